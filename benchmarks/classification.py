@@ -38,7 +38,7 @@ from glassformer.export import onnx as to_onnx
 from glassformer.nn import Classifier
 from glassformer.nn.blocks import Block
 from glassformer.nn.models import pool
-from glassformer.tasks.reading import read_texts
+from glassformer.tasks import GlassformerModel
 
 BATCH_SIZES = (32, 16, 8, 4, 2, 1)
 HOPELESS = 4  # times as slow as with a larger batch: smaller ones still are not tried
@@ -191,7 +191,7 @@ def reviews(loaded: Checkpoint, n: int) -> tuple[Texts, str]:
     try:
         every = read_reviews(find("imdb"), "test")
         some = [review.text for review in every[:: max(1, len(every) // n)][:n]]
-        return [read.ids for read in read_texts(loaded, some)], "IMDb test"
+        return [read.ids for read in GlassformerModel(loaded).read(some)], "IMDb test"
     except DataError:
         known = json.loads((Path(__file__).parent / "imdb_lengths.json").read_text("utf-8"))
         torch.manual_seed(0)

@@ -27,7 +27,7 @@ from glassformer.data.readers import read_multi30k
 from glassformer.decoding import Beam, translate
 from glassformer.export import export
 from glassformer.nn import Classifier, Seq2Seq
-from glassformer.tasks.reading import read_sources, read_texts
+from glassformer.tasks import GlassformerModel
 
 SAME_TRANSLATIONS = 0.99
 SAME_PROBABILITY = 1e-5
@@ -79,7 +79,7 @@ def compare_translations(loaded: Checkpoint, sentences: list[str]) -> list[Trans
     assert isinstance(model, Seq2Seq) and tokenizer is not None
     start, end = tokenizer.special.start, tokenizer.special.end
     assert start is not None and end is not None
-    sources = [read.ids for read in read_sources(loaded, sentences)]
+    sources = [read.ids for read in GlassformerModel(loaded).read(sentences)]
     ours = translate(model, sources, start=start, end=end, search=Beam(size=BEAM))
     with tempfile.TemporaryDirectory() as folder:
         place = export(loaded, "ctranslate2", Path(folder) / "out").folder
@@ -120,7 +120,7 @@ def compare_labels(loaded: Checkpoint, texts: list[str]) -> Labels:
 
     model = loaded.model
     assert isinstance(model, Classifier)
-    read = read_texts(loaded, texts)
+    read = GlassformerModel(loaded).read(texts)
     with tempfile.TemporaryDirectory() as folder:
         place = export(loaded, "onnx", Path(folder) / "out").folder
         session = onnxruntime.InferenceSession(str(place / "model.onnx"))

@@ -26,7 +26,7 @@ from safetensors.numpy import load_file
 
 from glassformer.data import find
 from glassformer.data.readers import Ratings, read_genres, read_ratings, split_ratings
-from glassformer.training import Result, recipe, train
+from glassformer.training import RunResult, recipe, train
 
 RATED_OFTEN, FEWEST, FOLDS, ROUNDS, RIDGE = 50, 30, 5, 5, 30.0
 Numbers = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Frame:
         return list(zip(*self._columns, strict=True))
 
 
-def ours() -> tuple[Result, Numbers]:
+def ours() -> tuple[RunResult, Numbers]:
     """The recipe's run, and the vectors of the films."""
     with tempfile.TemporaryDirectory() as folder:
         result = train(recipe("movielens"), Path(folder) / "run")

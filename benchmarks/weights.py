@@ -44,7 +44,7 @@ def table(name: str, measure: str, score: Callable[[Model], float]) -> None:
             scores[kind] = score(model)
             seconds[kind] = min(seconds[kind], time.process_time() - began)
     for kind, model in models.items():
-        inner = model.checkpoint.model
+        inner = model.module
         tensors = {t.data_ptr(): t for t in (*inner.parameters(), *inner.buffers())}
         size = sum(t.numel() * t.element_size() for t in tensors.values()) / 2**20
         speed = seconds["float32"] / seconds[kind]
@@ -72,7 +72,7 @@ def main() -> None:
     def classified(model: Model) -> float:
         said = model.classify([review.text for review in reviews])
         pairs = zip(said, reviews, strict=True)
-        labels = model.checkpoint.labels
+        labels = model.labels
         right = [labels.index(one.label) == review.label for one, review in pairs]
         return 100 * sum(right) / len(right)
 

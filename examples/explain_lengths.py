@@ -1,4 +1,4 @@
-"""What an explanation looks like for a dot product of 3, of 64 and of 512 terms.
+"""Explanations of dot products with 3, 64 and 512 terms.
 
     python examples/explain_lengths.py
 

@@ -1,12 +1,12 @@
-"""The films of MovieLens by the factors that `glassformer train movielens` learns.
+"""A map of the MovieLens films by the factors that `glassformer train movielens` learns.
 
     GLASSFORMER_DATA=… python examples/film_map.py docs/figures/film-map.svg
 
-Trains the recipe (seconds on a CPU), prints its error on held-out ratings, what the two main
-directions of the film vectors go with, and films that one person has not rated and would like;
-then draws the best-known films by the two directions. The picture is a transformation of the
-MovieLens data set (ml-latest-small, F. M. Harper and J. A. Konstan 2015), whose conditions hold
-for it, too: research use, no commercial use without permission, passed on under the same terms.
+Trains the recipe (seconds on a CPU); prints its error on held-out ratings, what the two main
+directions of the film vectors correlate with, and recommendations for one person; then plots the
+best-known films along these directions. The picture is derived from the MovieLens data set
+(ml-latest-small, F. M. Harper and J. A. Konstan 2015), whose terms apply to it too: research use,
+no commercial use without permission, redistribution under the same terms.
 """
 
 import csv
@@ -43,7 +43,7 @@ Weights = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Film:
-    """A title without its year, the year, and the first of our kinds that its genres name."""
+    """`kind` is the first of KINDS that matches the film's genres."""
 
     title: str
     year: int
@@ -51,7 +51,7 @@ class Film:
 
 
 def read_films(data: Path, ratings_file: Path) -> list[Film]:
-    """The rated films, in the order of their numbers."""
+    """The rated films, by index."""
     rated = {int(row["movieId"]) for row in rows_of(ratings_file)}
     by_id = {int(row["movieId"]): row for row in rows_of(data)}
     films = []
@@ -65,7 +65,7 @@ def read_films(data: Path, ratings_file: Path) -> list[Film]:
 
 
 def short_title(listed: str) -> str:
-    """`Godfather, The` as people say it; of a long one with a colon, the part that tells more."""
+    """`The Godfather` for `Godfather, The`; of a long title with a colon, the telling part."""
     plain = re.sub(r"^(.*), (The|A|An)$", r"\2 \1", listed.partition(" (")[0])
     plain = re.sub(r"^Star Wars: Episode (\w+).*", r"Star Wars \1", plain)
     if len(plain) <= LONGEST or ":" not in plain:
@@ -75,20 +75,19 @@ def short_title(listed: str) -> str:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a table."""
     return list(csv.DictReader(io.StringIO(read_text(path), newline="")))
 
 
 def principal(vectors: Numbers) -> Numbers:
-    """The vectors by the two directions in which they vary most."""
+    """The vectors projected onto their first two principal components."""
     centred = vectors - vectors.mean(axis=0)
     _, _, directions = np.linalg.svd(centred, full_matrices=False)
     return np.asarray(centred @ directions[:2].T)
 
 
-def goes_with(places: Numbers, facts: dict[str, Numbers]) -> str:
-    """What a direction is correlated with, the strongest first."""
-    found = {name: float(np.corrcoef(places, fact)[0, 1]) for name, fact in facts.items()}
+def correlations(positions: Numbers, facts: dict[str, Numbers]) -> str:
+    """What a direction correlates with, strongest first."""
+    found = {name: float(np.corrcoef(positions, fact)[0, 1]) for name, fact in facts.items()}
     ranked = sorted(found.items(), key=lambda item: -abs(item[1]))
     return ", ".join(f"{name} {share:+.2f}" for name, share in ranked)
 
@@ -96,7 +95,7 @@ def goes_with(places: Numbers, facts: dict[str, Numbers]) -> str:
 def recommended(
     weights: dict[str, NDArray[np.float32]], ratings: Ratings, person: int
 ) -> list[int]:
-    """Films that a person has not rated, by the rating that the model expects."""
+    """Films that a person has not rated, by predicted rating."""
     match = weights["films.weight"] @ weights["people.weight"][person]
     expected = match + weights["of_film.weight"][:, 0]
     expected[ratings.films[ratings.people == person]] = -np.inf
@@ -123,7 +122,7 @@ def main() -> None:
         "mean rating": stars[often],
     }
     for axis in (0, 1):
-        print(f"direction {axis + 1} goes with: {goes_with(places[:, axis], facts)}")
+        print(f"direction {axis + 1} correlates with: {correlations(places[:, axis], facts)}")
     liked = [films[film].title for film in recommended(weights, ratings, PERSON)]
     print(f"for person {PERSON + 1}, unseen: {'; '.join(liked)}")
     order = np.argsort(-counts[often], kind="stable")[:SHOWN]

@@ -1,9 +1,9 @@
-"""From three input vectors to a trained translator: the same modules, every number traced.
+"""From three input vectors to a trained translator, with the same modules and every number traced.
 
     python examples/first_steps.py [PAGE.html]
 
 1. Self-attention on three inputs (the numbers of "illustrated self-attention").
-2. An encoder-decoder with random parameters learns one pair of sentences and says its half.
+2. A small encoder-decoder learns one pair of sentences and generates the second.
 3. A trained translator, and the arithmetic of one of its numbers; all of them as a page.
 """
 
@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from glassformer import build, checkpoint
+from glassformer import build
 from glassformer.documents import render, render_text
 from glassformer.nn import MultiHeadAttention, Seq2Seq, presets
-from glassformer.tasks.forward_pass import forward_pass
+from glassformer.tasks import load
 from glassformer.text import WordTokenizer
 from glassformer.tracing import trace
 
@@ -27,7 +27,7 @@ def heading(text: str) -> None:
 
 
 def worked_example() -> None:
-    """The 3 × 4 example: what each line of the attention code computes."""
+    """The 3 × 4 example: the result of each line of the attention code."""
     heading("1. Self-attention on three inputs")
     attention = build(presets.illustrated(), attention="written")
     assert isinstance(attention, MultiHeadAttention)
@@ -46,7 +46,7 @@ def worked_example() -> None:
 
 
 def learned_example() -> None:
-    """A small encoder-decoder learns one pair, then says the answer word by word."""
+    """A small encoder-decoder learns one pair, then generates the answer word by word."""
     heading("2. An encoder-decoder learns a sentence")
     question, answer = "When you play the game of thrones", "you win or you die"
     words = WordTokenizer.build([question, answer])
@@ -64,7 +64,7 @@ def learned_example() -> None:
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
     began = time.perf_counter()
     for step in range(41):
-        logits = model(source, target[:, :-1])  # the answer to position t is token t + 1
+        logits = model(source, target[:, :-1])  # the label of position t is token t + 1
         loss = F.cross_entropy(logits[0], target[0, 1:])
         if step % 10 == 0:
             print(f"step {step:>2}   loss {loss.item():.4f}")
@@ -75,26 +75,23 @@ def learned_example() -> None:
 
     model.eval()
     with torch.no_grad():
-        memory, cache, said = model.encode(source), model.start_cache(), [start]
-        while said[-1] != end and len(said) < 10:
-            logits = model.decode(torch.tensor([[said[-1]]]), memory, cache=cache)
-            said.append(int(logits[0, -1].argmax()))
-    print(f"{question} → {words.decode(said)}")
+        memory, cache, generated = model.encode(source), model.start_cache(), [start]
+        while generated[-1] != end and len(generated) < 10:
+            logits = model.decode(torch.tensor([[generated[-1]]]), memory, cache=cache)
+            generated.append(int(logits[0, -1].argmax()))
+    print(f"{question} → {words.decode(generated)}")
 
 
 def trained_example(page: Path | None) -> None:
-    """The shipped translator: its answer, where it looked, and the arithmetic of one number."""
+    """The shipped translator: its output, its attention, and the arithmetic of one number."""
     heading("3. A trained translator")
-    translator = checkpoint.load(checkpoint.find("en-de"), attention="written")
-    assert translator.tokenizer is not None
+    translator = load("en-de")
     sentence = "A man is riding a bicycle."
-    reading = forward_pass(translator, sentence)
-    said = translator.tokenizer.decode(reading.arguments[1][0].tolist())
-    print(f"{sentence} → {said}\n")
-    traced = trace(reading.model, *reading.arguments, axis_labels=reading.labels)
-    looked = traced["decoder.blocks.2.cross_attention.weights"]
-    print(render_text(looked, at=(0, 0)))
-    print(looked[0, 2, 3].explain(depth=0))
+    print(f"{sentence} → {translator.translate([sentence])[0].text}\n")
+    traced = translator.trace(sentence)
+    weights = traced["decoder.blocks.2.cross_attention.weights"]
+    print(render_text(weights, at=(0, 0)))
+    print(weights[0, 2, 3].explain(depth=0))
     if page is not None:
         render(traced, path=page)
         print(f"\nEvery number of this run, each with its arithmetic: open {page} in a browser.")

@@ -1,9 +1,9 @@
-"""Makes notebooks from the scripts in examples/notebooks, run from top to bottom.
+"""Make notebooks from the scripts in examples/notebooks, executed from top to bottom.
 
     python examples/make_notebooks.py
 
-A script has cells: `# %% [markdown]` begins a comment that is prose, `# %%` begins code. What a
-cell prints and what its last line gives become its output, as in Jupyter.
+In a script, `# %% [markdown]` starts a prose cell (in comments) and `# %%` a code cell. What a cell
+prints and the value of its last line become its output, as in Jupyter.
 """
 
 import ast
@@ -20,14 +20,12 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Cell:
-    """Prose or code."""
-
     kind: str
+    """markdown or code"""
     source: str
 
 
 def cells_of(script: str) -> Iterator[Cell]:
-    """The cells of a script, in order."""
     for part in script.split("# %%")[1:]:
         head, _, body = part.partition("\n")
         if head.strip() == "[markdown]":
@@ -38,7 +36,7 @@ def cells_of(script: str) -> Iterator[Cell]:
 
 
 def run_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run code in a namespace; what it printed and what its last line gave, as outputs."""
+    """Run code in a namespace; returns its printed text and the value of its last line."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed, value = io.StringIO(), None

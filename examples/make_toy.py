@@ -5,10 +5,10 @@
 Nine words, four dimensions, one block, one head, no norms: small enough to check with a pencil.
 The dimensions mean: 0 feeling (+ happy, − sad), 1 negation, 2 person, 3 always 1.
 
-- Attention: every word asks (its dimension 3) for negation (dimension 1 of the others). Where
-  "not" is in the sentence, nearly all weight goes there, and its 1 is added to dimension 1.
+- Attention: every word queries (with its dimension 3) for negation (dimension 1 of the others). If
+  "not" is in the sentence, it gets nearly all the weight, and its 1 is added to dimension 1.
 - Feed-forward: feeling − 2·ReLU(feeling + 4·negation − 4) + 2·ReLU(−feeling + 4·negation − 4),
-  which is the feeling itself without negation and its opposite with it.
+  which is the feeling without negation and its opposite with it.
 - The mean feeling of the words decides the class.
 """
 
@@ -47,7 +47,6 @@ MEANINGS = {
 
 
 def make_toy() -> Checkpoint:
-    """The toy as a checkpoint."""
     tokenizer = WordTokenizer.build([" ".join(MEANINGS)], case="ignore")
     pad = tokenizer.special.pad
     config = ModelConfig(

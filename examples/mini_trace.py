@@ -2,9 +2,9 @@
 
     python examples/mini_trace.py
 
-The real one (`glassformer.tracing`) does this for hundreds of operators, for views and in-place
-writes, and names each step after the variable in the source. This is its skeleton: a recorder that
-sees every operator, a rule per operator that says which cells a cell was made of, and a replay.
+The real one (`glassformer.tracing`) does this for hundreds of operators, views and in-place writes,
+and names each step after the variable in the source. This is its skeleton: a recorder that sees
+every operator, a rule per operator that says which cells a cell was computed from, and a replay.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Call(NamedTuple):
 
 
 class Recorder(TorchDispatchMode):
-    """Keeps every operator that runs while it is active; `calls` also keeps the tensors alive."""
+    """Records every operator that runs while it is active; `calls` keeps the tensors alive."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -50,14 +50,14 @@ class Recorder(TorchDispatchMode):
 
 
 class Arithmetic(NamedTuple):
-    """How a cell was computed: the number recomputed, in words, and the cells that were read."""
+    """How a cell was computed: its value recomputed, the formula, and the cells that it read."""
 
     value: float
     text: str
     reads: list[Cell]
 
 
-# --- one rule per operator: given the place of the result, which cells made it, and how
+# --- one rule per operator: which cells a cell of the result was computed from, and how
 
 
 def linear(index: tuple[int, ...], x: Tensor, weight: Tensor, bias: Tensor) -> Arithmetic:
@@ -95,11 +95,11 @@ RULES: dict[Any, Callable[..., Arithmetic]] = {
 }
 
 
-# --- what a recording can be asked
+# --- questions to a recording
 
 
 def explain(recorder: Recorder, cell: Cell, indent: str = "") -> list[str]:
-    """A cell's arithmetic, then that of the largest number it was made of, down to an input."""
+    """A cell's arithmetic, then that of the largest number it read, down to an input."""
     call = recorder.calls.get(id(cell.tensor))
     if call is None:
         return [f"{indent}{cell.value:.4g}: an input or a parameter"]
@@ -112,7 +112,7 @@ def explain(recorder: Recorder, cell: Cell, indent: str = "") -> list[str]:
 
 
 def edit(recorder: Recorder, cell: Cell, value: float) -> Callable[[Tensor], Tensor]:
-    """Set one number and replay the operators; the answer maps a tensor to what it is now."""
+    """Set one number and replay; returns a function from a recorded tensor to its new value."""
     edited = cell.tensor.clone()
     edited[cell.index] = value
     now = {id(cell.tensor): edited}
@@ -123,11 +123,10 @@ def edit(recorder: Recorder, cell: Cell, value: float) -> Callable[[Tensor], Ten
 
 
 def main() -> None:
-    """A small network, one of its outputs explained, and one of its inputs changed."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2), nn.Softmax(-1))
     x = torch.tensor([[1.0, 0.0, -2.0]])
-    # Inference mode is below autograd: `linear` and `softmax` arrive whole, not in their parts.
+    # Below autograd, `linear` and `softmax` arrive as single operators, not decomposed.
     with torch.inference_mode():
         with Recorder() as recorder:
             output = model(x)

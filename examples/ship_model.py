@@ -1,9 +1,9 @@
-"""Put a trained model into the package: half precision, and a card for people.
+"""Add a trained model to the package, in half precision and with a model card.
 
     python examples/ship_model.py RUN_FOLDER NAME
 
-RUN_FOLDER is what `glassformer train … --out` made. The card's figures are those that the run
-measured and kept; nothing is typed in by hand.
+RUN_FOLDER is the output of `glassformer train … --out`. The figures on the card are those that the
+run measured; none is entered by hand.
 """
 
 import sys
@@ -28,7 +28,6 @@ LANGUAGES = {"imdb": "en", "en-de": "en, de", "en-zh": "en, zh", "shakespeare": 
 
 
 def card(name: str, about: dict[str, Any], n_parameters: int) -> str:
-    """README.md of a shipped model."""
     lines = [
         "---",
         "library_name: glassformer",

@@ -25,8 +25,8 @@ from glassformer.nn import (
 )
 from glassformer.text import CharacterTokenizer, Tokenizer
 
-BATCH, CONTEXT = 16, 64  # sequences per update, characters per sequence
-WARMUP, PEAK = 20, 3e-3  # updates until the learning rate is at its peak
+BATCH, CONTEXT = 16, 64  # sequences per step, characters per sequence
+WARMUP, PEAK = 20, 3e-3  # steps until the learning rate reaches its peak
 TEXT = Path(__file__).with_name("coriolanus.txt")
 
 
@@ -42,39 +42,39 @@ def make_model(vocab_size: int) -> nn.Module:
             init="normal",
             attention=AttentionConfig(n_heads=4),
             feed_forward=FeedForwardConfig(d_ff=384, activation="gelu"),
-            # Queries and keys are turned by an angle that grows with the position, so that scores
-            # depend on how far apart two characters are.
+            # Queries and keys are rotated by an angle that grows with the position, so that scores
+            # depend on the distance between two characters.
             positions=PositionConfig(kind="rotary"),
-            # Norms before each part, not after: deep stacks then train without a long warm-up.
+            # Pre-norm: deep stacks train without a long warm-up.
             block=BlockConfig(norm_first=True, final_norm=True, dropout=0.0),
         )
     )
 
 
 def random_batch(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Windows of the text, and the same windows one character further on: what comes next."""
+    """Windows of the text, and the same windows one character later: the next characters."""
     starts = torch.randint(len(ids) - CONTEXT, (BATCH, 1))
     windows = ids[starts + torch.arange(CONTEXT + 1)]
     return windows[:, :-1], windows[:, 1:]
 
 
 def learning_rate(step: int, n_steps: int) -> float:
-    """A linear warm-up, since Adam's first estimates are noisy, then half a cosine down."""
+    """A linear warm-up, since Adam's first estimates are noisy, then cosine decay."""
     if step < WARMUP:
         return PEAK * (step + 1) / WARMUP
     return PEAK * (1 + math.cos(math.pi * (step - WARMUP) / max(1, n_steps - WARMUP))) / 2
 
 
 def train(model: nn.Module, ids: Tensor, n_steps: int) -> list[float]:
-    """The loop; returns the loss of each update, in nats per character."""
+    """Returns the loss of each step, in nats per character."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.99), weight_decay=0.1)
     losses = []
     model.train()
     for step in range(n_steps):
         inputs, targets = random_batch(ids)
-        logits = model(inputs)  # (B, T, V): a distribution over the next character, everywhere
+        logits = model(inputs)  # (B, T, V): scores of the next character at each position
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        optimiser.zero_grad()  # gradients add up: without this, those of all updates so far
+        optimiser.zero_grad()  # otherwise gradients of all steps would accumulate
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # one odd batch must not undo the rest
         for group in optimiser.param_groups:
@@ -88,12 +88,12 @@ def train(model: nn.Module, ids: Tensor, n_steps: int) -> list[float]:
 
 @torch.no_grad()
 def sample(model: nn.Module, tokenizer: Tokenizer, prompt: str, n_tokens: int = 300) -> str:
-    """Continue a text: draw the next character, append it, ask again."""
+    """Continue a text: sample the next character, append it, repeat."""
     model.eval()
     ids = torch.tensor([tokenizer.encode(prompt)])
     for _ in range(n_tokens):
-        logits = model(ids[:, -CONTEXT:])[:, -1]  # the model has read no longer texts
-        # Below 1, the temperature makes likely characters likelier still.
+        logits = model(ids[:, -CONTEXT:])[:, -1]  # it was trained on texts of this length
+        # A temperature below 1 makes likely characters even likelier.
         drawn = torch.multinomial((logits / 0.8).softmax(dim=-1), num_samples=1)
         ids = torch.cat([ids, drawn], dim=1)
     return tokenizer.decode(ids[0].tolist())

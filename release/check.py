@@ -1,11 +1,11 @@
-"""Can it be published as it stands? Build, check, install into nothing, run every command.
+"""Release check: build, inspect, install into an empty environment, run every command.
 
     make release-check
 
-Builds the sdist, and the wheel from the sdist, in a folder of its own; checks both (`twine check`,
-what must and must not be inside); installs the wheel into an empty environment; runs a smoke test
-of every command there, from an empty folder, while nothing but this machine can be reached. Prints
-a table of commands and exit codes, and fails where one is not as expected.
+Builds the sdist, and the wheel from the sdist, in a separate folder; checks both (`twine check`,
+required and forbidden files); installs the wheel into an empty environment; runs a smoke test of
+every command there, from an empty folder and without a network. Prints a table of commands and exit
+codes, and fails if one is not as expected.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TOOLS = ("build==1.6.1", "hatchling==1.33.0", "twine==7.0.0")
 LICENSES = ("LICENSE", "THIRD_PARTY_LICENSES.txt")
 STRAY = re.compile(r"(^|/)(tests?|web|benchmarks|node_modules|__pycache__|runs)/|\.pyc$|\.env$")
 
-# Python reads a module of this name before anything else: whoever asks for another machine fails.
+# A sitecustomize module, which Python imports first: connections to other machines fail.
 NO_NETWORK = """
 import ipaddress
 import socket
@@ -72,13 +72,13 @@ TEXT = "the cat sat on the mat and the dog sat on the log\n" * 60
 
 @dataclass(frozen=True)
 class Smoke:
-    """A command and the exit code that it should have."""
+    """A command and its expected exit code."""
 
     command: str
     expected: int = 0
 
 
-# {text} is a file to train on. Those that need what is not there say so in one line.
+# {text} is a file to train on. Commands that need something missing fail with one line.
 SMOKES = (
     Smoke("glassformer --version"),
     Smoke("glassformer --help"),
@@ -111,10 +111,9 @@ SMOKES = (
 
 
 def main() -> None:
-    """The whole check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--extras", default="all", help="of the wheel; 'none' installs none")
-    parser.add_argument("--folder", type=Path, help="where to work; otherwise a temporary one")
+    parser.add_argument("--extras", default="all", help="of the wheel to install; 'none' for none")
+    parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="glassformer-release-") as temporary:
         folder = given.folder or Path(temporary)
@@ -127,14 +126,14 @@ def main() -> None:
 
 
 def environment(folder: Path) -> Path:
-    """An empty virtual environment; its Python."""
+    """Make an empty virtual environment; returns its Python."""
     venv.create(folder, with_pip=True)
     scripts = "Scripts" if os.name == "nt" else "bin"
     return folder / scripts / "python"
 
 
 def built(folder: Path) -> tuple[Path, list[str]]:
-    """The wheel, made from the sdist, and what is wrong with either."""
+    """The wheel, built from the sdist, and the problems of both."""
     tools = environment(folder / "tools")
     call(tools, "-m", "pip", "install", "--quiet", *TOOLS)
     dist = folder / "dist"
@@ -147,7 +146,7 @@ def built(folder: Path) -> tuple[Path, list[str]]:
 
 
 def wheel_problems(wheel: Path) -> list[str]:
-    """What is missing, what does not belong there, and links that lead nowhere from PyPI."""
+    """Missing and stray files, and links that do not work on PyPI."""
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -170,7 +169,7 @@ def wheel_problems(wheel: Path) -> list[str]:
 
 
 def sdist_problems(sdist: Path) -> list[str]:
-    """What a source distribution lacks."""
+    """Files missing from a source distribution."""
     with tarfile.open(sdist) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     needed = ("LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "SECURITY.md")
@@ -178,10 +177,10 @@ def sdist_problems(sdist: Path) -> list[str]:
 
 
 def installed(wheel: Path, folder: Path, extras: str) -> Path:
-    """The Python of an environment that has the wheel and nothing else of ours."""
+    """The Python of an environment with the wheel and its dependencies."""
     python = environment(folder / "empty")
     constraints = ROOT / "constraints.txt"
-    call(python, "-m", "pip", "uninstall", "--yes", "--quiet", "glassformer")  # of a check before
+    call(python, "-m", "pip", "uninstall", "--yes", "--quiet", "glassformer")  # an earlier check's
     call(
         python,
         *("-m", "pip", "install", "--quiet", "--no-compile", "--constraint", str(constraints)),
@@ -192,19 +191,19 @@ def installed(wheel: Path, folder: Path, extras: str) -> Path:
 
 
 def smoke_tests(python: Path, folder: Path) -> bool:
-    """Run every command without a network; whether all ended as they should."""
+    """Run every command without a network; returns whether all exit codes are as expected."""
     (folder / "blocked").mkdir(exist_ok=True)
     (folder / "blocked/sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
     (folder / "text.txt").write_text(TEXT, encoding="utf-8")
     cwd = folder / "nowhere"
     shutil.rmtree(cwd, ignore_errors=True)
     cwd.mkdir()
-    surroundings = {
+    environ = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "GLASSFORMER", "VIRTUAL_ENV"))
     }
-    surroundings |= {
+    environ |= {
         "PYTHONPATH": str(folder / "blocked"),
         "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
         "XDG_CACHE_HOME": str(folder / "cache"),
@@ -221,7 +220,7 @@ def smoke_tests(python: Path, folder: Path) -> bool:
     def run(words: Sequence[str]) -> tuple[int, str]:
         program = [str(python.parent / words[0]), *words[1:]]
         done = subprocess.run(
-            program, cwd=cwd, env=surroundings, capture_output=True, text=True, encoding="utf-8"
+            program, cwd=cwd, env=environ, capture_output=True, text=True, encoding="utf-8"
         )
         return done.returncode, done.stderr
 
@@ -231,7 +230,7 @@ def smoke_tests(python: Path, folder: Path) -> bool:
         words = shlex.split(smoke.command.format(text=shlex.quote(str(folder / "text.txt"))))
         note(smoke.command.format(text="text.txt"), smoke.expected, partial(run, words))
     shown = "glassformer explore --no-open, its page, a trace, Ctrl-C"
-    note(shown, 130, lambda: explore(python, cwd, surroundings))
+    note(shown, 130, lambda: explore(python, cwd, environ))
     bad = [row for row in rows if row[1] != row[2] or (row[1] and "Traceback" in row[4])]
     bad = [row for row in bad if row[0] != "(the network is blocked)" or row[1] != 1]
     for command, code, expected, _, said in bad:
@@ -240,17 +239,17 @@ def smoke_tests(python: Path, folder: Path) -> bool:
     return not bad
 
 
-def explore(python: Path, cwd: Path, surroundings: dict[str, str]) -> tuple[int, str]:
-    """Open the page, run a text, interrupt."""
+def explore(python: Path, cwd: Path, environ: dict[str, str]) -> tuple[int, str]:
+    """Start the explorer, request its page and a trace, interrupt it."""
     process = subprocess.Popen(
         [str(python.parent / "glassformer"), "explore", "--no-open", "--port", "0"],
         cwd=cwd,
-        env=surroundings,
+        env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A job in the background ignores Ctrl-C, and children inherit that.
-        preexec_fn=_heed_interrupts if os.name == "posix" else None,
+        # A background job ignores Ctrl-C, and children inherit that.
+        preexec_fn=_allow_interrupts if os.name == "posix" else None,
     )
     try:
         assert process.stdout is not None
@@ -275,7 +274,7 @@ def explore(python: Path, cwd: Path, surroundings: dict[str, str]) -> tuple[int,
         process.wait()
 
 
-def _heed_interrupts() -> None:
+def _allow_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -285,7 +284,7 @@ def _row(command: str, code: object, expected: object, seconds: object) -> str:
 
 
 def call(python: Path, *arguments: str) -> None:
-    """Run a module of an environment; its failure is ours."""
+    """Run Python in an environment; exits if it fails."""
     done = subprocess.run(
         [str(python), *arguments], capture_output=True, text=True, encoding="utf-8"
     )

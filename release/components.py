@@ -1,8 +1,8 @@
-"""What the package is made of: the pinned Python distributions and npm packages, and why each.
+"""The pinned Python distributions and npm packages, and the scope of each.
 
-The pins are `constraints.txt` and `web/package-lock.json`. What a user gets is *required* (the
-package's own dependencies, and what is bundled into the page), *optional* (its extras) or, for what
-only builds and tests it, *excluded*: the words are those of CycloneDX.
+The pins are in `constraints.txt` and `web/package-lock.json`. The scopes are those of CycloneDX:
+*required* (dependencies, and packages bundled into the page), *optional* (extras) and *excluded*
+(used only for building and testing).
 """
 
 import json
@@ -24,30 +24,26 @@ Scope = Literal["required", "optional", "excluded"]
 
 @dataclass(frozen=True)
 class Component:
-    """One distribution or package, at one version."""
-
     ecosystem: Literal["pypi", "npm"]
     name: str
     version: str
     scope: Scope
     license: str | None = None
-    """As its metadata have it; None where it is not installed here, or does not say."""
+    """From its metadata; None if it is not installed here or does not say."""
     needs: tuple[str, ...] = ()
-    """The names of others of the same ecosystem."""
+    """Names of dependencies in the same ecosystem."""
 
     @property
     def purl(self) -> str:
-        """Its address among all packages: https://github.com/package-url/purl-spec."""
+        """The package URL: https://github.com/package-url/purl-spec."""
         return f"pkg:{self.ecosystem}/{self.name.replace('@', '%40')}@{self.version}"
 
 
 def components() -> list[Component]:
-    """All that is pinned."""
     return [*python_components(), *npm_components()]
 
 
 def python_components() -> list[Component]:
-    """The lines of constraints.txt."""
     pins = dict(_pins((ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     required = _closure(project["dependencies"])
@@ -65,12 +61,12 @@ def python_components() -> list[Component]:
 
 
 def npm_components() -> list[Component]:
-    """The packages of the lock file; those in the page are required, the rest builds it."""
+    """The packages of the lock file; those bundled into the page are required."""
     lock = json.loads((ROOT / "web/package-lock.json").read_text(encoding="utf-8"))
     bundled = set(bundled_packages())
     found = {
-        (path.rpartition("node_modules/")[2], said["version"]): said
-        for path, said in lock["packages"].items()
+        (path.rpartition("node_modules/")[2], entry["version"]): entry
+        for path, entry in lock["packages"].items()
         if path
     }
     return [
@@ -79,15 +75,15 @@ def npm_components() -> list[Component]:
             name,
             version,
             "required" if name in bundled else "excluded",
-            said.get("license"),
-            tuple(sorted(said.get("dependencies", {}))),
+            entry.get("license"),
+            tuple(sorted(entry.get("dependencies", {}))),
         )
-        for (name, version), said in sorted(found.items())
+        for (name, version), entry in sorted(found.items())
     ]
 
 
 def bundled_packages() -> list[str]:
-    """The npm packages that the page's build says it contains."""
+    """The npm packages in the page, from its list of licences."""
     text = BUNDLED.read_text(encoding="utf-8")
     return re.findall(r"^={70,}\n\n(\S+) [0-9]\S* \(", text, flags=re.MULTILINE)
 
@@ -107,9 +103,9 @@ def _distribution(name: str) -> Distribution | None:
 
 
 def _needs(name: str) -> set[str]:
-    """What a distribution asks for on this machine, without its extras."""
-    there = _distribution(name)
-    wanted = [Requirement(line) for line in there.requires or ()] if there is not None else []
+    """The requirements of a distribution on this machine, without extras."""
+    found = _distribution(name)
+    wanted = [Requirement(line) for line in found.requires or ()] if found is not None else []
     return {
         canonicalize_name(one.name)
         for one in wanted
@@ -118,7 +114,7 @@ def _needs(name: str) -> set[str]:
 
 
 def _closure(lines: Iterable[str]) -> set[str]:
-    """Requirements, with all that they ask for in turn."""
+    """Requirements with their transitive requirements."""
     found: set[str] = set()
     waiting = [canonicalize_name(Requirement(line).name) for line in lines]
     while waiting:
@@ -130,12 +126,14 @@ def _closure(lines: Iterable[str]) -> set[str]:
 
 
 def _license(name: str) -> str | None:
-    there = _distribution(name)
-    if there is None:
+    found = _distribution(name)
+    if found is None:
         return None
-    said = there.metadata
-    expression, *_ = said.get_all("License-Expression") or said.get_all("License") or [""]
+    metadata = found.metadata
+    expression, *_ = metadata.get_all("License-Expression") or metadata.get_all("License") or [""]
     if expression and "\n" not in expression and len(expression) < 60:
         return str(expression)
-    classifiers = [one for one in said.get_all("Classifier") or () if one.startswith("License ::")]
+    classifiers = [
+        one for one in metadata.get_all("Classifier") or () if one.startswith("License ::")
+    ]
     return classifiers[0].rpartition(" :: ")[2] if classifiers else None

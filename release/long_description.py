@@ -1,4 +1,4 @@
-"""The long description: README.md with absolute links, since PyPI shows it on another page.
+"""The long description: README.md with absolute links, as PyPI needs them.
 
 Hatchling runs this when it builds the metadata (`tool.hatch.metadata.hooks.custom`).
 """
@@ -14,10 +14,8 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
 class CustomMetadataHook(MetadataHookInterface):  # type: ignore[misc]  # it is not installed here
-    """Sets the field `readme`."""
-
     def update(self, metadata: dict[str, Any]) -> None:
-        """Put the rewritten README into the metadata."""
+        """Set the field `readme`."""
         root = Path(self.root)
         readme = (root / "README.md").read_text(encoding="utf-8")
         text = with_absolute_links(readme, root, f"v{_version(root)}")
@@ -25,7 +23,7 @@ class CustomMetadataHook(MetadataHookInterface):  # type: ignore[misc]  # it is 
 
 
 def with_absolute_links(text: str, root: Path, tag: str) -> str:
-    """A text of the repository's root, its links and images as addresses at a tag."""
+    """A text of the repository's root with links and images as URLs at a tag."""
 
     def absolute(found: re.Match[str]) -> str:
         mark, shown, target = found.groups()

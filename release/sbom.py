@@ -1,8 +1,8 @@
-"""A software bill of materials: all that is pinned, as CycloneDX 1.6.
+"""A software bill of materials: all pinned packages, as CycloneDX 1.6.
 
     make sbom        # writes dist/glassformer.cdx.json
 
-The same pins give the same file: it holds neither a time nor a serial number.
+The same pins give the same file: it contains no time and no serial number.
 """
 
 import json
@@ -15,7 +15,6 @@ from release.components import Component, components
 
 
 def bill(parts: list[Component]) -> dict[str, Any]:
-    """The document."""
     ours = f"pkg:pypi/glassformer@{__version__}"
     by_name = {(part.ecosystem, part.name): part.purl for part in parts}
     return {
@@ -54,7 +53,7 @@ def bill(parts: list[Component]) -> dict[str, Any]:
 
 
 def _component(part: Component) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "type": "library",
         "bom-ref": part.purl,
         "name": part.name,
@@ -63,12 +62,11 @@ def _component(part: Component) -> dict[str, Any]:
         "purl": part.purl,
     }
     if part.license is not None:
-        said["licenses"] = [{"license": {"name": part.license}}]
-    return said
+        entry["licenses"] = [{"license": {"name": part.license}}]
+    return entry
 
 
 def main() -> None:
-    """Write it where the argument says."""
     file = Path(sys.argv[1])
     parts = components()
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Ask a list of known vulnerabilities about every pinned version.
+"""Look up known vulnerabilities of every pinned version.
 
     make audit-deps
 
-The list is OSV (https://osv.dev), which covers PyPI and npm; only names and versions are sent. Exit
-codes: 0 nothing is known, 1 something is, 3 the list could not be asked, so nothing is known.
+The database is OSV (https://osv.dev), which covers PyPI and npm; only names and versions are sent.
+Exit codes: 0 no known vulnerability, 1 at least one, 3 the database could not be reached.
 """
 
 import json
@@ -13,40 +13,40 @@ from typing import Any
 
 from release.components import Component, components
 
-LIST = "https://api.osv.dev/v1/querybatch"
-AT_ONCE = 500
-FOUND, NOT_ASKED = 1, 3
+DATABASE = "https://api.osv.dev/v1/querybatch"
+BATCH_SIZE = 500
+FOUND, UNREACHABLE = 1, 3
 
 
-def known(parts: list[Component], address: str = LIST) -> dict[Component, list[str]]:
-    """The vulnerabilities of each component that has any; OSError where nobody can be asked."""
+def known(parts: list[Component], address: str = DATABASE) -> dict[Component, list[str]]:
+    """The vulnerabilities of each component that has any; OSError without a connection."""
     found: dict[Component, list[str]] = {}
-    for start in range(0, len(parts), AT_ONCE):
-        some = parts[start : start + AT_ONCE]
-        queries = [{"package": {"purl": part.purl}} for part in some]
-        answers = _ask(address, {"queries": queries})["results"]
-        for part, answer in zip(some, answers, strict=True):
+    for start in range(0, len(parts), BATCH_SIZE):
+        batch = parts[start : start + BATCH_SIZE]
+        queries = [{"package": {"purl": part.purl}} for part in batch]
+        answers = _post(address, {"queries": queries})["results"]
+        for part, answer in zip(batch, answers, strict=True):
             if names := [one["id"] for one in answer.get("vulns", ())]:
                 found[part] = names
     return found
 
 
-def _ask(address: str, question: dict[str, Any]) -> Any:
+def _post(address: str, data: dict[str, Any]) -> Any:
     request = urllib.request.Request(
-        address, json.dumps(question).encode(), {"Content-Type": "application/json"}
+        address, json.dumps(data).encode(), {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 
-def main(address: str = LIST) -> int:
-    """Print what is known; the exit code."""
+def main(address: str = DATABASE) -> int:
+    """Print the known vulnerabilities; returns the exit code."""
     parts = components()
     try:
         found = known(parts, address)
     except (OSError, ValueError, KeyError) as error:
-        print(f"not checked: {address} cannot be asked ({error}); try again where it can be")
-        return NOT_ASKED
+        print(f"not checked: cannot reach {address} ({error})")
+        return UNREACHABLE
     for part, names in found.items():
         print(f"{part.name} {part.version} ({part.ecosystem}, {part.scope}): {', '.join(names)}")
     print(f"{len(parts)} pinned versions, {len(found)} with a known vulnerability")

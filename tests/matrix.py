@@ -25,8 +25,8 @@ NEWEST = ""
 SENSITIVE = (
     "tests/nn/test_attention.py",
     "tests/nn/test_models.py",
-    "tests/nn/test_properties_order.py",
-    "tests/nn/test_properties_scaling.py",
+    "tests/claims/test_properties_order.py",
+    "tests/claims/test_properties_scaling.py",
     "tests/nn/test_traps.py",
     "tests/nn/test_worked_examples.py",
     "tests/decoding/test_sampling.py",
@@ -46,7 +46,7 @@ SENSITIVE = (
 
 @dataclass(frozen=True)
 class Row:
-    """One machine to be like: `aten` are torch's own kernels."""
+    """One machine to imitate; `aten` are torch's own kernels."""
 
     aten: str
     mkl: str
@@ -54,7 +54,7 @@ class Row:
     threads: int
 
     def environment(self, order: int) -> dict[str, str]:
-        """The variables that make it so."""
+        """The environment variables that do so."""
         variables = {
             "ATEN_CPU_CAPABILITY": self.aten,
             "MKL_CBWR": self.mkl,
@@ -84,7 +84,7 @@ ROWS = (
 
 
 def run(row: Row, order: int, arguments: list[str]) -> tuple[str, bool]:
-    """The line of a row in the table, and whether all passed; pytest's own words go by."""
+    """Run one row: its line in the table, and whether all passed; pytest prints as it goes."""
     began = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "--quiet", *arguments],

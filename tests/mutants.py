@@ -244,7 +244,7 @@ def drawn(package: str, count: int, seed: int) -> list[Mutant]:
     return sorted(taken.values(), key=lambda mutant: (mutant.file, mutant.start))
 
 
-# --- the tests that belong to a mistake ----------------------------------------------------------
+# --- the tests of a mistake ----------------------------------------------------------
 
 
 def tests_of(mutant: Mutant) -> tuple[list[str], list[str]]:
@@ -273,7 +273,7 @@ def tests_of(mutant: Mutant) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mistake: `by` is the test that noticed it, empty where none did."""
+    """The outcome of a mistake: `by` is the test that noticed it, empty if none did."""
 
     mutant: Mutant
     by: str
@@ -314,7 +314,7 @@ class Laboratory:
         return Outcome(mutant, noticed, [name] if is_test else used, time.perf_counter() - began)
 
     def pass_unchanged(self, tests: Sequence[str]) -> str:
-        """What fails of these tests without any mistake: nothing, or nothing is shown by them."""
+        """What fails without any mistake; it must be nothing, or the tests prove nothing."""
         root = self._copies.get()
         try:
             return _first_failure(root, tests) if tests else ""
@@ -329,11 +329,11 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _first_failure(root: Path, tests: Sequence[str]) -> str:
-    """The first test that fails, or what else went wrong; nothing where all pass."""
+    """The first test that fails, or what else went wrong; empty if all pass."""
     report = root / "report.txt"
     process = _SERVER.Process(target=_run_tests, args=(root, tests, report))
     process.start()
-    process.join(10 * LIMIT_S)  # one that waits for ever uses no time of the processor
+    process.join(10 * LIMIT_S)  # a test that waits forever uses no CPU time
     if process.exitcode is None or process.exitcode < 0:
         process.kill()
         process.join()
@@ -354,7 +354,7 @@ _FOR_PAGES = ("schemathesis", "playwright")
 
 
 def _run_tests(root: Path, tests: Sequence[str], report: Path) -> None:
-    """In a process of its own: the tests of this copy, on the source of this copy."""
+    """In a separate process: the tests of this copy on the source of this copy."""
     with report.open("w", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -378,13 +378,13 @@ def _run_tests(root: Path, tests: Sequence[str], report: Path) -> None:
 
 
 def known_equivalents() -> dict[tuple[str, str, str], str]:
-    """Mistakes that change nothing: file, line of source and change, with the reason."""
+    """Mistakes that change nothing: file, source line and change, with the reason."""
     entries = tomllib.loads(KNOWN.read_text(encoding="utf-8")).get("equivalent", [])
     return {(one["file"], one["line"], one["change"]): one["why"] for one in entries}
 
 
 def main() -> int:
-    """Make the mistakes and print what became of them."""
+    """Make the mistakes and print the outcomes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--count", type=int, default=110, help="mistakes, over all packages")
     parser.add_argument("--seed", type=int, default=0)

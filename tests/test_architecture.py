@@ -3,8 +3,11 @@
 import ast
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 
-# Which of our rooms each room may import. Everything may use `errors`,
+# Which rooms (packages) each room may import. Everything may use `errors`,
 # `files`, `language`, `lazy` and the version.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -28,7 +31,10 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"modes", "nn", "text", "data", "decoding", "checkpoint"},
     "tracing": {"modes"},
     "experiments": {"tracing"},
-    "tasks": {"checkpoint", "text", "decoding", "modes", "nn"},
+    "tasks": {
+        "checkpoint", "text", "decoding", "modes", "nn", "tracing", "experiments",
+        "explore",  # the public name, on first use
+    },
     "documents": {"tracing", "experiments"},
     "audit": {"documents", "text"},
     "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
@@ -36,17 +42,17 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
         "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
-        "training",
+        "training", "data",
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",
-        "documents", "lessons", "audit", "claims", "export", "explorer",
+        "documents", "lessons", "audit", "claims", "export", "explorer", "experiments",
     },
     "__main__": {"cli"},
     "__init__": {"nn", "tracing", "experiments", "tasks", "checkpoint", "training", "explorer"},
 }  # fmt: skip
 
-# What the library half may need beyond the standard library: it must run where nothing else can
+# What the library half may import beyond the standard library: it must run where nothing else can
 # be installed. The command, the server and the plots may need more.
 LIGHT_ROOMS = {
     "errors",
@@ -73,7 +79,7 @@ def room_of(file: Path) -> str:
 
 
 def imports_of(file: Path, *, only_at_import: bool = False) -> set[str]:
-    """Modules that a file imports; `only_at_import`: neither in functions nor for types alone."""
+    """Modules that a file imports; `only_at_import` excludes functions and TYPE_CHECKING."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     lazy = {
         node
@@ -130,7 +136,7 @@ def test_the_rule_finds_a_broken_import(tmp_path: Path, monkeypatch: pytest.Monk
     assert broken_rules([upside_down]) == ["nn/wrong.py imports glassformer.cli.run"]
 
 
-def test_the_library_half_needs_torch_numpy_safetensors_and_tokenizers_alone() -> None:
+def test_the_library_half_needs_only_torch_numpy_safetensors_and_tokenizers() -> None:
     heavy = []
     for file in FILES:
         if room_of(file) not in LIGHT_ROOMS:
@@ -175,13 +181,13 @@ def imports_for_types(source: str) -> dict[str, str]:
 def test_every_public_name_resolves(package: str) -> None:
     module = import_module(package)
     homes = imports_for_types(inspect.getsource(module))
-    # What type checkers read is what is imported; a submodule's home may be left out as None.
+    # Type checkers see the names that are imported; the home of a submodule may be None.
     assert {name: home or package for name, home in module._HOMES.items()} == homes
     assert {*homes} <= {*module.__all__}
     assert dir(module) == sorted(module.__all__)
     parts = {part.name for part in pkgutil.iter_modules(module.__path__)}
     for name, home in homes.items():
-        # Once imported, a part of the same name would stand in front of what is meant.
+        # Once imported, a submodule of the same name would shadow the name.
         assert name not in parts or home == package, f"{package}.{name} is also a module"
         found = getattr(module, name)
         assert found is (import_module(f"{home}.{name}") if home == package else found)
@@ -190,5 +196,49 @@ def test_every_public_name_resolves(package: str) -> None:
         module.transformer  # noqa: B018  the access itself is what is tested
 
 
-def test_there_is_no_room_for_odds_and_ends() -> None:
+def test_there_are_no_utility_modules() -> None:
     assert not [file for file in FILES if file.stem in ("utils", "common", "helpers", "misc")]
+
+
+def test_the_table_of_contributing_is_the_one_enforced() -> None:
+    guide = (PACKAGE.parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)/` \| .+? \| (.+) \|$", guide, re.MULTILINE)
+    rooms = {room for room in ALLOWED if (PACKAGE / room).is_dir()}
+    assert {room for room, _ in rows} == rooms
+    for room, imports in rows:
+        if room != "cli":
+            assert sorted(ALLOWED[room]) == [word for word in imports.split(", ") if word != "–"]
+
+
+def repeated(names: Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, file in names:
+        places[name].append(str(file.relative_to(PACKAGE)))
+    return {name: files for name, files in places.items() if len(files) > 1}
+
+
+def test_a_module_name_means_one_module() -> None:
+    assert repeated((f.stem, f) for f in FILES if not f.stem.startswith("__")) == {}
+
+
+def test_a_class_name_means_one_class() -> None:
+    classes = (
+        (node.name, file)
+        for file in FILES
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert repeated(classes) == {}
+
+
+def test_only_packages_declare_what_is_public() -> None:
+    declaring = {
+        file
+        for file in FILES
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and "__all__" in map(ast.unparse, node.targets)
+    }
+    # nn/tensors.py hands on names of `typing` and jaxtyping, which mypy wants declared.
+    assert {str(f.relative_to(PACKAGE)) for f in declaring if f.name != "__init__.py"} == {
+        "nn/tensors.py"
+    }

@@ -16,7 +16,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.export import export
 from glassformer.nn import presets
-from glassformer.tasks import Model
+from glassformer.tasks import GlassformerModel
 from glassformer.text import CharacterTokenizer, SubwordTokenizer, WordTokenizer
 
 BAD = [
@@ -28,9 +28,9 @@ SIZES: dict[str, Any] = {"vocab_size": TOKENIZER.vocab_size, "d_model": 4, "n_he
 SIZES |= {"n_layers": 1, "max_len": 20}
 
 
-def model_of(config: nn.ModelConfig, **more: Any) -> Model:
+def model_of(config: nn.ModelConfig, **more: Any) -> GlassformerModel:
     torch.manual_seed(0)
-    return Model(Checkpoint(nn.build(config).eval(), config, TOKENIZER, **more))
+    return GlassformerModel(Checkpoint(nn.build(config).eval(), config, TOKENIZER, **more))
 
 
 WRITER = model_of(presets.gpt2(**SIZES))

@@ -1,4 +1,4 @@
-"""Model folders: what is saved comes back, and what is damaged says so in one line."""
+"""Model folders: exact round trips; damage is a one-line error."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def outputs(model: torch.nn.Module) -> torch.Tensor:
     return result
 
 
-def test_what_is_saved_comes_back_bit_for_bit(translator: Checkpoint, tmp_path: Path) -> None:
+def test_a_saved_model_is_loaded_bit_for_bit(translator: Checkpoint, tmp_path: Path) -> None:
     folder = checkpoint.save(tmp_path / "model", translator)
     assert {file.name for file in folder.iterdir()} == {
         "README.md",
@@ -133,7 +133,7 @@ def test_a_compiled_model_is_saved_under_its_own_names(
     assert torch.equal(outputs(checkpoint.load(folder).model), outputs(translator.model))
 
 
-def test_a_place_that_cannot_be_written_is_one_clear_line(
+def test_a_folder_that_cannot_be_written_is_one_clear_line(
     translator: Checkpoint, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -163,7 +163,7 @@ def _replace_by_folder(file: Path) -> None:
 
 
 def _overlap(file: Path) -> None:
-    """Let a tensor's numbers be those of another of the same size."""
+    """Make a tensor refer to the numbers of another of the same size."""
     data = file.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
@@ -309,14 +309,14 @@ def test_a_damaged_folder_gets_one_clear_line(
         assert part in message
 
 
-def test_labels_are_as_many_as_classes(tmp_path: Path) -> None:
+def test_the_number_of_labels_must_be_that_of_classes(tmp_path: Path) -> None:
     folder = checkpoint.save(tmp_path / "model", checkpoint.load(checkpoint.find("toy")))
     _rewrite(folder / "config.json", lambda d: d.update(labels=["one", "two", "three"]))
     with pytest.raises(CheckpointError, match="expected 2 labels, got 3"):
         checkpoint.load(folder)
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="there is no model folder"):
         checkpoint.load(tmp_path / "nowhere")
 
@@ -343,7 +343,7 @@ def test_a_real_bert_folder_is_read_with_its_tokenizer() -> None:
 
 
 def test_a_training_run_stands_for_its_model(translator: Checkpoint, tmp_path: Path) -> None:
-    """The command may be given the folder that `train --out` was given."""
+    """The folder given to `train --out` can be given to other commands."""
     folder = checkpoint.save(tmp_path / "run" / "model", translator)
     (tmp_path / "run" / "config.json").write_text('{"recipe": "pairs"}', encoding="utf-8")
     assert checkpoint.find(tmp_path / "run") == folder
@@ -351,7 +351,7 @@ def test_a_training_run_stands_for_its_model(translator: Checkpoint, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["run", "run/model"])
-def test_a_run_that_has_not_ended_says_how_to_go_on(name: str, tmp_path: Path) -> None:
+def test_the_error_of_an_unfinished_run_says_how_to_resume(name: str, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     for file in ("config.json", "metrics.jsonl"):
         (tmp_path / "run" / file).write_text("{}", encoding="utf-8")
@@ -365,7 +365,7 @@ def test_a_model_with_metrics_beside_it_is_a_model(translator: Checkpoint, tmp_p
     assert checkpoint.find(folder) == folder
 
 
-def test_weights_that_are_no_floating_point_numbers_are_refused(
+def test_weights_that_are_not_floating_point_are_refused(
     translator: Checkpoint, tmp_path: Path
 ) -> None:
     folder = checkpoint.save(tmp_path / "model", translator)
@@ -402,7 +402,7 @@ def test_the_shapes_of_a_config_are_those_of_its_model(name: str) -> None:
 def test_a_foreign_config_of_any_size_is_refused_before_anything_is_built(
     model_type: str, tmp_path: Path
 ) -> None:
-    """More numbers than any memory holds: to try would end otherwise than in this line."""
+    """More numbers than fit in any memory: building the model would fail differently."""
     width, depth = 2**20, 10_000
     of_family: dict[str, dict[str, object]] = {
         "gpt2": {"n_embd": width, "n_head": 1, "n_layer": depth, "n_positions": 9},

@@ -1,4 +1,4 @@
-"""Strangers' files: bounded, one line, no exception of a parser's; ours: whole or not at all."""
+"""Untrusted files: bounded, one-line errors, no parser exceptions; ours: written atomically."""
 
 import errno
 import json
@@ -33,7 +33,7 @@ from glassformer.files import (
 
 
 @pytest.mark.parametrize("path", [None, 5, b"a", "", "a\0b", ["a"]])
-def test_what_is_no_path_is_one_line(path: Any) -> None:
+def test_anything_but_a_path_is_refused_in_one_line(path: Any) -> None:
     with pytest.raises(CheckpointError, match="a model folder must be given by a path") as caught:
         as_path(path, CheckpointError, "a model folder")
     assert "\n" not in str(caught.value)
@@ -86,7 +86,7 @@ def test_a_file_may_not_be_larger_than_asked(tmp_path: Path) -> None:
     ],
     ids=lambda case: str(case)[:12],
 )
-def test_what_is_no_object_is_one_line(data: bytes, message: str) -> None:
+def test_anything_but_an_object_is_refused_in_one_line(data: bytes, message: str) -> None:
     with pytest.raises(CheckpointError, match=message) as caught:
         parse_object(data, "a.json", error=CheckpointError)
     assert str(caught.value).startswith("a.json is ")

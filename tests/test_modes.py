@@ -1,4 +1,4 @@
-"""Evaluation mode for a while, and what a model's parts are afterwards."""
+"""Evaluation mode for a while; every part of a model is restored afterwards."""
 
 import pytest
 from torch import nn

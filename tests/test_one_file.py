@@ -1,7 +1,7 @@
 """Checkpoints of nanoGPT, minGPT and llama2.c: the logits are those of the model that wrote them.
 
-The models here are written anew in plain torch, with the names and the order that those programs
-give their parameters.
+The models here are independent implementations in plain torch, with the parameter names and the
+order of those programs.
 """
 
 import struct
@@ -50,7 +50,7 @@ class GPTBlock(nn.Module):
                 "c_proj": nn.Linear(WIDTH, WIDTH, bias),
             }
         )
-        if mask:  # a buffer of the causal mask, as minGPT keeps it
+        if mask:  # the buffer of the causal mask, as in minGPT
             self.attn.register_buffer("bias", torch.ones(LENGTH, LENGTH).tril()[None, None])
         self.mlp = nn.ModuleDict(
             {
@@ -145,7 +145,7 @@ def test_mingpt(tmp_path: Path) -> None:
 
 
 class Evil:
-    """A pickle that runs something when it is opened."""
+    """A pickle that executes code when it is loaded."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -154,13 +154,13 @@ class Evil:
         return Path.touch, (Path(self.path),)
 
 
-def _packed(path: Path) -> None:
+def _compressed(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
         opened.writestr("archive/data.pkl", b"0" * 10_000)
 
 
 def _many_of_one() -> dict[str, Tensor]:
-    """A state dict of a few bytes that asks for 2^50 numbers."""
+    """A state dict of a few bytes with a tensor of 2^50 elements."""
     state = dict(GPT(bias=True, tied=True, gelu="none").state_dict())
     state["transformer.wte.weight"] = torch.zeros(1).expand(2**30, 2**20)
     return state
@@ -201,7 +201,7 @@ BAD: dict[str, Callable[[Path], object]] = {
     "no pickle": _pickled(b"\xff\xfe"),
     "nothing": lambda p: p.write_bytes(b""),
     "no zip": lambda p: p.write_bytes(b"\x80\x02}q\x00."),
-    "a packed zip": _packed,
+    "a compressed zip": _compressed,
     "a zip of another program": lambda p: zipfile.ZipFile(p, "w").close(),
     "something that runs": lambda p: torch.save({"model": Evil(str(p) + ".ran")}, p),
     "a list": lambda p: torch.save([1], p),
@@ -215,7 +215,7 @@ BAD: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_one_line_and_nothing_runs(name: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_one_line_and_nothing_is_executed(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     BAD[name](path)
     with pytest.raises(CheckpointError, match=r"model\.pt") as caught:
@@ -261,7 +261,7 @@ def llama(kv_heads: int, tied: bool) -> Any:
 
 
 def neighbours(matrix: Tensor, n_heads: int) -> Tensor:
-    """Hugging Face's order of a head's rows to that of llama2.c, row by row."""
+    """From Hugging Face's order of a head's rows to that of llama2.c, row by row."""
     width = matrix.size(0) // n_heads
     rows = []
     for head in range(n_heads):
@@ -289,7 +289,7 @@ def parts_of(model: Any) -> dict[str, list[Tensor]]:
 
 
 def binary(model: Any, version: int) -> bytes:
-    """What llama2.c's export.py writes for a model."""
+    """The file that llama2.c's export.py writes for a model."""
     config, parts = model.config, parts_of(model)
     tied = config.tie_word_embeddings
     sizes = [config.hidden_size, config.intermediate_size, LAYERS, config.num_attention_heads]
@@ -323,7 +323,7 @@ def test_llama2c(version: int, kv_heads: int, tied: bool, tmp_path: Path) -> Non
         assert share(loaded.model.double()(IDS), expected) < 1e-6
 
 
-def test_a_llama2c_file_that_does_not_add_up_is_one_line(tmp_path: Path) -> None:
+def test_an_inconsistent_llama2c_file_is_one_line(tmp_path: Path) -> None:
     whole = binary(llama(2, tied=False), 0)
     path = tmp_path / "stories.bin"
     huge = struct.pack("<7i", *[2**30] * 7)
@@ -349,7 +349,7 @@ def test_a_llama2c_file_that_does_not_add_up_is_one_line(tmp_path: Path) -> None
         checkpoint.load_llama2c(None)  # type: ignore[arg-type]
 
 
-def test_numbers_come_in_the_byte_order_of_the_format(tmp_path: Path) -> None:
+def test_numbers_are_read_in_the_byte_order_of_the_format(tmp_path: Path) -> None:
     theirs = llama(4, tied=True)
     path = tmp_path / "stories.bin"
     path.write_bytes(binary(theirs, 0))

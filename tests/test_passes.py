@@ -7,31 +7,31 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.errors import CheckpointError, InputError, UnknownNameError
-from glassformer.tasks.forward_pass import forward_pass
+from glassformer.tasks import load
 
 
 def test_a_classifier_reads_the_words_of_the_text() -> None:
-    reading = forward_pass(checkpoint.load(checkpoint.find("toy")), "I am not happy")
-    assert reading.labels == {"ids": ["I", "am", "not", "happy"]}
+    reading = load("toy").forward_pass("I am not happy")
+    assert reading.labels["ids"] == ["I", "am", "not", "happy"]
+    assert reading.labels["to_classes.weight"] == ["sad", "happy"]
     assert reading.arguments[0].shape == (1, 4)
 
 
 def test_a_translator_reads_the_target_that_it_produces() -> None:
-    model = checkpoint.load(checkpoint.find("en-de"))
-    reading = forward_pass(model, "A man is riding a bicycle.")
+    reading = load("en-de").forward_pass("A man is riding a bicycle.")
     source, target = reading.arguments
     assert "".join(reading.labels["target"][1:]).replace("␣", " ").strip()
     with torch.no_grad():
-        logits = reading.model(source, target)
+        logits = reading.module(source, target)
+    assert reading.ids == tuple(target[0].tolist())
     # Greedy search said these words: each is the likeliest after those before it.
     assert torch.equal(logits[0, :-1].argmax(-1), target[0, 1:])
 
 
 def test_a_given_target_is_read_instead() -> None:
-    model = checkpoint.load(checkpoint.find("en-de"))
-    reading = forward_pass(model, "A man.", target="Ein Hund.")
-    assert model.tokenizer is not None
-    assert model.tokenizer.decode(reading.arguments[1][0].tolist()) == "Ein Hund."
+    model = load("en-de")
+    reading = model.forward_pass("A man.", target="Ein Hund.")
+    assert model.writer.decode(reading.arguments[1][0].tolist()) == "Ein Hund."
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_given_target_is_read_instead() -> None:
 )
 def test_bad_input_says_so(model: str, text: str, target: str | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        forward_pass(checkpoint.load(checkpoint.find(model)), text, target)
+        load(model).forward_pass(text, target)
 
 
 def test_a_model_is_found_by_name_or_folder() -> None:

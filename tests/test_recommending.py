@@ -11,14 +11,14 @@ from glassformer import checkpoint, cli
 from glassformer.checkpoint import Checkpoint
 from glassformer.errors import ConfigError, InputError, UnknownNameError
 from glassformer.nn import AttentionConfig, MatrixFactorisation, ModelConfig, build
-from glassformer.tasks import Model, load
+from glassformer.tasks import GlassformerModel, load
 from glassformer.tasks.recommending import Titles, describe_person, read_person
 
 TITLES = ("Toy Story (1995)", "Matrix, The (1999)", "Heat (1995)", "Heat (1986)", "Alien (1979)")
 
 
 @pytest.fixture
-def recommender() -> Model:
+def recommender() -> GlassformerModel:
     torch.manual_seed(0)
     config = ModelConfig(
         architecture="recommender",
@@ -31,16 +31,16 @@ def recommender() -> Model:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_()
-    return Model(Checkpoint(model, config, labels=TITLES), "films")
+    return GlassformerModel(Checkpoint(model, config, labels=TITLES), "films")
 
 
-def factors(model: Model) -> MatrixFactorisation:
-    inner = model.checkpoint.model
+def factors(model: GlassformerModel) -> MatrixFactorisation:
+    inner = model.module
     assert isinstance(inner, MatrixFactorisation)
     return inner
 
 
-def test_a_known_person_gets_what_the_model_expects(recommender: Model) -> None:
+def test_a_known_person_gets_what_the_model_expects(recommender: GlassformerModel) -> None:
     (answer,) = recommender.recommend(["#3"], n=5)
     inner = factors(recommender)
     for film in answer.films:
@@ -50,7 +50,7 @@ def test_a_known_person_gets_what_the_model_expects(recommender: Model) -> None:
     assert stars == sorted(stars, reverse=True) and len(stars) == len(TITLES)
 
 
-def test_a_described_person_minimises_what_is_said(recommender: Model) -> None:
+def test_a_described_person_minimises_what_is_said(recommender: GlassformerModel) -> None:
     """The gradient of the stated sum, taken by autograd, is zero at the vector found."""
     inner = factors(recommender)
     liked = [0, 2]
@@ -64,14 +64,14 @@ def test_a_described_person_minimises_what_is_said(recommender: Model) -> None:
     assert person.grad is not None and person.grad.abs().max() < 1e-5
 
 
-def test_the_arithmetic_is_done_where_the_model_is(recommender: Model) -> None:
+def test_the_arithmetic_is_done_where_the_model_is(recommender: GlassformerModel) -> None:
     """A default device stands in for a GPU: what is made beside the model must follow the model."""
     expected = recommender.recommend(["heat; alien"])
     with torch.device("meta"):
         assert recommender.recommend(["heat; alien"]) == expected
 
 
-def test_films_that_were_named_are_not_recommended(recommender: Model) -> None:
+def test_films_that_were_named_are_not_recommended(recommender: GlassformerModel) -> None:
     (answer,) = recommender.recommend(["toy story; THE MATRIX ;"])
     assert {film.title for film in answer.films} == set(TITLES[2:])
 
@@ -93,13 +93,13 @@ def test_a_semicolon_may_be_part_of_a_title() -> None:
     assert read_person("Heat; Heat (1995)", titles, 1).liked == (1,)
 
 
-def test_films_without_titles_are_numbered(recommender: Model) -> None:
-    plain = Model(replace(recommender.checkpoint, labels=()), "films")
+def test_films_without_titles_are_numbered(recommender: GlassformerModel) -> None:
+    plain = GlassformerModel(replace(recommender.checkpoint, labels=()), "films")
     (answer,) = plain.recommend(["film 0"], n=9)
     assert sorted(film.title for film in answer.films) == ["film 1", "film 2", "film 3", "film 4"]
 
 
-def test_mistakes(recommender: Model) -> None:
+def test_mistakes(recommender: GlassformerModel) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown film 'allien'; did you mean 'alien'"):
         recommender.recommend(["Allien"])
     for wrong in ("#0", "#8", "#x", "#" + "9" * 5000):
@@ -114,7 +114,7 @@ def test_mistakes(recommender: Model) -> None:
 
 
 def test_a_saved_recommender_runs(
-    recommender: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recommender: GlassformerModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(checkpoint.save(tmp_path / "films", recommender.checkpoint))
     expected = recommender.recommend(["heat"])[0]

@@ -1,4 +1,4 @@
-"""What is published: metadata, licences of what travels along, the bill of materials."""
+"""The release: metadata, third-party licences, the bill of materials."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_the_licences_travel_with_the_wheel() -> None:
 
 
 def test_every_font_of_the_page_has_its_own_notice_and_licence() -> None:
-    """By what the fonts themselves say; their uncompressed twins are beside them in the package."""
+    """According to the fonts themselves; the package also has them uncompressed."""
     text = " ".join(BUNDLED.read_text("utf-8").split())
     fonts = sorted((BUNDLED.parent / "assets").glob("*.woff2"))
     assert fonts
     for font in fonts:
-        original = font.stem[:-9]  # the build adds a hash of eight letters
+        original = font.stem[:-9]  # the build appends a hash of eight characters
         file = ROOT / "web/node_modules/katex/dist/fonts" / f"{original}.ttf"
         notice = TTFont(file)["name"].getDebugName(13)
         *copyrights, reserved = notice.partition("\n\n")[0].splitlines()
@@ -56,8 +56,8 @@ def test_every_font_of_the_page_has_its_own_notice_and_licence() -> None:
     assert "SIL OPEN FONT LICENSE Version 1.1" in text
 
 
-def test_every_package_in_the_page_brings_its_licence() -> None:
-    """That these are all is checked by the page's build, which writes the file (`make web`)."""
+def test_every_package_in_the_page_has_its_licence() -> None:
+    """The page's build, which writes the file (`make web`), checks that the list is complete."""
     sections = re.split(r"^={70,}$", BUNDLED.read_text("utf-8"), flags=re.MULTILINE)[1:]
     named = bundled_packages()
     assert {"katex", "svelte"} <= set(named)
@@ -67,10 +67,10 @@ def test_every_package_in_the_page_brings_its_licence() -> None:
         assert "Permission is hereby granted" in section or "OPEN FONT LICENSE" in section
 
 
-# --- the bill of materials, and the list of vulnerabilities ---
+# --- the bill of materials, and known vulnerabilities ---
 
 
-def test_the_bill_of_materials_holds_every_pin() -> None:
+def test_the_bill_of_materials_has_every_pin() -> None:
     parts = components()
     document = bill(parts)
     assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
@@ -89,14 +89,14 @@ def test_the_bill_of_materials_holds_every_pin() -> None:
         assert {one["ref"], *one["dependsOn"]} <= known
 
 
-def test_a_scope_in_a_name_is_escaped_in_its_address() -> None:
+def test_a_scope_in_a_name_is_escaped_in_its_url() -> None:
     part = Component("npm", "@eslint/js", "10.0.1", "excluded")
     assert part.purl == "pkg:npm/%40eslint/js@10.0.1"
 
 
 @contextmanager
 def answering(answer: Callable[[Any], Any]) -> Iterator[str]:
-    """A list of vulnerabilities on this machine."""
+    """A local server in the place of the vulnerability database."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -118,7 +118,7 @@ def answering(answer: Callable[[Any], Any]) -> Iterator[str]:
         thread.join()
 
 
-def test_known_vulnerabilities_are_told_and_fail(capsys: pytest.CaptureFixture[str]) -> None:
+def test_known_vulnerabilities_are_printed_and_fail(capsys: pytest.CaptureFixture[str]) -> None:
     def answer(asked: Any) -> Any:
         results: list[Any] = [{} for _ in asked["queries"]]
         for at, query in enumerate(asked["queries"]):
@@ -133,16 +133,16 @@ def test_known_vulnerabilities_are_told_and_fail(capsys: pytest.CaptureFixture[s
     assert "1 with a known vulnerability" in said
 
 
-def test_none_known_is_a_success(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_known_vulnerability_is_a_success(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(lambda asked: {"results": [{} for _ in asked["queries"]]}) as address:
         assert vulnerabilities.main(address) == 0
     assert f"{len(components())} pinned versions, 0 with" in capsys.readouterr().out
 
 
-def test_a_list_that_cannot_be_asked_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_database_is_not_a_success(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(lambda _: {}) as address:
         pass
-    assert vulnerabilities.main(address) == vulnerabilities.NOT_ASKED
+    assert vulnerabilities.main(address) == vulnerabilities.UNREACHABLE
     said = capsys.readouterr().out
     assert said.startswith("not checked: ") and said.count("\n") == 1
 
@@ -152,7 +152,7 @@ def test_a_list_that_cannot_be_asked_is_no_success(capsys: pytest.CaptureFixture
 
 @pytest.fixture
 def long_description(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The hook without the builder that runs it."""
+    """The metadata hook, without the builder that runs it."""
     interface = SimpleNamespace(MetadataHookInterface=object)
     monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
     spec = importlib.util.spec_from_file_location("hook", ROOT / "release/long_description.py")
@@ -178,14 +178,14 @@ def test_links_and_images_of_the_long_description_are_absolute(
     raw = f"https://raw.githubusercontent.com/glassformer/glassformer/{tag}/docs/screenshots/"
     assert raw in text and f"]({HOME}/blob/{tag}/docs/trace.md)" in text
     assert f"]({HOME}/tree/{tag}/src/glassformer/tracing)" in text
-    for address in targets:  # every file is there
+    for address in targets:  # every file exists
         path = re.sub(
             r"^https://[^/]+/glassformer/glassformer/(?:(?:blob|tree)/)?v[\d.]+/", "", address
         )
         assert (ROOT / path).exists(), address
 
 
-def test_what_is_absolute_already_stays(long_description: ModuleType) -> None:
+def test_absolute_links_are_unchanged(long_description: ModuleType) -> None:
     text = "[a](https://x.org/a) [b](#b) [![c](d.png)](e.md#f)"
     image = "https://raw.githubusercontent.com/glassformer/glassformer/v1/d.png"
     assert (
@@ -194,7 +194,7 @@ def test_what_is_absolute_already_stays(long_description: ModuleType) -> None:
     )
 
 
-def test_the_projects_address_is_one_everywhere() -> None:
+def test_the_url_of_the_project_is_the_same_everywhere() -> None:
     assert PROJECT["urls"]["Homepage"] == HOME
     assert all(url.startswith(HOME) for url in PROJECT["urls"].values())
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
@@ -202,7 +202,7 @@ def test_the_projects_address_is_one_everywhere() -> None:
     assert f"version: {glassformer.__version__}\n" in citation
 
 
-def test_the_extra_for_all_holds_every_other() -> None:
+def test_the_extra_all_contains_every_other() -> None:
     extras = dict(PROJECT["optional-dependencies"])
     (everything,) = extras.pop("all")
     assert sorted(re.findall(r"[a-z0-9]+", everything.partition("[")[2])) == sorted(extras)
@@ -235,18 +235,18 @@ WHOLE = (
 )
 
 
-def test_a_wheel_with_all_that_it_needs_has_no_problem(tmp_path: Path) -> None:
+def test_a_complete_wheel_has_no_problem(tmp_path: Path) -> None:
     assert check.wheel_problems(made_wheel(tmp_path, "[a](https://x.org) [b](#b)", *WHOLE)) == []
 
 
 @pytest.mark.parametrize("missing", WHOLE)
-def test_what_a_wheel_lacks_is_told(missing: str, tmp_path: Path) -> None:
+def test_missing_files_of_a_wheel_are_reported(missing: str, tmp_path: Path) -> None:
     names = [name for name in WHOLE if name != missing]
     (problem,) = check.wheel_problems(made_wheel(tmp_path, "", *names))
     assert problem.startswith("not in the wheel: ") and Path(missing).name in problem
 
 
-def test_what_does_not_belong_into_a_wheel_is_told(tmp_path: Path) -> None:
+def test_stray_files_in_a_wheel_are_reported(tmp_path: Path) -> None:
     made = made_wheel(tmp_path, "![a](docs/a.webp)", *WHOLE, "tests/test_a.py", "glassformer/a.pyc")
     assert check.wheel_problems(made) == [
         "in the wheel: tests/test_a.py",
@@ -258,7 +258,7 @@ def test_what_does_not_belong_into_a_wheel_is_told(tmp_path: Path) -> None:
 def test_every_command_has_a_smoke_test() -> None:
     smoked = {smoke.command.split()[1] for smoke in check.SMOKES}
     commands = set(app) - {"--help", "-h", "--version"}
-    assert commands - smoked == {"explore"}  # which is opened and interrupted
+    assert commands - smoked == {"explore"}  # it is started and interrupted
 
 
 def test_the_network_can_be_blocked_but_not_this_machine(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, Greedy, Sampling
 from glassformer.errors import CheckpointError, ConfigError, InputError, UnknownNameError
 from glassformer.nn import build, presets
-from glassformer.tasks import Model, load
+from glassformer.tasks import GlassformerModel, Model, load
 from glassformer.tasks.answers import answer_lines
-from glassformer.tasks.reading import read_texts, tokenizer_of
 from glassformer.text import CharacterTokenizer, SubwordTokenizer, Tokenizer
 
 TEXTS = ["a good film", "an awfully bad film", "bad", "good good good film"]
@@ -25,7 +24,7 @@ def tokenizer() -> SubwordTokenizer:
     return SubwordTokenizer.train([*TEXTS, "a bad dog, a good cat"] * 3, vocab_size=300)
 
 
-def classifier(max_len: int = 24, **about: object) -> Model:
+def classifier(max_len: int = 24, **about: object) -> GlassformerModel:
     torch.manual_seed(0)
     words = tokenizer()
     config = presets.bloem_2024(
@@ -33,7 +32,7 @@ def classifier(max_len: int = 24, **about: object) -> Model:
         pad_id=words.special.pad,
     )  # fmt: skip
     made = Checkpoint(build(config).eval(), config, words, labels=("bad", "good"), about=about)
-    return Model(made, "judge")
+    return GlassformerModel(made, "judge")
 
 
 def translator(max_len: int = 24) -> Model:
@@ -43,7 +42,7 @@ def translator(max_len: int = 24) -> Model:
         vocab_size=words.vocab_size, d_model=8, n_heads=2, n_layers=2, d_ff=16, max_len=max_len,
         pad_id=words.special.pad,
     )  # fmt: skip
-    return Model(Checkpoint(build(config).eval(), config, words), "interpreter")
+    return GlassformerModel(Checkpoint(build(config).eval(), config, words), "interpreter")
 
 
 def writer() -> Model:
@@ -54,7 +53,7 @@ def writer() -> Model:
     config = presets.gpt2(
         vocab_size=letters.vocab_size, d_model=16, n_heads=2, n_layers=2, max_len=20
     )
-    return Model(Checkpoint(build(config).eval(), config, letters), "scribe")
+    return GlassformerModel(Checkpoint(build(config).eval(), config, letters), "scribe")
 
 
 def test_classes_come_with_probabilities_and_in_order() -> None:
@@ -76,8 +75,8 @@ def test_a_model_in_training_answers_without_dropout_and_goes_on_training() -> N
     model = glassformer.load("imdb")
     expected = model.classify(["a good film"], attention=True)[0]
     vector = model.embed(["a good film"])[0].vector
-    model.checkpoint.model.train()
-    for part in model.checkpoint.model.modules():
+    model.module.train()
+    for part in model.module.modules():
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.5
     found = model.classify(["a good film"], attention=True)[0]
@@ -86,7 +85,7 @@ def test_a_model_in_training_answers_without_dropout_and_goes_on_training() -> N
     for name, weights in expected.attention.items():
         assert torch.equal(found.attention[name], weights)
     assert model.embed(["a good film"])[0].vector == vector
-    assert model.checkpoint.model.training
+    assert model.module.training
 
 
 def test_what_is_no_list_is_named() -> None:
@@ -112,10 +111,11 @@ def test_a_long_text_is_cut_and_the_answer_says_so() -> None:
 def test_the_shipped_classifier_reads_long_texts_as_it_was_trained_to() -> None:
     """Both ends of a review are kept: a verdict often stands in its last words."""
     model = load("imdb")
-    max_len = model.checkpoint.config.max_len
-    (read,) = read_texts(model.checkpoint, ["begin " * 2000 + "end " * 400])
+    max_len = model.max_tokens
+    assert max_len is not None
+    (read,) = model.read(["begin " * 2000 + "end " * 400])
     assert read.cut and len(read.ids) == max_len
-    (end,) = tokenizer_of(model.checkpoint).encode("end")
+    (end,) = model.reader.encode("end")
     assert read.ids.count(end) == max_len - max_len // 4
 
 
@@ -181,7 +181,7 @@ def test_half_a_character_at_the_end_is_left_off() -> None:
         vocab_size=tokenizer.vocab_size, d_model=8, n_heads=2, n_layers=1, max_len=64
     )
     torch.manual_seed(0)
-    model = Model(Checkpoint(build(config).eval(), config, tokenizer), "bytes")
+    model = GlassformerModel(Checkpoint(build(config).eval(), config, tokenizer), "bytes")
     search = Sampling(temperature=9.0, seed=1)
     cut = 0
     for n in range(1, 40):
@@ -242,13 +242,13 @@ def test_wrong_types_are_named() -> None:
         writer().generate(["a"])  # type: ignore[arg-type]  # that is the point
     config = presets.illustrated()
     with pytest.raises(InputError, match="does not read text"):
-        Model(Checkpoint(build(config), config))
+        GlassformerModel(Checkpoint(build(config), config))
 
 
 def test_a_model_without_tokenizer_says_so() -> None:
     config = classifier().checkpoint.config
-    with pytest.raises(InputError, match=r"no tokenizer\.json"):
-        Model(Checkpoint(build(config).eval(), config)).classify(["a"])
+    with pytest.raises(InputError, match=r"this model has no tokenizer, .* --ids"):
+        GlassformerModel(Checkpoint(build(config).eval(), config)).classify(["a"])
 
 
 def test_models_load_by_name_and_by_folder(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_models_load_by_name_and_by_folder(tmp_path: Path) -> None:
 def test_a_flattened_translator_cannot_be_run_step_by_step() -> None:
     words = CharacterTokenizer.build(["abc"])
     config = presets.by_hand_2024(vocab_size=words.vocab_size)
-    model = Model(Checkpoint(build(config).eval(), config, words), "by-hand")
+    model = GlassformerModel(Checkpoint(build(config).eval(), config, words), "by-hand")
     with pytest.raises(ConfigError, match="cannot be decoded step by step"):
         model.translate(["abc"])
 
@@ -275,7 +275,7 @@ def test_each_text_is_tokenised_once_on_its_way_to_an_answer(
 ) -> None:
     """Empty ones and those of which the model knows nothing, too, which the answer then says."""
     model = load(name)
-    kind = type(tokenizer_of(model.checkpoint))
+    kind = type(model.reader)
     tokenised: list[str] = []
     one, many = kind._encode, kind._encode_batch
     inside: list[bool] = []

@@ -119,6 +119,6 @@ def test_bfloat16_is_stored_where_it_works(monkeypatch: pytest.MonkeyPatch) -> N
     """Stored, not run: the machine of this test need not have it."""
     monkeypatch.setattr(modes, "_MULTIPLY", "pass")
     modes.multiplies_bfloat16.cache_clear()
-    model = tasks.load("imdb", weights="bfloat16").checkpoint.model
+    model = tasks.load("imdb", weights="bfloat16").module
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
     modes.multiplies_bfloat16.cache_clear()

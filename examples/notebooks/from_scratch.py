@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A Transformer from scratch
 #
-# From a weighted average to a classifier, each idea in a few lines that run.
+# From a weighted average to a classifier, each idea in a few lines of runnable code.
 
 # %% [markdown]
 # ## Basic self-attention
@@ -30,7 +30,7 @@ assert torch.allclose(basic_self_attention(x)[order], basic_self_attention(x[ord
 # %% [markdown]
 # ## Why divide by √k
 #
-# Dot products of longer vectors are larger, and a softmax of large numbers has hardly a gradient.
+# Dot products of longer vectors are larger, and a softmax of large numbers has almost no gradient.
 
 # %%
 from glassformer.claims.properties import spread_by_width
@@ -44,7 +44,7 @@ for scaled in (False, True):
 # %% [markdown]
 # ## Several heads
 #
-# Four narrow heads cost as much as one wide one: the width is cut among them.
+# Four narrow heads cost as much as one wide one: the width is split among them.
 
 # %%
 from glassformer.nn import AttentionConfig
@@ -59,7 +59,7 @@ for heads in (1, 4):
 # ## A block and a classifier
 #
 # Attention, feed-forward, residual connections and layer norms make a block; the mean over the
-# words and a linear map make a classifier. This one learned twelve short reviews a moment ago.
+# words and a linear map make a classifier. This one is trained here on twelve short reviews.
 
 # %%
 from glassformer.lessons.classifier import REVIEWS, learn
@@ -68,7 +68,7 @@ learned = learn()
 print(f"{learned.right} of {len(REVIEWS)} reviews right")
 for review in ("not a bad film", "not a good film", "good not bad", "bad not good"):
     shares = learned.model(torch.tensor([learned.words.encode(review)]))[0]
-    print(f"{review:<16} kind with {100 * shares[1].item():.0f} %")
+    print(f"{review:<16} positive with {100 * shares[1].item():.0f} %")
 
 # %% [markdown]
 # The last two have the same words. Without positions no Transformer can tell them apart:
@@ -77,12 +77,12 @@ for review in ("not a bad film", "not a good film", "good not bad", "bad not goo
 blind = learn(positions=False)
 for review in ("good not bad", "bad not good"):
     shares = blind.model(torch.tensor([blind.words.encode(review)]))[0]
-    print(f"{review:<16} kind with {100 * shares[1].item():.0f} %")
+    print(f"{review:<16} positive with {100 * shares[1].item():.0f} %")
 
 # %% [markdown]
 # ## Look inside
 #
-# The first review's way through the block, with its real numbers.
+# The first review on its way through the block, with the real numbers.
 
 # %%
 from glassformer.lessons.figures.model_figures import block_figure

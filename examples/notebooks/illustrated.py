@@ -2,8 +2,8 @@
 # # Self-attention with three inputs
 #
 # Three vectors of four numbers go in, three vectors of three come out. Every step is a line of
-# PyTorch; at the end the same numbers come out of the module that trains real models here, and any
-# of them can be asked where it comes from. Run the cells from top to bottom.
+# PyTorch; at the end the same numbers come out of the module that trains real models here, and each
+# can be traced back to what made it. Run the cells from top to bottom.
 
 # %%
 import torch
@@ -35,8 +35,8 @@ scores
 # %% [markdown]
 # ## Weights
 #
-# A softmax along each row: positive shares that add up to one. (Texts often round these to one
-# decimal to go on by hand; that is a choice, and the outputs change with it.)
+# A softmax along each row: positive weights that add up to one. (Texts often round them to one
+# decimal to continue by hand; that is a choice, and the outputs change with it.)
 
 # %%
 weights = torch.softmax(scores, dim=-1)
@@ -45,8 +45,8 @@ weights
 # %% [markdown]
 # ## Weighted values and their sums
 #
-# First all summands, as a tensor of 3 × 3 × 3: which input, which output, which entry. Their sum
-# over the inputs is the output, and one matrix product does it at once.
+# First all summands, as a 3 × 3 × 3 tensor: input, output, entry. Their sum over the inputs is the
+# output, and one matrix product computes it at once.
 
 # %%
 weighted = values[:, None] * weights.T[:, :, None]
@@ -80,9 +80,9 @@ assert torch.allclose(run["context"].value[0, 0], outputs)
 print(run["context"][0, 0, 0, 1].explain(depth=2))
 
 # %% [markdown]
-# ## What if it were another one?
+# ## What if it were different?
 #
-# Change one number, and everything that depends on it is computed again.
+# Change a number, and everything that depends on it is recomputed.
 
 # %%
 edited = run.edit({("weights", (0, 0, 0, 0)): 0.0, ("weights", (0, 0, 0, 1)): 0.5})

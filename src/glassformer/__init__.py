@@ -1,9 +1,10 @@
 """Glassformer: the Transformer from first principles, in which every number can be traced.
 
     import glassformer as gf
-    t = gf.trace(model, x)                     # any nn.Module: every number and how it was made
-    model = gf.load("toy")                     # a model that ships, or a folder
-    gf.explore(module, x)                      # the page, on any module
+    t = gf.trace(module, x)                    # any nn.Module: every number and how it was made
+    model = gf.load("toy")                     # one that ships, or a folder (Hugging Face's, too)
+    model.trace("I am not happy")              # the same over a text; also explain, words, explore
+    gf.explore(module, x)                      # the page, on any module or model
 
 Each name below is imported when it is first used, so that `import glassformer` (and the command's
 `--help`) does not import torch.
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
     from glassformer.explorer.explore_function import explore
     from glassformer.nn import ModelConfig, build, presets
-    from glassformer.tasks import load
-    from glassformer.tracing import trace
+    from glassformer.tasks import load, trace
 
 __version__ = "0.1.0"
 
@@ -32,7 +32,7 @@ _HOMES = {
     "load": "glassformer.tasks",
     "nn": None,
     "presets": "glassformer.nn",
-    "trace": "glassformer.tracing",
+    "trace": "glassformer.tasks",
 }
 
 __all__ = [

@@ -10,10 +10,12 @@ import json
 import math
 import os
 import secrets
+import shutil
 import stat
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeGuard
 
@@ -274,6 +276,37 @@ def _mode_of(target: Path) -> int | None:
     if not stat.S_ISREG(mode):  # a rename would replace a device or a pipe by a file
         raise OSError(errno.EINVAL, "it is not a regular file")
     return stat.S_IMODE(mode)
+
+
+@contextmanager
+def replaced_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill, renamed to `target` if the block succeeds: a reader never finds half of it.
+
+    A folder that was there before is kept until the new one is complete.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        yield work
+        work.chmod(0o755)  # mkdtemp makes it private
+        if target.exists():
+            _put_aside_and_rename(work, target)
+        else:
+            work.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _put_aside_and_rename(work: Path, target: Path) -> None:
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    target.rename(old / "model")
+    try:
+        work.rename(target)
+    except OSError:
+        (old / "model").rename(target)  # fails if another process has put its own there
+        old.rmdir()
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def remove_half_written(folder: Path) -> None:

@@ -3,7 +3,7 @@
 An article here is a small Transformer of one to three layers: attention with one or two heads,
 masked or not, residual sums, layer norm, a feed-forward layer, then logits, probabilities, a
 prediction and a loss. It prints some of its steps, each to 1–4 decimals, and leaves others out; its
-author computed on with the printed digits or with all of them.
+author continued with the printed digits or with all of them.
 
 `may_be` says what a printed number could be. It uses no bounds of the audit: it moves the inputs to
 the ends of what their digits may stand for and evaluates the formula on exact numbers, whose
@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep
 from glassformer.audit.example_file import read_example
-from glassformer.audit.formulas import Numbers, Value, Words, evaluate, exactly
+from glassformer.audit.formulas import BoundedNumbers, Value, WordList, evaluate, exactly
 from tests.audit.planting import softmax
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ Values = dict[str, Array]
 
 
 class Writer:
-    """Writes an article step by step: each with its formula and its numbers, printed or not."""
+    """Writes an article step by step, each with a formula and numbers, printed or not."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ class Writer:
         return name
 
     def step(self, name: str, formula: str, value: Array, *, printed: bool = False) -> str:
-        """Printed by chance, or in any case."""
+        """A step that is printed at random, or always."""
         step: dict[str, Any] = {"id": name, "formula": formula}
         self.values[name] = value
         if printed or self.chance(self.prints):
@@ -160,7 +160,7 @@ def _cells(values: Array) -> Any:
 
 @dataclass(frozen=True)
 class Misprint:
-    """An example file with one wrong number: in which step, at which place."""
+    """An example file with one wrong number, in one cell of one step."""
 
     data: dict[str, Any]
     step: str
@@ -171,7 +171,7 @@ class Misprint:
 
 
 def misprints(data: dict[str, Any], seed: int) -> Iterator[Misprint]:
-    """One in every step that is computed and printed; the kind and the place are random."""
+    """One in every step that is computed and printed; kind and cell are random."""
     random = np.random.default_rng(seed)
     for number, step in enumerate(data["steps"]):
         if "formula" not in step or "printed" not in step or "unchecked" in step:
@@ -213,7 +213,7 @@ def _decimals(step: dict[str, Any], at: tuple[int, ...]) -> int | None:
 
 
 def _misprint(value: float, decimals: int | None, random: np.random.Generator) -> float | None:
-    """Another digit, two digits exchanged, the other sign, the point one place off."""
+    """A wrong digit, two digits swapped, the wrong sign, or the point one place off."""
     if decimals is None:  # significant digits
         return value * 10
     text = f"{abs(value):.{decimals}f}"
@@ -235,12 +235,12 @@ def _misprint(value: float, decimals: int | None, random: np.random.Generator) -
     return None if new == value else new
 
 
-def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, float]:
-    """The least and the greatest value a printed number may stand for, as its inputs are printed.
+def may_be(example: Example, step: PrintedStep, at: tuple[int, ...]) -> tuple[float, float]:
+    """The least and greatest value that a printed number may stand for, given the printed inputs.
 
-    The inputs go to the ends of their digits, each in the direction in which the number grows, and
-    again from there, as the direction may change on the way; and to ends chosen by chance. All are
-    ends that can be reached: the true range is no smaller.
+    The inputs are moved to the ends of their digits, each in the direction in which the number
+    grows, several times because that direction may change; and to random ends. All of these can be
+    reached, so the true range is no smaller.
     """
     printed, words, between = _before(example, step)
     centre = {name: digits.values for name, digits in printed.items()}
@@ -255,7 +255,7 @@ def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, fl
             assert before.tree is not None
             known[before.id] = evaluate(before.tree, known)
         found = evaluate(tree, known)
-        return float(found.mid[at]) if isinstance(found, Numbers) else np.nan
+        return float(found.mid[at]) if isinstance(found, BoundedNumbers) else np.nan
 
     places = [
         (name, at_)
@@ -293,15 +293,17 @@ def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, fl
     return (min(reached), max(reached)) if reached else (-np.inf, np.inf)
 
 
-def _before(example: Example, step: Step) -> tuple[dict[str, Digits], dict[str, Value], list[Step]]:
+def _before(
+    example: Example, step: PrintedStep
+) -> tuple[dict[str, PrintedDigits], dict[str, Value], list[PrintedStep]]:
     """What a step is computed from: printed numbers, words, and steps that are not printed."""
-    numbers: dict[str, Digits] = {}
+    numbers: dict[str, PrintedDigits] = {}
     words: dict[str, Value] = {}
     between: set[str] = set()
     waiting = list(step.inputs)
     while waiting:
         before = example[waiting.pop()]
-        if isinstance(before.printed, Words):
+        if isinstance(before.printed, WordList):
             words[before.id] = before.printed
         elif before.printed is not None:
             numbers[before.id] = before.printed

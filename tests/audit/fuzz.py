@@ -1,11 +1,11 @@
-"""The audit held against examples with one wrong number in every printed step.
+"""The audit tried on examples with one wrong number, for every printed step.
 
     python -m tests.audit.fuzz            # the shipped examples and 200 articles: minutes
     python -m tests.audit.fuzz 10         # the shipped examples and 10 articles
 
 A misprint is decidable if no digits behind the printed inputs could give it (`articles.may_be`).
-Prints how many were planted, how many of those are decidable, how many were found, what else was
-called wrong, and the CPU seconds of the slowest report.
+Prints how many were planted, how many of them are decidable, how many were found, which other steps
+were called wrong, and the CPU seconds of the slowest report.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.audit.audit_report import audit_document
-from glassformer.audit.example import Digits, Example
+from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import example_names, read_example
 from glassformer.audit.formulas import FormulaError
 from glassformer.audit.judgement import audit
@@ -47,7 +47,6 @@ class Figures:
     worst_name: str = ""
 
     def lines(self) -> str:
-        """For people."""
         share = self.decidable / max(self.planted, 1)
         return "\n".join(
             (
@@ -63,7 +62,7 @@ class Figures:
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """A shipped example file, with the steps it borrows from others put in."""
+    """A shipped example file, with the steps that it borrows from others."""
     folder = resources.files("glassformer.audit") / "examples"
     data: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     steps: list[dict[str, Any]] = []
@@ -81,7 +80,7 @@ def shipped(name: str) -> dict[str, Any]:
 
 
 def report(example: Example, figures: Figures, name: str) -> Audit:
-    """An audit and all that is written of it, with its CPU time."""
+    """An audit, rendered in every format and language; records its CPU time."""
     start = time.process_time()
     found = audit(example)
     for language in ("en", "zh"):
@@ -98,7 +97,7 @@ def decidable(misprint: Misprint, example: Example) -> bool:
     """Whether no digits behind the printed inputs give the wrong number."""
     step = example[misprint.step]
     digits = step.printed
-    if not isinstance(digits, Digits):
+    if not isinstance(digits, PrintedDigits):
         return False
     try:
         low, high = may_be(example, step, misprint.at)
@@ -147,7 +146,7 @@ def _judge(misprint: Misprint, name: str, wrong_before: set[str], figures: Figur
 
 
 def everything(articles: int) -> Iterable[tuple[str, dict[str, Any], bool]]:
-    """The shipped examples, then so many articles."""
+    """The shipped examples, then this many articles."""
     for name in example_names():
         yield name, shipped(name), False
     for seed in range(articles):

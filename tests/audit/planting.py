@@ -1,4 +1,4 @@
-"""Worked examples made at random, right or with one planted mistake, by plain numpy.
+"""Random worked examples, correct or with one planted mistake, computed by plain numpy.
 
 Nothing here uses the formula language or the audit's own arithmetic: `right` computes a small
 Transformer step by step, `PLANTS` are mistakes as an author would make them.
@@ -122,7 +122,7 @@ def compute(name: str, v: Values) -> Array:
 
 @dataclass(frozen=True)
 class Plant:
-    """A mistake: in which step, what it makes of the values before it, and its kind."""
+    """A mistake: its kind, its step, and what it computes from the values before it."""
 
     kind: str
     step: str
@@ -225,7 +225,7 @@ PLANTS = (
 
 
 def make(seed: int, plant: Plant | None = None, *, carry_rounded: bool = True) -> dict[str, Any]:
-    """An example file. `carry_rounded`: its author computes on with what is printed."""
+    """An example file; with `carry_rounded` its author continues with the printed digits."""
     values = givens(seed)
     steps: list[dict[str, Any]] = [
         {"id": name, "printed": value.tolist()} for name, value in values.items()
@@ -235,7 +235,7 @@ def make(seed: int, plant: Plant | None = None, *, carry_rounded: bool = True) -
         value = plant.commit(values) if plant is not None and wrong else compute(name, values)
         with np.errstate(invalid="ignore"):
             printed = np.round(value, decimals)
-        # An author carries a mistake on as it stands, whatever its unprinted digits.
+        # An author continues with a mistake as printed.
         values[name] = printed if carry_rounded or wrong else value
         steps.append(
             {

@@ -1,4 +1,4 @@
-"""Long articles: the same part is computed once, and a search that takes too long says so."""
+"""Long articles: shared parts are computed once, and a search that is cut short says so."""
 
 import json
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ import pytest
 from glassformer.audit import CATALOGUE, Change, Scene, Slip, judgement
 from glassformer.audit.audit_report import audit_document
 from glassformer.audit.example_file import read_example
-from glassformer.audit.formulas import Node, Numbers, evaluate, exactly, parse, show
-from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas import BoundedNumbers, Node, evaluate, exactly, parse, show
+from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import write_out
-from glassformer.audit.formulas.terms import Name, Number, replace_all, walk
+from glassformer.audit.formulas.terms import Name, Numeral, replace_all, walk
 from glassformer.audit.judgement import audit
 from glassformer.documents import render_text
 from glassformer.language import Bilingual
@@ -22,7 +22,7 @@ X = [[1, 2], [3, -5]]
 
 
 def chain(length: int, printed: Any) -> str:
-    """A residual sum upon the other, of which only the last is printed."""
+    """A chain of residual sums of which only the last is printed."""
     steps: list[dict[str, Any]] = [{"id": "s0", "printed": X}]
     steps += [{"id": f"s{i + 1}", "formula": f"s{i} + relu(s{i})"} for i in range(length)]
     steps.append({"id": "y", "formula": f"s{length} * 1", "printed": printed, "decimals": 0})
@@ -35,7 +35,7 @@ def nested(depth: int) -> str:
 
 def work_for(tree: Node) -> int:
     work = Work(10**9)
-    Evaluator({"x": exactly(X)}, work=work).value(tree)
+    FormulaEvaluator({"x": exactly(X)}, work=work).value(tree)
     return 10**9 - work.left
 
 
@@ -49,7 +49,7 @@ def test_nested_normalisation_is_that_of_the_values() -> None:
     inner = evaluate(parse("layer_norm(x)"), {"x": exactly(X)})
     outer = evaluate(parse("layer_norm(x)"), {"x": inner})
     whole = evaluate(write_out(parse(nested(2))), {"x": exactly(X)})
-    assert isinstance(outer, Numbers) and isinstance(whole, Numbers)
+    assert isinstance(outer, BoundedNumbers) and isinstance(whole, BoundedNumbers)
     assert whole.mid.tolist() == outer.mid.tolist()
 
 
@@ -65,16 +65,16 @@ def test_equal_parts_are_one() -> None:
     assert len({parse("a + b"), parse("a+b"), parse("b + a"), parse("a - b")}) == 3
     assert parse("f(a, k=b)") != parse("f(a, b)")
     assert parse("'a'") != parse("a")
-    assert replace_all(parse("a * (a + 1)"), Name("a"), Number(2)) == parse("2 * (2 + 1)")
+    assert replace_all(parse("a * (a + 1)"), Name("a"), Numeral(2)) == parse("2 * (2 + 1)")
 
 
 def test_a_budget_of_work_ends_with_its_own_error() -> None:
     with pytest.raises(WorkSpentError):
-        Evaluator({"x": exactly(X)}, work=Work(1000)).value(parse(nested(5)))
+        FormulaEvaluator({"x": exactly(X)}, work=Work(1000)).value(parse(nested(5)))
 
 
 def test_a_branch_knows_what_was_computed_and_adds_nothing() -> None:
-    whole = Evaluator({"x": exactly(X)}, work=Work())
+    whole = FormulaEvaluator({"x": exactly(X)}, work=Work())
     whole.value(parse("exp(x) @ x"))
     work = Work(1000)
     branch = whole.branch(work)
@@ -88,7 +88,7 @@ def test_a_branch_knows_what_was_computed_and_adds_nothing() -> None:
 def test_a_long_chain_of_unprinted_sums_is_judged(
     length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seven blocks of a Transformer have fourteen; three hundred are more than a stack holds."""
+    """Seven blocks of a Transformer have fourteen; three hundred would overflow a stack."""
     right = [[2**length * number if number > 0 else number for number in row] for row in X]
     text = chain(length, right) if length < 40 else chain(length, [[None, None], [None, -5]])
     assert audit(read_example(text, "t", "t"))["y"].verdict == "agrees"
@@ -125,7 +125,7 @@ def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search for pairs in the first wrong step does not keep the second from its slip."""
+    """The search for pairs in the first wrong step leaves budget for the second."""
     steps = json.loads(chain(8, [[700, 711], [723, 741]]))["steps"]
     by_number = [[1, 4], [9, 25]]
     steps.append({"id": "z", "formula": "s0 @ s0", "printed": by_number, "decimals": 0})
@@ -155,7 +155,7 @@ def test_a_slip_that_fails_does_not_end_the_report() -> None:
 
 
 def test_exact_elimination_of_a_large_matrix_ends_with_its_budget() -> None:
-    """Fractions grow: the work for one counts by its digits, and then rows are not compared."""
+    """Fractions grow, and their digits count as work; once it is spent, rows are not compared."""
     random = np.random.default_rng(0)
     given = [{"id": "x", "printed": np.round(random.normal(size=(73, 73)), 11).tolist()}]
     hidden = [{"id": "w", "shape": [73, 2], "printed": "..."}]

@@ -1,4 +1,4 @@
-"""`glassformer audit`: exit codes, JSON as designed, tables in both languages and three forms."""
+"""`glassformer audit`: exit codes, JSON, tables in both languages and three formats."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFix
 def test_a_crash_ends_with_70_and_not_with_1(
     right_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1 means that something is wrong with the article."""
+    """Exit code 1 means that something is wrong with the article."""
 
     def crash(*_: object) -> None:
         raise TypeError("not supported")
@@ -117,7 +117,7 @@ def test_a_report_goes_to_a_file(
 
 
 class Balanced(HTMLParser):
-    """Fails on a tag that is closed but not open."""
+    """Fails on a closing tag without an opening one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A wrong number in every printed step: found wherever it can be, and nothing else is blamed.
+"""A wrong number in every printed step is found if it can be, and nothing else is blamed.
 
 The ordinary suite takes a sample; `pytest -m slow` and `python -m tests.audit.fuzz` take the
 shipped examples and 200 articles, and print how long the slowest report took.
@@ -27,7 +27,7 @@ def check(figures: Figures) -> None:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Little work for the causes: whether a number is wrong does not depend on them."""
+    """A small budget for causes, on which verdicts do not depend."""
     monkeypatch.setattr(judgement, "MOST_WORK", 100_000)
 
 
@@ -50,7 +50,7 @@ def test_misprints_in_articles() -> None:
 def test_misprints_in_everything(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All of it. Nothing is asserted of seconds, but of the work that takes them."""
+    """The whole campaign. Asserts nothing about seconds, only about the work behind them."""
     spent: list[int] = []
 
     class Counted(Work):

@@ -1,4 +1,4 @@
-"""A malformed example file: one line with file, step, what is expected and what came."""
+"""A malformed example file: a one-line error with file, step, expected and received."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def step(**keys: Any) -> dict[str, Any]:
         (step(formula="softmx(a)"), r"step 'b': column 1: unknown function 'softmx'; did you mean"),
         (step(formula="a +"), r"step 'b': column 4: expected a value"),
         (step(formula="a @ [1, 2, 3]"), r"step 'b': column 3: expected as many columns"),
-        (step(formula=7), r"step 'b': expected the formula as a text"),
+        (step(formula=7), r"step 'b': expected the formula as a string"),
         (step(printed=[[2, 3], [4]]), r"step 'b': ragged rows: expected 2 cells at \[1\], got 1"),
         (step(printed=[[2, 3], 4]), r"step 'b': ragged rows"),
         (step(printed=[[2, 3], [4, [5]]]), r"step 'b': ragged rows"),
@@ -45,9 +45,9 @@ def step(**keys: Any) -> dict[str, Any]:
         (step(shape=[100000, 100000]), r"step 'b': expected at most 100000 numbers"),
         (step(rows=["one"]), r"step 'b': expected 2 labels under 'rows', got 1"),
         (step(desimals=2), r"step 'b': unknown key 'desimals'; did you mean 'decimals'"),
-        (step(title={"en": "x"}), r"step 'b': title: expected a text or"),
+        (step(title={"en": "x"}), r"step 'b': title: expected a string or"),
         (step(order="none"), r"step 'b': expected 'order' to be one of as printed, any"),
-        (step(words=7), r"step 'b': expected a text or a list of texts under 'words'"),
+        (step(words=7), r"step 'b': expected a string or a list of strings under 'words'"),
         (step(words="two"), r"step 'b': expected either 'words' or 'printed', got both"),
         (step(inputs=7), r"step 'b': expected the inputs of the formula, \['a'\], got 7"),
         (step(inputs=["a", 7]), r"step 'b': expected the inputs of the formula"),
@@ -70,7 +70,7 @@ def step(**keys: Any) -> dict[str, Any]:
         ({"printed": 1}, r"step 2: expected an object with a name under 'id'"),
         ({"id": "empty"}, r"step 'empty': expected a formula, or printed numbers, or words"),
         ({"from": "nowhere"}, r"steps from unknown example 'nowhere'"),
-        ({"from": "masked", "steps": ["no"]}, r"'masked' has not all of the steps"),
+        ({"from": "masked", "steps": ["no"]}, r"'masked' does not have all of the steps"),
         ({"from": "masked", "steps": 5}, r"expected a list of steps from 'masked', got 5"),
         ({"from": "masked", "step": ["no"]}, r"unknown key 'step'; did you mean 'steps'"),
     ],
@@ -130,7 +130,7 @@ def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_long_chain_of_unprinted_steps_is_computed(backwards: bool) -> None:
-    """Of the length of an example, and in any order: nothing recurses along it."""
+    """As long as an example may be, and in any order: nothing recurses along it."""
     chain = [{"id": f"s{i}", "formula": f"s{i - 1} + 1" if i else "a"} for i in range(900)]
     last = step(formula="s899 * 1", printed=[[900, 901], [902, 903]])
     steps = [GIVEN, *chain, last]
@@ -139,7 +139,7 @@ def test_a_long_chain_of_unprinted_steps_is_computed(backwards: bool) -> None:
 
 
 def formulas(*written: str) -> str:
-    """An example of steps that are computed and not printed."""
+    """An example whose steps are computed but not printed."""
     steps = [{"id": f"s{i}", "formula": formula} for i, formula in enumerate(written)]
     return json.dumps({"steps": [GIVEN, *steps]})
 
@@ -278,7 +278,7 @@ def test_what_is_no_example() -> None:
 
 
 def test_a_mark_at_the_beginning_of_the_file_is_no_part_of_it(tmp_path: Path) -> None:
-    """Notepad on Windows writes one."""
+    """Notepad on Windows writes a byte order mark."""
     file = tmp_path / "my.json"
     file.write_text(json.dumps({"steps": [GIVEN]}), encoding="utf-8-sig")
     assert load_example(file).steps[0].id == "a"

@@ -1,4 +1,4 @@
-"""Bounds hold: whatever values between the bounds the operands have, the result is between its own.
+"""Bounds are sound: for any operands within their bounds, the result lies within its own.
 
 The point values are computed by the same formula on exact numbers, whose arithmetic
 `test_formulas` checks against numpy.
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.audit.formulas import Node, Numbers, evaluate, exactly, parse
+from glassformer.audit.formulas import BoundedNumbers, Node, evaluate, exactly, parse
 from glassformer.audit.formulas.affine import Affine, _form, _inverse, _softmax, closer
-from glassformer.audit.formulas.evaluator import Evaluator, Work
+from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work
 from glassformer.audit.formulas.formula_functions import write_out
 
 FORMULAS = [
@@ -31,9 +31,9 @@ FORMULAS = [
 ]  # fmt: skip
 
 
-def nearer(tree: Node, ranges: Mapping[str, Numbers]) -> Numbers:
-    """Affine bounds, as the audit takes them: of the formula written out."""
-    evaluator = Evaluator(ranges)
+def nearer(tree: Node, ranges: Mapping[str, BoundedNumbers]) -> BoundedNumbers:
+    """Affine bounds of the written-out formula, as in the audit."""
+    evaluator = FormulaEvaluator(ranges)
     found = closer(
         write_out(tree), evaluator.value, lambda _, shape: np.zeros(shape, dtype=bool), Work()
     )
@@ -47,13 +47,13 @@ def nearer(tree: Node, ranges: Mapping[str, Numbers]) -> Numbers:
 def test_bounds_hold(formula: str, seed: int, width: float) -> None:
     random = np.random.default_rng(seed)
     tree = parse(formula)
-    ranges: dict[str, Numbers] = {}
+    ranges: dict[str, BoundedNumbers] = {}
     for name in ("x", "y"):
         mid = random.normal(size=(3, 3)) * 2
         low, high = mid - random.random((3, 3)) * width, mid + random.random((3, 3)) * width
-        ranges[name] = Numbers(mid, low, high)
+        ranges[name] = BoundedNumbers(mid, low, high)
     bounds = evaluate(tree, ranges)
-    assert isinstance(bounds, Numbers)
+    assert isinstance(bounds, BoundedNumbers)
     closest = nearer(tree, ranges)
     assert np.all(closest.low >= bounds.low) and np.all(closest.high <= bounds.high)
     for _ in range(20):
@@ -66,14 +66,14 @@ def test_bounds_hold(formula: str, seed: int, width: float) -> None:
             for i, (name, part) in enumerate(ranges.items())
         }
         result = evaluate(tree, points)
-        assert isinstance(result, Numbers)
+        assert isinstance(result, BoundedNumbers)
         room = 1e-12 * np.maximum(1, np.abs(result.mid))
         assert np.all(result.mid >= closest.low - room)
         assert np.all(result.mid <= closest.high + room)
 
 
 def test_doubts_that_are_the_same_cancel() -> None:
-    x = Numbers(np.array([1.0, 2.0]), np.array([0.9, 1.9]), np.array([1.1, 2.1]))
+    x = BoundedNumbers(np.array([1.0, 2.0]), np.array([0.9, 1.9]), np.array([1.1, 2.1]))
     for formula, widest in {"x - x": 0.0, "x + 1 - x": 0.0, "x - mean(x, keep=1)": 0.2}.items():
         found = nearer(parse(formula), {"x": x})
         assert np.all(found.high - found.low <= widest + 1e-12), formula
@@ -81,22 +81,24 @@ def test_doubts_that_are_the_same_cancel() -> None:
 
 def test_many_layers_of_normalisation_keep_bounds_that_say_something() -> None:
     mid = np.array([[0.3, -1.2, 2.0, 0.7]])
-    x = Numbers(mid, mid - 0.005, mid + 0.005)
+    x = BoundedNumbers(mid, mid - 0.005, mid + 0.005)
     tree = parse("layer_norm(x + relu(layer_norm(x + relu(layer_norm(x)))))")
     plain = evaluate(tree, {"x": x})
-    assert isinstance(plain, Numbers)
+    assert isinstance(plain, BoundedNumbers)
     found = nearer(tree, {"x": x})
     assert np.all(found.high - found.low < 0.5 * (plain.high - plain.low))
 
 
 def test_what_is_not_printed_may_be_anything() -> None:
-    unknown = Numbers(np.array([1.0, np.nan]), np.array([1.0, -np.inf]), np.array([1.0, np.inf]))
+    unknown = BoundedNumbers(
+        np.array([1.0, np.nan]), np.array([1.0, -np.inf]), np.array([1.0, np.inf])
+    )
     weights = evaluate(parse("softmax(x)"), {"x": unknown})
-    assert isinstance(weights, Numbers)
+    assert isinstance(weights, BoundedNumbers)
     assert weights.low.tolist() == [0.0, 0.0]
     assert weights.high.tolist() == [1.0, 1.0]
     nothing = evaluate(parse("x @ [1, 0]"), {"x": unknown})
-    assert isinstance(nothing, Numbers)
+    assert isinstance(nothing, BoundedNumbers)
     assert (float(nothing.low), float(nothing.high)) == (1.0, 1.0)  # zero times it is zero
 
 
@@ -115,10 +117,10 @@ def test_an_inverse_whose_middle_lies_outside_the_bounds(side: float) -> None:
 
 
 def test_softmax_bounds_are_tight() -> None:
-    """Not only sound: each bound is reached at a corner."""
-    x = Numbers(np.zeros(3), np.full(3, -0.5), np.full(3, 0.5))
+    """Not only sound but tight: each bound is reached at a corner."""
+    x = BoundedNumbers(np.zeros(3), np.full(3, -0.5), np.full(3, 0.5))
     weights = evaluate(parse("softmax(x)"), {"x": x})
-    assert isinstance(weights, Numbers)
+    assert isinstance(weights, BoundedNumbers)
     e = np.exp(1.0)
     np.testing.assert_allclose(weights.high, e / (e + 2))
     np.testing.assert_allclose(weights.low, 1 / (1 + 2 * e))
@@ -131,7 +133,7 @@ def test_softmax_bounds_are_tight() -> None:
 def test_a_softmax_of_shared_doubts_stays_within_its_form(
     seed: int, width: float, own: float, axis: int
 ) -> None:
-    """Wherever the doubts are, a weight is within `rest` of its line, and between its bounds."""
+    """For any ε, a weight is within `rest` of its line and within its bounds."""
     random = np.random.default_rng(seed)
     mid, parts = 3 * random.normal(size=(3, 4)), width * random.normal(size=(5, 3, 4))
     rest = own * np.abs(random.normal(size=(3, 4)))

@@ -1,4 +1,4 @@
-"""The formula language: what it reads, what it computes, and where it points when it cannot."""
+"""The formula language: what it parses, what it computes, and the columns of its errors."""
 
 import math
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from glassformer.audit.example_file import example_names, load_example
 from glassformer.audit.formulas import (
     FUNCTIONS,
+    BoundedNumbers,
     FormulaError,
-    Numbers,
     Value,
-    Words,
+    WordList,
     evaluate,
     exactly,
     names_of,
@@ -23,13 +23,13 @@ from glassformer.audit.formulas import (
 )
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
+    FunctionCall,
     Index,
     Listing,
     Name,
     Negative,
     Node,
-    Number,
+    Numeral,
     Text,
     walk,
 )
@@ -40,13 +40,13 @@ A = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])
 B = np.array([[1.0, -1.0], [0.5, 2.0], [3.0, 0.0]])
 V = np.array([1.0, 2.0, 4.0])
 KNOWN: dict[str, Value] = {
-    "a": exactly(A), "b": exactly(B), "v": exactly(V), "w": Words(("you", "win"))
+    "a": exactly(A), "b": exactly(B), "v": exactly(V), "w": WordList(("you", "win"))
 }  # fmt: skip
 
 
 def value(formula: str) -> np.ndarray:
     result = evaluate(parse(formula), KNOWN)
-    assert isinstance(result, Numbers)
+    assert isinstance(result, BoundedNumbers)
     return result.mid
 
 
@@ -118,7 +118,7 @@ def test_attention_is_that_of_the_model() -> None:
     }
     formula = "softmax(mask(q @ k.T / sqrt(columns(k)), causal(rows(q)))) @ v"
     result = evaluate(parse(formula), named)
-    assert isinstance(result, Numbers)
+    assert isinstance(result, BoundedNumbers)
     np.testing.assert_allclose(result.mid, expected.context[0, 0].numpy(), rtol=1e-12)
 
 
@@ -167,13 +167,13 @@ def test_every_function_has_a_required_argument() -> None:
 
 trees: st.SearchStrategy[Node] = st.recursive(
     st.one_of(
-        st.builds(Number, st.floats(0, 1e6, allow_nan=False)),
+        st.builds(Numeral, st.floats(0, 1e6, allow_nan=False)),
         st.builds(Name, st.sampled_from(["a", "b", "long_name"])),
     ),
     lambda inner: st.one_of(
         st.builds(Negative, inner),
         st.builds(Binary, st.sampled_from("+-*/@^"), inner, inner),
-        st.builds(Call, st.sampled_from(["f", "g"]), st.tuples(inner)),
+        st.builds(FunctionCall, st.sampled_from(["f", "g"]), st.tuples(inner)),
         st.builds(Index, inner, st.tuples(st.integers(-3, 3))),
     ),
     max_leaves=12,
@@ -199,13 +199,13 @@ def shipped_formulas() -> list[str]:
 
 
 def begins(node: Node) -> tuple[str, ...]:
-    """What stands in a formula at the column of a node."""
+    """The text of a formula at the column of a node."""
     match node:
         case Name(name=name):
             return (name,)
-        case Call(function="transpose"):
+        case FunctionCall(function="transpose"):
             return "transpose", ".T", "ᵀ"
-        case Call(function=function):
+        case FunctionCall(function=function):
             return (function,)
         case Binary(operator=sign):
             return sign, {"*": "×", "-": "−"}.get(sign, sign)
@@ -231,7 +231,7 @@ def test_shipped_formulas_are_what_they_show_with_every_node_at_its_column() -> 
 
 @pytest.mark.parametrize("name", ["in", "lambda", "is", "None_", "ﬁ", "模型", "new_1", "_0", "T"])
 def test_any_word_may_name_a_step(name: str) -> None:
-    """Python's keywords too, and letters that Python would take for others."""
+    """Also Python's keywords, and letters that Python would normalise."""
     assert names_of(parse(f"softmax({name} @ {name}.T)")) == [name]
 
 
@@ -256,7 +256,7 @@ def test_what_is_python_but_no_formula_is_refused(formula: str) -> None:
 )
 @pytest.mark.parametrize("closed", [True, False])
 def test_nesting_is_bounded_whatever_it_is_made_of(opening: str, closed: bool) -> None:
-    """A stranger's formula exhausts neither our stack nor that of Python's parser."""
+    """No formula overflows our stack or that of Python's parser."""
     closing = "".join({"(": ")", "[": "]"}.get(sign, "") for sign in reversed(opening))
     formula = opening * (9_000 // (len(opening) + len(closing)))
     with pytest.raises(FormulaError, match=r"deep|operators"):

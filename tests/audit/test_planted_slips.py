@@ -1,4 +1,4 @@
-"""Mistakes of every kind, planted at random in examples made at random: found and named."""
+"""Mistakes of every kind, planted in random examples, are found and named."""
 
 import json
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_a_planted_slip_is_found_and_named(plant: Plant, seed: int, carry_rounde
 
 
 def _differs(data: dict[str, Any], right: dict[str, Any], step: str) -> bool:
-    """A slip that changes no printed digit is none (weights that add up to one anyway)."""
+    """Whether a slip changes a printed digit (weights may add up to one anyway)."""
     printed, other = (
         next(part["printed"] for part in each["steps"] if part["id"] == step)
         for each in (data, right)
@@ -103,7 +103,7 @@ def test_a_product_number_by_number_is_found(seed: int) -> None:
 @given(seed=seeds, row=st.integers(0, 4))
 @few
 def test_a_slip_in_one_row_alone_is_located(seed: int, row: int) -> None:
-    """The right rows agree; the named cells are those of the wrong one."""
+    """The right rows agree; the reported cells are those of the wrong one."""
     data = make(seed)
     steps = {step["id"]: step for step in data["steps"]}
     query = np.array(steps["query"]["printed"])
@@ -127,7 +127,7 @@ def test_a_number_that_no_slip_gives_gets_none() -> None:
 
 
 def test_nine_of_ten_slips_get_their_own_name_whatever_the_formula() -> None:
-    """A sample of `python -m benchmarks.slips`: one seed in place of five."""
+    """A sample of `python -m benchmarks.slips`: one seed instead of five."""
     formulas: dict[str, set[str]] = {}
     for case in slips.CASES:
         formulas.setdefault(case.slip, set()).add(case.formula)

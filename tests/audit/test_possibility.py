@@ -1,4 +1,4 @@
-"""Numbers that no input could give: found where they stand, and never where they do not."""
+"""Numbers that no input could give are found, and correct numbers never are."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def judged(formula: str, printed: Any, decimals: int, **inputs: Any) -> StepResult:
-    """The verdict on numbers, with inputs that are printed (a list) or not (a shape)."""
+    """The verdict on numbers whose inputs are printed (a list) or not (a shape)."""
     steps: list[dict[str, Any]] = []
     for name, value in inputs.items():
         if isinstance(value, tuple):
@@ -40,7 +40,7 @@ def kinds(result: StepResult) -> list[str]:
 
 
 def shown(values: Array, decimals: int, random: np.random.Generator) -> Any:
-    """Rounded as an author prints them, some of them left out."""
+    """Rounded as an author prints them, with some left out."""
     cells = np.round(values, decimals).tolist()
     hide = random.random(values.shape) < random.choice([0.0, 0.3])
     return [
@@ -62,7 +62,7 @@ def normalised(x: Array, eps: float, missing: int = 0) -> Array:
 @given(seed=seeds, decimals=places)
 @several
 def test_no_right_numbers_are_called_impossible(seed: int, decimals: int) -> None:
-    """Whatever is not printed: bounds allow for every rounding."""
+    """Whatever is left out: bounds allow for every rounding."""
     random = np.random.default_rng(seed)
     size = float(random.choice([1e-5, 0.1, 1.0, 30.0]))
     x = random.normal(size=(4, 5)) * size
@@ -153,7 +153,7 @@ def test_a_token_without_a_column_cannot_be_produced() -> None:
 
 
 def test_three_impossible_results_of_the_by_hand_text() -> None:
-    """By hand: squares of a normalised row, rows 3 and 4 of a layer, the columns of the output."""
+    """Squares of a normalised row, rows 3 and 4 of a layer, the columns of the output."""
     result = audit_of("by-hand")
     ids = ("ffn", "flatten", "logits")
     assert [kinds(result[id_]) for id_ in ids] == [
@@ -183,7 +183,7 @@ def test_an_approximation_that_is_announced_may_round_either_way() -> None:
 
 
 def test_layers_of_thousands_of_rows_are_not_compared_row_by_row() -> None:
-    """Only as far as the work allowed for it reaches: nothing is concluded beyond."""
+    """Only within the budget; nothing is concluded beyond it."""
     rows = [[i, 1] for i in range(3000)]
     weights = {"shape": [2, 1], "printed": "...", "between": [0, 1]}
     result = judged("x @ w", [[0.0]] * 3000, 1, x=rows, w=weights)
@@ -191,7 +191,7 @@ def test_layers_of_thousands_of_rows_are_not_compared_row_by_row() -> None:
 
 
 def test_an_average_with_rounded_weights_may_leave_its_numbers() -> None:
-    """Six weights of 0.167 sum to 1.002: what they give was computed as printed."""
+    """Six weights of 0.167 sum to 1.002, and the author may have used them as printed."""
     weights = {"id": "w", "formula": "softmax(s)"}
     for more, verdicts in (
         ({"printed": [[0.167] * 6], "decimals": 3}, {"agrees"}),

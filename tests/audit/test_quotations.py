@@ -1,4 +1,4 @@
-"""Printed formulas and printed code: computed and parsed as they stand; a user's is never run."""
+"""Printed formulas are computed and printed code is parsed; a user's code is never executed."""
 
 import ast
 import json
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from glassformer.audit.example_file import load_example, read_example
 from glassformer.audit.formulas.evaluator import Work
+from glassformer.audit.index_notation import Notation, NotationError
 from glassformer.audit.judgement import audit
-from glassformer.audit.notation import Notation, NotationError
 from glassformer.audit.verdicts import Audit, StepResult
 from glassformer.errors import ConfigError
 from tests.audit.audits import audit_of
@@ -170,7 +170,7 @@ def test_code_that_parses_agrees_and_code_that_does_not_is_wrong() -> None:
 
 
 def test_a_formula_that_takes_too_long_to_mend_is_wrong_all_the_same() -> None:
-    """Twelve factors of three letters each: thousands of readings, none of them right."""
+    """Twelve factors with three letters each: thousands of readings, none of them right."""
     rows = {"id": "b", "printed": np.arange(3000.0).reshape(60, 50).tolist()}
     product = " * ".join(f"b[i, {letter}]" for letter in "cdefgh")
     step = {"formula": "b", "indices": ["i", "j"], "as_printed": f"b[i, j] + sum_c({product})"}

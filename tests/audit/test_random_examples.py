@@ -1,4 +1,4 @@
-"""Examples made at random, most of them nonsense: a report or one clear line, never a traceback."""
+"""Random examples, mostly nonsense: a report or a one-line error, never a traceback."""
 
 import json
 import random
@@ -38,7 +38,7 @@ ENDS = [".T", "[0]", "[:, 0]", "[:1]", "[5:]", "[new]", "[0, 1]", "[-1]"]
 
 
 class Maker:
-    """Formulas and printed numbers, the same for each seed."""
+    """Random formulas and printed numbers, reproducible by seed."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)

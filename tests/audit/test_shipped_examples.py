@@ -1,4 +1,4 @@
-"""The audits of the shipped examples, against facts computed here with plain numpy."""
+"""The audits of the shipped examples, compared with facts computed here by plain numpy."""
 
 import ast
 import json
@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.audit.example import Digits
+from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import example_names, load_example, read_example
-from glassformer.audit.formulas import FUNCTIONS, Numbers
+from glassformer.audit.formulas import FUNCTIONS, BoundedNumbers
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
 from tests.audit.audits import audit_of
@@ -27,13 +27,13 @@ def by_hand() -> Audit:
 
 def printed(result: Audit, id_: str) -> np.ndarray:
     digits = result.example[id_].printed
-    assert isinstance(digits, Digits)
+    assert isinstance(digits, PrintedDigits)
     return digits.values
 
 
 def right(result: Audit, id_: str) -> np.ndarray:
     value = result[id_].right
-    assert isinstance(value, Numbers)
+    assert isinstance(value, BoundedNumbers)
     return value.mid
 
 
@@ -120,7 +120,7 @@ def test_the_encoder_by_numpy(by_hand: Audit) -> None:
 
 
 def test_end_to_end_is_the_whole_computation(by_hand: Audit) -> None:
-    """Independent: from the embedding to the head, nothing rounded, nothing mistaken."""
+    """Computed independently from the embedding to the head, without rounding or mistakes."""
     i, p = np.meshgrid(np.arange(6), np.arange(6), indexing="ij")
     angle = p / 10000 ** (2 * (i // 2) / 6)
     position = np.where(i % 2 == 0, np.sin(angle), np.cos(angle))
@@ -134,7 +134,7 @@ def test_end_to_end_is_the_whole_computation(by_hand: Audit) -> None:
     add_1 = head @ printed(by_hand, "w_output") + x
     norm_1 = (add_1 - add_1.mean(1, keepdims=True)) / (add_1.std(1, keepdims=True) + 1e-4)
     end = by_hand["norm_1"].end_to_end
-    assert isinstance(end, Numbers)
+    assert isinstance(end, BoundedNumbers)
     assert np.allclose(end.mid, norm_1, rtol=1e-9)
 
 
@@ -146,12 +146,12 @@ def test_illustrated_by_numpy() -> None:
     weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     assert np.round(weights, 1)[0].tolist() == [0.1, 0.5, 0.5]  # printed: 0.0, 0.5, 0.5
     end = result["outputs"].end_to_end
-    assert isinstance(end, Numbers)
+    assert isinstance(end, BoundedNumbers)
     assert np.allclose(end.mid, weights @ printed(result, "values"), atol=1e-12)
 
 
 def test_the_prediction_holds_whatever_is_not_printed() -> None:
-    """0.56 is the greatest: the unprinted probabilities share less than that."""
+    """0.56 is the largest: the unprinted probabilities share less than that."""
     result = audit_of("thrones")
     assert result["prediction"].verdict == "agrees"
     assert result["logits"].comparison is not None
@@ -182,7 +182,7 @@ def test_the_result_does_not_depend_on_what_steps_are_called(name: str) -> None:
 
 
 def _rename(formula: str, new: dict[str, str]) -> str:
-    """Names, not the functions of the same spelling."""
+    """Rename steps, but not functions of the same name."""
     return re.sub(r"[^\W\d]\w*(?!\w*\s*[(=])", lambda m: new.get(m[0], m[0]), formula)
 
 

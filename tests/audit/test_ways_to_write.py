@@ -1,4 +1,4 @@
-"""The same formula written otherwise gets the same verdict; what cannot be computed is said."""
+"""A formula written in another way gets the same verdict, or an error says why not."""
 
 import json
 from typing import Any
@@ -45,7 +45,7 @@ def test_a_slip_is_found_however_the_call_is_written(formula: str) -> None:
 
 
 def test_weights_of_ten_thousand_words_need_no_table_of_pairs() -> None:
-    """One weight that no softmax could give, among as many as a vocabulary has."""
+    """One impossible weight among as many as a vocabulary has."""
     count = 10_000
     scores = {"id": "z", "printed": [0] * count}
     weights = [1 / count] * count

@@ -1,4 +1,4 @@
-"""The campaign: some thousand ways to end badly, and what became of each.
+"""The campaign: thousands of ways to fail, and the outcome of each.
 
     python -m tests.campaign [SECTION …] [--share 0.1]          (or: make campaign)
 
@@ -45,7 +45,7 @@ RECIPES = ("imdb", "multi30k", "shakespeare", "movielens", "imdb-pretrain", "mul
 
 @dataclass
 class Section:
-    """The cases of one kind."""
+    """The cases of one section."""
 
     name: str
     cases: int = 0
@@ -67,7 +67,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Campaign:
-    """Where, and how much of it."""
+    """The working folder, and the share of cases to run."""
 
     folder: Path
     share: float
@@ -80,7 +80,7 @@ class Campaign:
 
 
 def use_made_data(folder: Path) -> None:
-    """Small corpora in place of the real ones, for this process and its children."""
+    """Small corpora instead of the real ones, for this process and its children."""
     make_data(folder / "data")
     corpora.CORPORA.update(registered(folder / "data"))
     os.environ["GLASSFORMER_DATA"] = str(folder / "data")
@@ -88,7 +88,7 @@ def use_made_data(folder: Path) -> None:
 
 
 def training_case(name: str, campaign: Campaign, **changes: object) -> Callable[[Path], int]:
-    """A tiny run of a recipe, resumed where it was."""
+    """A tiny run of a recipe, resumed if it was started."""
     from glassformer.training import train
 
     settings = {"loop__steps": 40, "loop__save_every": 3, "loop__evaluate_every": 20, **changes}
@@ -181,7 +181,7 @@ def damage(campaign: Campaign, section: Section) -> None:
             shutil.copytree(part, folder)
             how = _damaged(folder / file, rng, at)
             ended = forked(lambda f=folder: run(f), 300)  # type: ignore[misc]
-            # Settings that cannot be read may stop a run; damage beside good states must not.
+            # An unreadable config may stop a run; damage beside good checkpoints must not.
             refused = ended.code == REFUSED and file.name == "config.json"
             section.note(f"{file} {how}", "" if refused else _same(ended, whole, folder), ended)
     model = campaign.folder / "damaged-model"
@@ -216,7 +216,7 @@ def _damaged(file: Path, rng: random.Random, at: int) -> str:
     return f"bit of byte {place} flipped"
 
 
-# --- strangers' files ---
+# --- untrusted files ---
 
 
 def folders(campaign: Campaign, section: Section) -> None:
@@ -244,14 +244,14 @@ def commands(campaign: Campaign, section: Section) -> None:
 
 
 def single_files(campaign: Campaign, section: Section) -> None:
-    """Checkpoints of other programs that are one file, each loaded or refused in one line."""
+    """Single-file checkpoints of other programs, each loaded or refused in one line."""
     for name, load, file in hostile_files(campaign.folder, campaign.count(200)):
         ended = forked(lambda load=load, file=file: _refused(lambda: load(file), True))  # type: ignore[misc]
         section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-200:]), ended)
 
 
 def calls(campaign: Campaign, section: Section) -> None:
-    """A call that makes sense answers, any other is refused: neither may be taken for the other."""
+    """A valid call gives a result, any other is refused: neither may be mistaken for the other."""
     found = list(bad_calls(campaign.folder))
     for name, call, makes_sense in found[: campaign.count(len(found))]:
         ended = forked(lambda call=call, ok=makes_sense: _refused(call, ok))  # type: ignore[misc]
@@ -259,7 +259,7 @@ def calls(campaign: Campaign, section: Section) -> None:
 
 
 def _refused(call: Callable[[], object], may_answer: bool) -> int:
-    """0 if a call ends as it should: with an answer where it may, else with one line of ours."""
+    """0 if a call ends as it should: with a result if it is valid, else with one line of ours."""
     try:
         call()
     except GlassformerError as error:
@@ -273,7 +273,7 @@ def _refused(call: Callable[[], object], may_answer: bool) -> int:
     return 0 if may_answer else 5
 
 
-# --- the server, each check a script with a verdict of its own ---
+# --- the server: each check is a script with its own exit code ---
 
 
 def traces(campaign: Campaign, section: Section) -> None:

@@ -24,7 +24,7 @@ CRASHED = 99
 
 @dataclass(frozen=True)
 class Ended:
-    """How a case ended."""
+    """The outcome of a case."""
 
     code: int
     """Its exit code; minus the signal that ended it."""
@@ -36,7 +36,7 @@ class Ended:
 
     @property
     def complaint(self) -> str:
-        """Why this is no way to end, whatever the case was; empty: it is one."""
+        """Why this outcome is never acceptable; empty if it is."""
         if self.timed_out:
             return "did not end in time"
         if self.code < 0:
@@ -49,7 +49,7 @@ class Ended:
 
     @property
     def refusal_complaint(self) -> str:
-        """For a case that may be refused: in one line of ours, with exit code 1 or 2."""
+        """For cases that may be refused: in one line of ours, with exit code 1 or 2."""
         if self.complaint or self.code == 0:
             return self.complaint
         if self.code not in (1, 2):
@@ -87,7 +87,7 @@ def command(*arguments: str, most_seconds: float = 60.0) -> Ended:
 
 
 def _run(case: Callable[[], int], out: int, err: int) -> None:
-    """What the child does, until its end."""
+    """Runs in the child process."""
     code = CRASHED
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -1,4 +1,4 @@
-"""What strangers send: bad model folders, worked examples, command lines and Python calls.
+"""Hostile input: bad model folders, worked examples, command lines and Python calls.
 
 Every maker is a generator that gives the same cases for the same seed.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 MODELS = Path(__file__).parents[2] / "src/glassformer/models"
 
-# What stands in place of a good value.
+# Replacements for a good value.
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2**31, 2**63, 2**70, 10**9, 1.5, -0.0, 1e308, "", "x", "𝕏" * 1000, [], {},
     [[]], {"a": {}}, ["x"] * 1000, "../../etc/passwd", "\x00", "<script>", "NaN", [None],
@@ -437,7 +437,7 @@ VALUES: tuple[tuple[str, Any], ...] = (
 )  # fmt: skip
 
 
-# Which of these values make sense after all: left out, or a place, a number, a text there is.
+# Which of these values are valid after all: omitted, or an existing path, number or text.
 SENSE: dict[str, tuple[str, ...]] = {
     "classify(?)": ("[]", "{}"),  # no texts, no answers
     "classify(batch_size=?)": ("5",),
@@ -450,7 +450,7 @@ SENSE: dict[str, tuple[str, ...]] = {
 
 
 def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object], bool]]:
-    """Public functions with each value in place of one argument, and whether that makes sense."""
+    """Public functions with each value in place of one argument, and whether that is valid."""
     import torch
 
     import glassformer as gf

@@ -31,7 +31,7 @@ Breaker = Callable[[pytest.MonkeyPatch], None]
 
 
 def everywhere(patch: pytest.MonkeyPatch, old: object, new: object) -> None:
-    """Put another object in the place of one, in every module of ours that has it."""
+    """Replace an object in every module of ours that has it."""
     ours = [module for name, module in sys.modules.items() if name.startswith("glassformer")]
     for module in ours:
         for name in [name for name, value in vars(module).items() if value is old]:
@@ -51,7 +51,7 @@ def _attend(
     softmax: bool = True,
     mask: bool = True,
 ) -> Tensor:
-    """PyTorch's kernel written out, so that a step of it can be left out."""
+    """PyTorch's kernel written out, so that a step can be left out."""
     scores = queries @ keys.mT * (1 / math.sqrt(queries.size(-1)) if scale is None else scale)
     if mask and is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -83,7 +83,7 @@ def even_sum(patch: pytest.MonkeyPatch) -> None:
 
 
 def transposed_weights(patch: pytest.MonkeyPatch) -> None:
-    """Each value is weighed by what it gives, not by what it is given."""
+    """Values are weighted by columns instead of rows."""
     weigh = functions.weigh_values
 
     def transposed(scores: Tensor, values: Tensor, **settings: Any) -> functions.Attended:
@@ -119,7 +119,7 @@ def no_mask(patch: pytest.MonkeyPatch) -> None:
 
 
 def always_masked(patch: pytest.MonkeyPatch) -> None:
-    """Every self-attention is causal, asked or not."""
+    """Every self-attention is causal, whatever the config."""
     forward = MultiHeadAttention.forward
 
     def causal(self: Any, x: Tensor, source: Tensor | None = None, **settings: Any) -> Tensor:
@@ -135,7 +135,7 @@ def no_positions(patch: pytest.MonkeyPatch) -> None:
 
 
 def always_positions(patch: pytest.MonkeyPatch) -> None:
-    """Models have learned positions, asked or not."""
+    """Models have learned positions, whatever the config."""
 
     def learned(config: Any) -> positions.LearnedPositions:
         return positions.LearnedPositions(config.max_len, config.d_model)
@@ -144,7 +144,7 @@ def always_positions(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_attention(patch: pytest.MonkeyPatch) -> None:
-    """Each query attends to nothing but its own place."""
+    """Each query attends to its own position only."""
 
     def kernel(queries: Tensor, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> Tensor:
         return values[..., : queries.size(-2), :]
@@ -185,7 +185,7 @@ def full_width_heads(patch: pytest.MonkeyPatch) -> None:
 
 
 def values_as_wide_as_keys(patch: pytest.MonkeyPatch) -> None:
-    """A width of the values is taken and not used."""
+    """The width of the values is ignored."""
     build = MultiHeadAttention.__init__
 
     def one_width(self: Any, d_model: int, config: AttentionConfig) -> None:
@@ -195,7 +195,7 @@ def values_as_wide_as_keys(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_output_map(patch: pytest.MonkeyPatch) -> None:
-    """The joined heads are handed on as they are."""
+    """The joined heads are returned without the output map."""
     forward = MultiHeadAttention.forward
 
     def unmapped(self: Any, *inputs: Any, **settings: Any) -> Tensor:
@@ -209,7 +209,7 @@ def no_output_map(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_residual(patch: pytest.MonkeyPatch) -> None:
-    """Blocks hand on what their sublayers say and nothing else."""
+    """Blocks return the output of their sublayers without adding the input."""
 
     def forward(self: Any, x: Tensor, **settings: Any) -> Tensor:
         attended = self.attention_norm(self.attention(x, causal=self.causal))
@@ -255,12 +255,12 @@ def mixing_feed_forward(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_learning(patch: pytest.MonkeyPatch) -> None:
-    """The optimiser leaves everything as it is."""
+    """The optimiser changes nothing."""
     patch.setattr(torch.optim.Adam, "step", lambda self: None)
 
 
 def restless_embedding(patch: pytest.MonkeyPatch) -> None:
-    """A word's vector depends on where it stands."""
+    """A word's vector depends on its position."""
     forward = TokenEmbedding.forward
 
     def shifted(self: TokenEmbedding, ids: Tensor) -> Tensor:
@@ -270,7 +270,7 @@ def restless_embedding(patch: pytest.MonkeyPatch) -> None:
 
 
 def blind_pooling(patch: pytest.MonkeyPatch) -> None:
-    """Classifiers read their first position alone."""
+    """Classifiers read only their first position."""
     everywhere(patch, encoders.pool, lambda x, how, is_token=None: x[:, 0])
 
 
@@ -285,7 +285,7 @@ def tiny_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def levelled_parts(patch: pytest.MonkeyPatch) -> None:
-    """Every part of a block gives all positions the mean of what they should get."""
+    """Every part of a block returns the mean over positions, for all positions."""
     for part in (MultiHeadAttention, nn.LayerNorm, FeedForward):
         patch.setattr(part, "forward", _levelled(part.forward))
 

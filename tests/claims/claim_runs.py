@@ -1,4 +1,4 @@
-"""Each claim run once with the library as it is, for all tests that ask."""
+"""The outcomes of the claims, each run once per test run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ QUICK = [claim.id for claim in claims().values() if not claim.slow]
 
 @contextmanager
 def as_users_run_it() -> Iterator[None]:
-    """Without shape checks: users have none, and some claims ask what the library refuses."""
+    """Without shape checks, which users do not have and some claims would trip."""
     before = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)
     try:

@@ -1,4 +1,4 @@
-"""The interface of "Transformers from scratch", right where its printed code is not."""
+"""The interface of "Transformers from scratch", correct where its published code is not."""
 
 import math
 
@@ -42,7 +42,7 @@ def test_self_attention_equals_the_loop(heads: int, mask: bool) -> None:
     assert share(module(x), by_loops(module, x)) <= FLOAT64_SHARE
 
 
-def test_self_attention_has_four_heads_and_no_mask_unless_told() -> None:
+def test_self_attention_has_four_heads_and_no_mask_by_default() -> None:
     module = SelfAttention(8)
     assert (module.k, module.heads, module.mask) == (8, 4, False)
     biases = [name for name, _ in module.named_parameters() if name.endswith("bias")]
@@ -99,11 +99,11 @@ def test_an_unknown_fold_is_refused_with_the_known_ones() -> None:
     ("init", "deviation"),
     [("normal", 0.02), ("xavier", math.sqrt(2 / 600)), ("kaiming", math.sqrt(2 / 300))],
 )
-def test_init_chooses_the_start(init: Initialisation, deviation: float) -> None:
+def test_init_chooses_the_initialisation(init: Initialisation, deviation: float) -> None:
     torch.manual_seed(0)
     module = SelfAttention(300, heads=4, init=init)
     for map_ in (module.toqueries, module.tokeys, module.tovalues, module.unifyheads):
-        # The deviation of 90,000 draws is known to 0.24 %.
+        # The deviation of 90,000 draws has a standard error of 0.24 %.
         assert float(map_.weight.detach().std()) == pytest.approx(deviation, rel=0.01)
 
 

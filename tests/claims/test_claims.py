@@ -1,4 +1,4 @@
-"""The claims: complete, in both languages, with verdicts that come from measured figures."""
+"""The claims: complete, in both languages, with verdicts computed from measured figures."""
 
 import ast
 import inspect
@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.claims import GROUPS, Claim, Rule, claims, find, outcomes
+from glassformer.claims import GROUPS, Claim, VerdictRule, claims, find, outcomes
 from glassformer.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
 from glassformer.claims.claim_list import PROPERTIES, VERDICTS, claims_document
-from glassformer.claims.classifier_claims import (
-    printed_code,
-    read_text,
-)
+from glassformer.claims.classifier_claims import printed_code, read_text
 from glassformer.documents import render_text
 from glassformer.errors import DataError
 from tests.claims.claim_runs import QUICK, outcome_of
@@ -85,7 +82,7 @@ def test_an_experiment_computes_and_knows_no_verdict(claim: Claim) -> None:
 
 @every
 def test_a_rule_reads_the_figures(claim: Claim) -> None:
-    """Each rule asks for figures; one that did not could not tell these apart from any others."""
+    """A rule that reads no figures could not judge anything."""
     asked: set[str] = set()
 
     class Asked(dict[str, float]):
@@ -102,7 +99,9 @@ def test_a_rule_reads_the_figures(claim: Claim) -> None:
 
 
 def test_a_rule_takes_the_first_condition_that_is_met() -> None:
-    rule = Rule(lambda f: f["x"] > 2, partly=lambda f: f["x"] > 1, decidable=lambda f: f["x"] >= 0)
+    rule = VerdictRule(
+        lambda f: f["x"] > 2, partly=lambda f: f["x"] > 1, decidable=lambda f: f["x"] >= 0
+    )
     verdicts = [rule.judge({"x": x}) for x in (3, 2, 1, -1)]
     assert verdicts == ["holds", "holds in part", "fails", "not decidable here"]
 
@@ -193,7 +192,7 @@ def test_a_timed_claim_says_what_its_verdict_rests_on(id_: str, timing: dict[str
     claim = claims()[id_]
     (outcome,) = outcomes([replace(claim, seconds=replace(_seconds(id_), stored=(stored,)))])
     said = outcome.sentence("en")
-    assert "The verdict rests on the" in said and "a machine" in said
+    assert "The verdict is based on the" in said and "a machine" in said
     assert "Timing disturbed: the median call took 80% longer" in said
     assert "计时受到干扰" in outcome.sentence("zh")
     assert _seconds(id_).against.en not in said

@@ -1,4 +1,4 @@
-"""Verdicts are computed: break what a claim rests on, and its verdict changes."""
+"""Verdicts are computed: break the mechanism behind a claim, and its verdict changes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`glassformer claims`: forms, languages, exit codes, pictures."""
+"""`glassformer claims`: formats, languages, exit codes, plots."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""B07, B08, B11: formulas for parameters and multiply-adds, held against modules and a counter."""
+"""B07, B08, B11: formulas for parameters and multiply-adds against modules and a counter."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ K = 256
 
 
 def counted_multiply_adds(module: nn.Module, n_positions: int, d_model: int) -> int:
-    """What PyTorch's own counter sees, which knows nothing of our formulas."""
+    """PyTorch's own counter, independent of our formulas."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         set_attention(module, "written")(torch.zeros(1, n_positions, d_model))
     return int(counter.get_total_flops()) // 2
@@ -149,8 +149,8 @@ def test_layer_costs_agree_with_layer_and_flop_counter(kind: LayerKind) -> None:
     assert cost.multiply_adds == counted_multiply_adds(layer, 6, 8)
 
 
-def test_attention_saves_parameters_against_a_dense_layer_not_the_look_at_each_input() -> None:
-    """One text says that attention computes less because it looks at few inputs: it looks at all.
+def test_attention_has_fewer_parameters_than_a_dense_layer_but_reads_every_input() -> None:
+    """One text says that attention computes less because it reads few inputs: it reads all.
 
     It is cheaper than a dense layer because all pairs share three maps. Against a convolution or a
     recurrence it costs more once there are more positions than dimensions.
@@ -173,16 +173,16 @@ def test_attention_saves_parameters_against_a_dense_layer_not_the_look_at_each_i
     }
 
 
-def test_timing_calls_as_often_as_asked() -> None:
+def test_timing_calls_as_often_as_requested() -> None:
     calls: list[str] = []
     timings = time_calls(
         [lambda: calls.append("a"), lambda: calls.append("b")], repeats=3, warm_up=2
     )
-    assert "".join(calls) == "aabb" + "ababab"  # in turns, so that both meet the same machine
+    assert "".join(calls) == "aabb" + "ababab"  # alternating, so that both run under the same load
     assert all(0 <= timing.best <= timing.typical for timing in timings)
 
 
-def test_a_timing_is_disturbed_where_its_calls_differ_much() -> None:
+def test_a_timing_is_disturbed_if_its_calls_differ_much() -> None:
     assert not Timing(best=1.0, typical=1.2).disturbed
     assert Timing(best=1.0, typical=1.5).disturbed
     assert Timing(best=2.0, typical=3.0).spread == pytest.approx(0.5)

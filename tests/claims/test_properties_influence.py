@@ -87,7 +87,7 @@ def test_strength_agrees_with_finite_differences() -> None:
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_everything_but_attention_treats_each_position_alone(
+def test_everything_but_attention_acts_on_each_position_separately(
     alone: nn.Module,
 ) -> None:
     measured = influence(alone, torch.randn(3, T, D))
@@ -96,7 +96,7 @@ def test_everything_but_attention_treats_each_position_alone(
 
 
 @pytest.mark.parametrize("attention", [basic_self_attention, SelfAttention(D, heads=2)])
-def test_attention_joins_every_pair(attention: Callable[[Tensor], Tensor], x: Tensor) -> None:
+def test_attention_connects_every_pair(attention: Callable[[Tensor], Tensor], x: Tensor) -> None:
     measured = influence(attention, x)
     assert measured.depends.all()
     assert measured.mixes_positions
@@ -145,7 +145,7 @@ def test_padding_has_no_influence_across_an_encoder_and_decoder() -> None:
     assert depends.tolist() == [[True, True, True, False, False]] * 3
 
 
-def test_looking_at_a_model_leaves_no_trace_in_it(x: Tensor) -> None:
+def test_measuring_a_model_leaves_it_unchanged(x: Tensor) -> None:
     model = Classifier(bloem_2024(vocab_size=11, d_model=D, n_heads=2, n_layers=1, max_len=T))
     ids = torch.randint(11, (1, T))
     before = model(ids)
@@ -178,7 +178,7 @@ def test_tolerance_decides_what_counts() -> None:
 
 
 @pytest.mark.usefixtures("as_users_run_it")
-def test_what_is_not_a_sequence_is_refused(x: Tensor) -> None:
+def test_input_that_is_not_a_sequence_is_refused(x: Tensor) -> None:
     with pytest.raises(ShapeError, match=r"\(T, D\) or \(N, T, D\)"):
         influence(basic_self_attention, x[0])
     with pytest.raises(ShapeError, match="one sequence"):

@@ -41,8 +41,8 @@ def test_attention_is_equivariant_under_any_permutation(order: list[int], seed: 
         assert check.permutation == tuple(order)
 
 
-def test_attention_and_its_neighbours_are_equivariant_and_not_invariant() -> None:
-    """One text says "invariant" of all three layers: the word is wrong."""
+def test_attention_and_the_layers_around_it_are_equivariant_and_not_invariant() -> None:
+    """One text calls all three layers "invariant", which is wrong."""
     torch.manual_seed(0)
     x = torch.randn(1, T, D)
     layers = [SelfAttention(D), nn.LayerNorm(D), FeedForward(D, FeedForwardConfig(d_ff=16))]
@@ -99,7 +99,7 @@ def test_spread_is_the_largest_distance_from_the_first_occurrence() -> None:
     assert repeated_word_spread(outputs, torch.tensor([7, 8, 7])) == {7: 3.0}
 
 
-def test_what_cannot_be_permuted_is_refused() -> None:
+def test_input_that_cannot_be_permuted_is_refused() -> None:
     x = torch.randn(1, 3, D)
     with pytest.raises(ConfigError, match=r"3 positions.*\[0, 0, 1\]"):
         equivariance(basic_self_attention, x, torch.tensor([0, 0, 1]))

@@ -30,7 +30,7 @@ def test_scores_spread_as_the_root_of_the_width_unless_divided_by_it() -> None:
 
 
 def test_the_average_score_does_not_grow_with_the_width_but_its_size_does() -> None:
-    """The text says that the average grows; for inputs around 0 it stays 0 ± chance."""
+    """The text says that the average grows; for inputs with mean 0 it stays at 0 ± noise."""
     for spread in spread_by_width(WIDTHS, scaled=False):
         standard_error = spread.deviation / math.sqrt(256 * 16)
         assert abs(spread.mean) < 5 * standard_error
@@ -58,7 +58,7 @@ def test_dividing_by_the_root_of_the_whole_width_is_too_much_for_several_heads()
     assert score_spread(k // h, math.sqrt(k)).deviation == pytest.approx(1 / math.sqrt(h), rel=0.05)
 
 
-def test_same_seed_same_figures_and_the_callers_numbers_untouched() -> None:
+def test_same_seed_same_figures_and_the_callers_rng_untouched() -> None:
     state = torch.random.get_rng_state()
     assert score_spread(8) == score_spread(8)
     assert score_spread(8) != score_spread(8, seed=1)
@@ -123,7 +123,7 @@ def test_the_bound_is_where_the_entropy_of_a_pair_vanishes(n_words: int) -> None
     )
 
 
-def test_sizes_without_meaning_are_refused() -> None:
+def test_meaningless_sizes_are_refused() -> None:
     for impossible in (least_embedding_size, lambda n: pair_entropy(n, 4)):
         with pytest.raises(ConfigError, match="vocab_size must be at least 1, got 0"):
             impossible(0)

@@ -25,7 +25,7 @@ SEEDS = [0, 1, 2]
 CONTENT = (*NOUNS, *VERBS, *PLACES)
 
 
-def test_studies_repeat_and_leave_the_callers_random_numbers_alone() -> None:
+def test_studies_are_reproducible_and_leave_the_callers_rng_alone() -> None:
     state = torch.random.get_rng_state()
     assert learn_neighbours(1, steps=3) == learn_neighbours(1, steps=3)
     assert learn_neighbours(1, steps=3) != learn_neighbours(1, steps=3, seed=1)
@@ -53,7 +53,7 @@ def test_cat_and_walks_become_related_because_the_verb_must_find_its_subject(
 
 
 def test_the_is_unrelated_on_average_but_not_to_every_word(learnt: Relatedness) -> None:
-    """It holds on average and for the verbs, which ask; some products with "the" are positive.
+    """True on average and for the verbs, which query; some products with "the" are positive.
 
     A noun attends to itself so strongly that a product of 2 or 3 with "the" costs it nothing.
     """
@@ -71,7 +71,7 @@ def test_another_question_makes_other_words_related(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_products_that_no_question_concerns_may_be_the_largest(seed: int) -> None:
-    """Single pairs stray; and asked for both, noun and place are related most, asked by nobody."""
+    """Single pairs deviate; with both questions, noun and place relate most, asked by neither."""
     who = learn_relatedness("who", seed=seed)
     assert max(who.products_between(NOUNS, PLACES)) > min(who.products_between(NOUNS, VERBS))
     assert who.mean_product(NOUNS, PLACES) < 0 < who.mean_product(NOUNS, VERBS)
@@ -95,7 +95,7 @@ def test_without_positions_no_number_of_heads_tells_giver_from_receiver(n_heads:
     reading = learn_roles(n_heads, "none", seed=0)
     assert reading.change_when_swapped < 1e-5
     assert reading.gift == 1.0
-    assert reading.giver + reading.receiver <= 1.0 + 1e-9  # of two equal outputs one is right
+    assert reading.giver + reading.receiver <= 1.0 + 1e-9  # of two equal outputs one is correct
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
@@ -104,14 +104,14 @@ def test_two_heads_separate_what_one_head_provably_mixes(seed: int) -> None:
     two = learn_roles(2, "in scores", seed=seed)
     assert one.gift == two.gift == 1.0  # another kind of word: mixing does no harm
     assert one.giver_and_receiver < 0.5
-    assert one.giver_by_average == one.giver  # the weights know nothing of names
+    assert one.giver_by_average == one.giver  # the weights do not depend on names
     assert two.giver_and_receiver == 1.0
     giver_head, receiver_head = two.weights[:, 0].argmax(), two.weights[:, 4].argmax()
     assert giver_head != receiver_head
 
 
 def test_with_positions_added_one_head_may_learn_to_separate_after_all() -> None:
-    """Where the text's claim fails: weights and values together carry enough to tell them apart."""
+    """Where the text's claim fails: weights and values together can distinguish them."""
     readings = [learn_roles(1, "added", seed=seed) for seed in SEEDS]
     learnt = [reading for reading in readings if reading.giver_and_receiver == 1.0]
     assert learnt
@@ -155,7 +155,7 @@ def test_with_both_switches_on_the_block_is_ours() -> None:
 
 
 @pytest.mark.parametrize("silent", ["attention", "feed_forward"])
-def test_without_residuals_a_silent_sublayer_forgets_its_input(silent: str) -> None:
+def test_without_residuals_a_zero_sublayer_loses_its_input(silent: str) -> None:
     torch.manual_seed(0)
     for residual in (True, False):
         block = SwitchedBlock(residual=residual, norm=False)
@@ -175,7 +175,7 @@ def test_four_layers_train_well_only_with_residuals_and_best_with_norms(seed: in
     assert both.accuracy > 0.9
     assert no_norm.accuracy < both.accuracy - 0.1
     assert no_residual.accuracy < 0.5
-    assert no_residual.similarity > 0.99 > both.similarity  # every position says the same
+    assert no_residual.similarity > 0.99 > both.similarity  # every position gives the same output
 
 
 def test_two_layers_do_not_need_norms() -> None:

@@ -1,4 +1,4 @@
-"""Made corpora for every test of data: no test reads a real data set, or the user's cache."""
+"""Synthetic corpora for all data tests: none reads a real data set or the user's cache."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The archive of IMDb's reviews becomes the files that the recipes read, or says what is wrong."""
+"""Converting the IMDb archive into the files that the recipes read; errors for bad archives."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def archive_of(folder: Path, files: dict[str, str]) -> Path:
 
 
 def rows(path: Path) -> list[dict[str, object]]:
-    lines = lzma.decompress(path.read_bytes()).decode().splitlines()  # at any line break there is
+    lines = lzma.decompress(path.read_bytes()).decode().splitlines()  # at any kind of line break
     return [json.loads(line) for line in lines]
 
 
@@ -68,7 +68,7 @@ def test_reviews_come_by_number_a_negative_first(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_not_the_archive_says_so(tmp_path: Path) -> None:
+def test_other_archives_are_refused(tmp_path: Path) -> None:
     half = {name: text for name, text in FILES.items() if not name.startswith("test")}
     with pytest.raises(DataError, match=r"no reviews in test/neg; expected the archive"):
         convert(archive_of(tmp_path, half), tmp_path, lambda line: None)
@@ -81,10 +81,10 @@ def test_what_is_not_the_archive_says_so(tmp_path: Path) -> None:
         convert(path, tmp_path, lambda line: None)
 
 
-def test_the_command_says_what_other_reviews_are(
+def test_the_command_refuses_other_reviews(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Fourteen files are not the hundred thousand: the checksum of what was made tells."""
+    """Fourteen files are not the hundred thousand: the checksum of the result differs."""
     path = archive_of(tmp_path, FILES)
     assert run(["data", "imdb", "--archive", str(path), "--data", str(tmp_path)]) == 1
     assert "is damaged or a different version" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What a model is given: shifted targets, padding that counts for nothing, luck per example."""
+"""Batches: shifted targets, padding that is not scored, random numbers per example."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_trap_24_labels_are_the_target_one_step_ahead(pairs: SentencePairs) -> N
     assert batch.labels.tolist() == [[20, END, IGNORED, IGNORED], [21, 22, 23, END]]
 
 
-def test_trap_23_the_end_token_is_answered_and_padding_is_not(pairs: SentencePairs) -> None:
+def test_trap_23_the_end_token_is_scored_and_padding_is_not(pairs: SentencePairs) -> None:
     batch = pairs.batch(np.array([0, 1]), CHANCE)
     assert (batch.labels == END).sum() == 2
     assert not (batch.labels == PAD).any()
@@ -56,7 +56,7 @@ def test_widths_are_padded_up_to_a_multiple(tmp_path: Path) -> None:
     assert texts.batch(np.array([1]), CHANCE).ids.shape == (1, 8)
 
 
-def test_no_width_is_padded_beyond_what_the_model_reads(tmp_path: Path) -> None:
+def test_no_width_is_padded_beyond_max_len(tmp_path: Path) -> None:
     long = store(tmp_path, "t", [[5] * 9])
     one, labels = np.array([0]), np.array([0])
     kept = {"pad_id": PAD, "pad_multiple": 8}
@@ -110,7 +110,7 @@ def test_windows_move_from_epoch_to_epoch_and_stay_inside_the_text(tmp_path: Pat
     assert starts == set(range(5, 14))
 
 
-def test_hidden_words_are_masked_replaced_or_left(tmp_path: Path) -> None:
+def test_chosen_words_are_masked_replaced_or_kept(tmp_path: Path) -> None:
     text = [int(i) for i in np.random.default_rng(0).integers(5, 100, 4000)]
     texts = MaskedTexts(
         store(tmp_path, "t", [text]), PAD, MASK, special_ids=frozenset(range(5)), share=0.25
@@ -126,14 +126,14 @@ def test_hidden_words_are_masked_replaced_or_left(tmp_path: Path) -> None:
     assert (batch.ids.flatten()[others] == torch.tensor(text)[others]).all()
 
 
-def test_a_text_with_nothing_hidden_still_makes_a_batch(tmp_path: Path) -> None:
+def test_a_text_with_nothing_masked_still_makes_a_batch(tmp_path: Path) -> None:
     texts = MaskedTexts(store(tmp_path, "t", [[END]]), PAD, MASK, special_ids=frozenset(range(5)))
     batch = texts.batch(np.array([0]), CHANCE)
     assert batch.n_scored == 0
     assert batch.labels.tolist() == [IGNORED]
 
 
-def test_luck_belongs_to_the_example_not_to_the_batch() -> None:
+def test_random_numbers_belong_to_the_example_not_to_the_batch() -> None:
     together = CHANCE.uniform(np.array([3, 4, 5]), 7, stream=1)
     alone = CHANCE.uniform(np.array([4]), 9, stream=1)
     assert (together[1] == alone[0, :7]).all()
@@ -144,7 +144,7 @@ def test_luck_belongs_to_the_example_not_to_the_batch() -> None:
     assert abs(many.std() - 12**-0.5) < 0.01
 
 
-def test_an_unscored_batch_has_the_same_inputs_and_no_answers(pairs: SentencePairs) -> None:
+def test_an_unscored_batch_has_the_same_inputs_and_no_labels(pairs: SentencePairs) -> None:
     batch = pairs.batch(np.array([0]), CHANCE)
     none = batch.unscored()
     assert none.source is batch.source

@@ -1,4 +1,4 @@
-"""Where data are found, and what is said when they are not, or not as they should be."""
+"""Finding corpora; errors for missing and damaged files."""
 
 import gzip
 import lzma
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data import cache_folder, find
-from glassformer.data.corpora import CORPORA, Found, sha256
+from glassformer.data.corpora import CORPORA, FoundCorpus, sha256
 from glassformer.data.text_files import read_lines, read_text
 from glassformer.errors import DataError, UnknownNameError
 
@@ -28,7 +28,7 @@ def test_an_explicit_folder_goes_first_then_the_variable_then_the_cache(
     assert find("shakespeare").folder == cache_folder() / "data"
 
 
-def test_missing_data_are_named_with_the_places_that_were_looked_at(
+def test_missing_data_are_named_with_the_folders_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GLASSFORMER_DATA")
@@ -39,7 +39,7 @@ def test_missing_data_are_named_with_the_places_that_were_looked_at(
         assert part in message
 
 
-def test_what_is_missing_is_told_of_the_place_that_has_most(
+def test_the_error_is_about_the_folder_that_has_most_files(
     made_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "half"))
@@ -72,7 +72,9 @@ def test_a_checksum_follows_a_changed_file(tmp_path: Path) -> None:
         sha256(tmp_path / "y")
 
 
-def test_a_file_may_be_packed_in_another_way_or_not_at_all(made_data: Path, tmp_path: Path) -> None:
+def test_a_file_may_be_compressed_differently_or_not_at_all(
+    made_data: Path, tmp_path: Path
+) -> None:
     name = "lm/wikitext2-train.txt.xz"
     content = lzma.decompress((made_data / name).read_bytes())
     for file in CORPORA["wikitext2"].files:
@@ -87,12 +89,14 @@ def test_a_file_may_be_packed_in_another_way_or_not_at_all(made_data: Path, tmp_
     assert found.file(name) == packed
 
 
-def test_another_content_is_refused_packed_cut_or_plain(made_data: Path, tmp_path: Path) -> None:
+def test_different_content_is_refused_compressed_truncated_or_plain(
+    made_data: Path, tmp_path: Path
+) -> None:
     name = "lm/wikitext2-train.txt.xz"
     content = lzma.decompress((made_data / name).read_bytes()) + b"more"
     packed = tmp_path / name
     packed.parent.mkdir()
-    found = Found(CORPORA["wikitext2"], tmp_path)
+    found = FoundCorpus(CORPORA["wikitext2"], tmp_path)
     for data in (lzma.compress(content), (made_data / name).read_bytes()[:-9]):
         packed.write_bytes(data)
         with pytest.raises(DataError, match=f"expected SHA-256 {found.corpus.files[name]}"):
@@ -121,7 +125,7 @@ def test_every_corpus_has_a_licence_a_citation_a_source_and_checksums(name: str)
 
 
 @pytest.mark.parametrize("suffix", ["txt", "gz", "xz"])
-def test_packed_files_read_as_plain_ones(tmp_path: Path, suffix: str) -> None:
+def test_compressed_files_read_like_plain_ones(tmp_path: Path, suffix: str) -> None:
     data = "eins\r\nzwei\u2028drei\n\nvier".encode()
     packed = {"txt": data, "gz": gzip.compress(data), "xz": lzma.compress(data)}[suffix]
     file = tmp_path / f"a.{suffix}"
@@ -129,13 +133,13 @@ def test_packed_files_read_as_plain_ones(tmp_path: Path, suffix: str) -> None:
     assert list(read_lines(file)) == ["eins", "zwei\u2028drei", "", "vier"]
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes("\ufeff你好".encode())
     assert read_text(file) == "你好"
 
 
-def test_a_file_in_gbk_is_named_with_the_line_and_the_cure(tmp_path: Path) -> None:
+def test_a_file_in_gbk_is_named_with_the_line_and_the_remedy(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"ok\n" + "满纸荒唐言".encode("gbk"))
     with pytest.raises(DataError) as caught:
@@ -146,13 +150,13 @@ def test_a_file_in_gbk_is_named_with_the_line_and_the_cure(tmp_path: Path) -> No
     with pytest.raises(DataError) as caught:
         list(read_lines(file))
     assert str(caught.value) == message
-    file.write_bytes("\ufeff一\n二\n".encode() + b"a\xff\nb\n")  # a mark is no part of a line
+    file.write_bytes("\ufeff一\n二\n".encode() + b"a\xff\nb\n")  # a BOM is not part of the line
     with pytest.raises(DataError, match="byte 0xff in line 3"):
         read_text(file)
 
 
 @pytest.mark.parametrize("suffix", ["gz", "xz"])
-def test_a_cut_archive_is_one_clear_error(tmp_path: Path, suffix: str) -> None:
+def test_a_truncated_archive_is_one_clear_error(tmp_path: Path, suffix: str) -> None:
     data = b"some text " * 1000
     packed = gzip.compress(data) if suffix == "gz" else lzma.compress(data)
     file = tmp_path / f"a.{suffix}"
@@ -172,7 +176,7 @@ def test_a_damaged_archive_is_one_clear_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_a_file_in_utf_16_gets_its_own_cure(tmp_path: Path, encoding: str) -> None:
+def test_a_file_in_utf_16_gets_its_own_remedy(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes("\ufefftext,label\n你好,a\n".encode(encoding))
     with pytest.raises(DataError, match="iconv -f utf-16 -t utf-8"):

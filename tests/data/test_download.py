@@ -1,4 +1,4 @@
-"""Fetching a corpus from a server on this machine: whole and checked, or not at all."""
+"""Downloading a corpus from a local server: complete and checked, or not at all."""
 
 import threading
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ ADDRESS = corpora.CORPORA["shakespeare"].addresses["lm/tinyshakespeare.txt"]
 
 class Silent(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base's name
-        """Say nothing."""
+        pass
 
 
 @pytest.fixture
 def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that a server on this machine offers."""
+    """A folder served by a local server."""
     folder = tmp_path / "mirror"
     (folder / ADDRESS).parent.mkdir(parents=True)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(folder)))
@@ -36,7 +36,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     thread.join()
 
 
-def test_a_corpus_is_fetched_once_and_checked(mirror: Path, made_data: Path) -> None:
+def test_a_corpus_is_downloaded_once_and_checked(mirror: Path, made_data: Path) -> None:
     text = (made_data / "lm/tinyshakespeare.txt").read_bytes()
     (mirror / ADDRESS).write_bytes(text)
     assert obtain("shakespeare").file("lm/tinyshakespeare.txt").read_bytes() == text
@@ -45,7 +45,7 @@ def test_a_corpus_is_fetched_once_and_checked(mirror: Path, made_data: Path) -> 
 
 
 @pytest.mark.parametrize("content", [b"To be, or not to bee", None])
-def test_what_is_damaged_or_missing_is_named_and_not_kept(
+def test_damaged_or_missing_files_are_named_and_not_kept(
     mirror: Path, content: bytes | None
 ) -> None:
     if content is not None:
@@ -55,7 +55,7 @@ def test_what_is_damaged_or_missing_is_named_and_not_kept(
     assert not (cache_folder() / "data/lm/tinyshakespeare.txt").exists()
 
 
-def test_a_corpus_without_an_address_is_only_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_without_an_address_is_not_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GLASSFORMER_DATA")
     with pytest.raises(DataError, match="data set imdb not found"):
         obtain("imdb")

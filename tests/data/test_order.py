@@ -1,4 +1,4 @@
-"""Order and loader: every example once an epoch, the same for a seed, from any point on."""
+"""Order and loader: every example once per epoch, reproducible, resumable anywhere."""
 
 import threading
 from itertools import islice
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data import EpochRNG, Examples, Loader, Order, WindowBatch, evaluation_batches
-from glassformer.data.batches import share_out
+from glassformer.data.batches import divide_batch
 from glassformer.data.token_store import Ids
 from glassformer.errors import ConfigError, DataError
 
@@ -18,20 +18,20 @@ LENGTHS = np.array([3, 9, 1, 30, 8, 7, 2, 16, 17, 31, 5, 5, 5])
 
 
 class Numbers(Examples[WindowBatch]):
-    """Examples that are their own index, with a random number each."""
+    """Examples that are their own index, each with a random number."""
 
     @property
     def lengths(self) -> Ids:
         return LENGTHS
 
-    def batch(self, indices: Ids, chance: EpochRNG, width: int = 0) -> WindowBatch:
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> WindowBatch:
         ids = torch.from_numpy(indices)[:, None]
-        luck = torch.from_numpy(chance.uniform(indices, 1, 0))
-        return WindowBatch(labels=luck, n_scored=len(ids), n_tokens=len(ids), ids=ids)
+        draws = torch.from_numpy(rng.uniform(indices, 1, 0))
+        return WindowBatch(labels=draws, n_scored=len(ids), n_tokens=len(ids), ids=ids)
 
 
 def seen(loader: Loader, start: int, end: int) -> list[list[float]]:
-    """Indices and luck of every batch, flat."""
+    """Indices and random numbers of every batch, flat."""
     return [
         [*batch.inputs[0].flatten().tolist(), *batch.labels.flatten().tolist()]  # type: ignore[union-attr]  # ids are there
         for update in loader.updates(start, end)
@@ -68,7 +68,7 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert epoch(1, 0) != epoch(2, 0)
 
 
-def test_a_small_last_batch_is_shared_out_among_the_others() -> None:
+def test_a_small_last_batch_is_divided_among_the_others() -> None:
     sizes = [len(b) for b in Order(np.full(33, 5), batch_size=8).epoch(0)]
     assert sorted(sizes) == [6, 6, 7, 7, 7]
 
@@ -86,24 +86,24 @@ def test_buckets_end_at_multiples_of_their_width() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1, 5, 6, 13])
-def test_a_loader_goes_on_anywhere_as_if_it_had_not_stopped(start: int) -> None:
+def test_a_loader_resumes_anywhere_as_if_uninterrupted(start: int) -> None:
     loader = Loader(Numbers(), Order(LENGTHS, batch_size=3, seed=4))
     assert loader.updates_per_epoch == 5
     assert seen(loader, 0, 15)[start:] == seen(loader, start, 15)
 
 
-def test_accumulation_and_processes_share_out_the_same_examples_and_the_same_luck() -> None:
+def test_accumulation_and_processes_divide_the_same_examples_and_random_numbers() -> None:
     order = Order(LENGTHS, batch_size=8, bucket_width=100, seed=3)
 
     def pairs(loaders: list[Loader]) -> list[set[tuple[float, float]]]:
         updates = zip(*(loader.updates(0, 4) for loader in loaders), strict=True)
         return [
             {
-                (float(i), float(luck))
+                (float(i), float(draw))
                 for update in per_process
                 for batch in update.batches
                 if batch.n_scored
-                for i, luck in zip(batch.inputs[0], batch.labels, strict=True)
+                for i, draw in zip(batch.inputs[0], batch.labels, strict=True)
             }
             for per_process in updates
         ]
@@ -121,19 +121,19 @@ def test_every_process_takes_part_in_every_update() -> None:
 
 
 def test_shares_are_nearly_equal() -> None:
-    assert [len(part) for part in share_out(np.arange(7), 3)] == [3, 2, 2]
+    assert [len(part) for part in divide_batch(np.arange(7), 3)] == [3, 2, 2]
 
 
-def test_a_failure_in_the_thread_reaches_the_reader() -> None:
+def test_an_exception_in_the_thread_reaches_the_consumer() -> None:
     class Broken(Numbers):
-        def batch(self, indices: Ids, chance: EpochRNG, width: int = 0) -> WindowBatch:
+        def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> WindowBatch:
             raise DataError("line 7 is damaged")
 
     with pytest.raises(DataError, match="line 7 is damaged"):
         list(Loader(Broken(), Order(LENGTHS, batch_size=3)).updates(0, 3))
 
 
-def test_a_reader_that_leaves_early_leaves_no_thread() -> None:
+def test_a_consumer_that_stops_early_leaves_no_thread() -> None:
     updates = Loader(Numbers(), Order(LENGTHS, batch_size=1)).updates(0, 1000)
     list(islice(updates, 2))
     updates.close()  # type: ignore[attr-defined]  # it is a generator
@@ -151,7 +151,7 @@ def test_evaluation_sees_every_example_once_over_all_processes() -> None:
     assert sorted(indices) == list(range(len(LENGTHS)))
 
 
-def test_sizes_that_cannot_be_are_refused() -> None:
+def test_invalid_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="not both"):
         Order(LENGTHS, batch_size=1, max_tokens=1)
     with pytest.raises(ConfigError, match="must be at least 1"):

@@ -1,4 +1,4 @@
-"""The readers: official splits, nothing on both sides, and no label that leaks."""
+"""The readers: official splits, nothing on both sides, no leaking labels."""
 
 import csv
 import gzip
@@ -25,7 +25,7 @@ from glassformer.data.readers import (
     split_by_source,
 )
 from glassformer.data.table import read_table, split_by_text
-from glassformer.data.text_files import MOST_LINE, stream_lines
+from glassformer.data.text_files import MAX_LINE, stream_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems.prepared_problem import share_of
 from glassformer.training.problems.problem_readers import prepare
@@ -62,14 +62,14 @@ def test_no_film_is_on_both_sides_and_no_id_leaves_the_reader() -> None:
     assert "<br" not in reviews[0].text
 
 
-def test_pretraining_leaves_out_what_the_test_set_has_and_says_nothing_twice() -> None:
+def test_pretraining_excludes_test_texts_and_duplicates() -> None:
     def make(*texts: str) -> list[Review]:
         return [Review(text, None, "tt1") for text in texts]
 
     assert texts_for_pretraining(make("a", "b"), make("b", "c", "t"), make("t")) == ["a", "b", "c"]
 
 
-def test_a_line_that_is_no_review_is_named(
+def test_a_line_that_is_not_a_review_is_named(
     tmp_path: Path, made_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = json.dumps({"text": "x", "label": 0, "movie": "tt1"})
@@ -150,7 +150,7 @@ def table(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_a_table_is_read_with_its_quoted_line_ends(tmp_path: Path) -> None:
+def test_a_table_may_have_quoted_line_breaks(tmp_path: Path) -> None:
     file = table(tmp_path, 'n,text,label\n1,"two\nlines, yes",a\n2,好的,b\n')
     read = read_table(file, "text", "label")
     assert read.texts == ["two\nlines, yes", "好的"]
@@ -172,9 +172,7 @@ def test_a_table_is_read_with_its_quoted_line_ends(tmp_path: Path) -> None:
         ("text,text,label\n1,x,a\n2,y,b\n", "2 columns 'text'; rename all but one"),
     ],
 )
-def test_a_table_that_cannot_be_learnt_from_is_one_clear_line(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_an_unusable_table_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_table(table(tmp_path, text), "text", "label")
 
@@ -186,27 +184,27 @@ def test_a_text_of_a_table_may_be_as_long_as_a_book(tmp_path: Path) -> None:
     assert csv.field_size_limit() == 131_072, "the limit of others is left as it was"
 
 
-def test_a_cell_without_end_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_an_endless_cell_is_refused_with_its_line(tmp_path: Path) -> None:
     long = "word " * 250_000
     file = table(tmp_path, f'text,label\nshort,a\n"{long}",b\n')
     with pytest.raises(DataError, match="after line 2: a cell has more than 1,048,576 characters"):
         read_table(file, "text", "label")
     assert csv.field_size_limit() == 131_072
-    # A quote that is never closed takes in all that follows.
+    # An unclosed quote swallows everything after it.
     file = table(tmp_path, 'text,label\nshort,a\n"open,b\n' + f"{long[:1000]}\n" * 1200)
     with pytest.raises(DataError, match="shorten it or check the quotes"):
         read_table(file, "text", "label")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_line_ends_of_a_table_may_be_of_any_kind_and_mixed(tmp_path: Path, end: str) -> None:
+def test_line_ends_of_a_table_may_be_of_any_kind_even_mixed(tmp_path: Path, end: str) -> None:
     file = tmp_path / "t.csv"
     file.write_bytes(f'text,label{end}one,a\n"two\r\nlines",b\r\nthree,a{end}'.encode())
     read = read_table(file, "text", "label")
     assert (read.texts, read.labels) == (["one", "two\r\nlines", "three"], ["a", "b", "a"])
 
 
-def test_a_column_with_another_value_in_each_row_is_no_column_of_classes(tmp_path: Path) -> None:
+def test_a_column_with_a_different_value_in_each_row_is_not_a_label_column(tmp_path: Path) -> None:
     rows = "".join(f"text {i},{i}\n" for i in range(10_000))
     with pytest.raises(
         DataError, match=r"10,000 different values in 10,000 rows of column 'label'"
@@ -226,8 +224,8 @@ def test_pairs_with_mixed_line_ends_are_refused_with_the_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.gz"])
-def test_a_line_without_end_is_refused_with_its_number(tmp_path: Path, name: str) -> None:
-    data = b"first\n" + b"x" * (MOST_LINE + 1)
+def test_an_endless_line_is_refused_with_its_number(tmp_path: Path, name: str) -> None:
+    data = b"first\n" + b"x" * (MAX_LINE + 1)
     file = tmp_path / name
     file.write_bytes(gzip.compress(data, 1) if name == "a.gz" else data)
     with pytest.raises(DataError, match=r"line 2: longer than 16,777,216 bytes; split it"):
@@ -237,15 +235,15 @@ def test_a_line_without_end_is_refused_with_its_number(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.gz"])
-def test_a_text_without_end_is_refused(
+def test_an_endless_text_is_refused(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = b"word " * 200
     file = tmp_path / name
     file.write_bytes(gzip.compress(data) if name == "a.gz" else data)
-    monkeypatch.setattr(text_files, "MOST_TEXT", 1000)
+    monkeypatch.setattr(text_files, "MAX_TEXT", 1000)
     assert read_text_file(file, 0.5).train
-    monkeypatch.setattr(text_files, "MOST_TEXT", 999)
+    monkeypatch.setattr(text_files, "MAX_TEXT", 999)
     with pytest.raises(DataError, match=r"has more than 999 bytes of text; use only part of it"):
         read_text_file(file, 0.5)
 
@@ -325,12 +323,12 @@ def test_bleu_counts_the_characters_of_chinese_pairs(
     assert prepare(tiny("pairs", data__file=str(file))).language == language
 
 
-def test_a_text_of_which_nothing_is_held_out_is_refused(tmp_path: Path) -> None:
+def test_a_text_with_nothing_held_out_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data\.validation must be above 0"):
         prepare(tiny("text", data__file=str(tmp_path), data__validation=0))
 
 
-def test_a_class_that_is_held_out_whole_is_named(tmp_path: Path) -> None:
+def test_a_class_that_is_entirely_held_out_is_named(tmp_path: Path) -> None:
     rows = "".join(f"text {i},a\n" for i in range(50))
     read = read_table(table(tmp_path, f"text,label\n{rows}only one,b\n"), "text", "label")
     with pytest.raises(DataError, match="the class 'b' has no training texts left"):
@@ -357,7 +355,7 @@ def test_a_share_of_alternating_classes_has_both() -> None:
     assert share_of(items, 1.0) == items
 
 
-def test_texts_are_cut_at_the_end_or_in_the_middle() -> None:
+def test_texts_are_truncated_at_the_end_or_in_the_middle() -> None:
     whole = prepare(tiny("imdb", data__max_len=100))
     longest = int(np.argmax(whole.train.lengths))
     ids = whole.train.store[longest].tolist()  # type: ignore[attr-defined]  # labelled texts
@@ -369,7 +367,7 @@ def test_texts_are_cut_at_the_end_or_in_the_middle() -> None:
 # --- films and their genres ---
 
 
-def test_genres_stand_in_the_order_of_the_films() -> None:
+def test_genres_are_in_the_order_of_the_films() -> None:
     genres, titles = read_genres(find("movielens")), read_titles(find("movielens"))
     assert len(genres) == len(titles) == int(read_ratings(find("movielens")).films.max()) + 1
     assert set(genres) == {frozenset({"Drama"})}
@@ -382,9 +380,9 @@ def test_pairs_are_ranked_right_as_often_as_counting_says() -> None:
     assert ranked_right(-scores, has) == pytest.approx(np.mean([s < t for s, t in pairs]))
 
 
-def test_what_lies_in_the_vectors_is_read_and_what_does_not_is_not() -> None:
-    chance = np.random.default_rng(0)
-    vectors = chance.normal(size=(400, 8))
-    assert read_from(vectors, vectors @ chance.normal(size=8) > 0, chance) > 0.95
+def test_a_probe_reads_what_is_in_the_vectors_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(400, 8))
+    assert read_from(vectors, vectors @ rng.normal(size=8) > 0, rng) > 0.95
     # A rate of 200 × 200 pairs guessed has a deviation of √(401 / (12 · 200 · 200)) = 0.03.
-    assert abs(read_from(vectors, chance.permutation(400) < 200, chance) - 0.5) < 0.12
+    assert abs(read_from(vectors, rng.permutation(400) < 200, rng) - 0.5) < 0.12

@@ -1,4 +1,4 @@
-"""Token stores: what is written is read, and nothing else is ever read by mistake."""
+"""Token stores: exact round trips, and nothing else is read by mistake."""
 
 import errno
 import fcntl
@@ -69,7 +69,7 @@ def test_a_store_of_other_data_is_refused(folder: Path) -> None:
         TokenStore(folder, "s", key="another")
 
 
-def test_a_cut_file_is_refused(folder: Path) -> None:
+def test_a_truncated_file_is_refused(folder: Path) -> None:
     file = folder / "s.ids"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(
@@ -86,7 +86,7 @@ def test_a_foreign_dtype_or_format_is_refused(folder: Path, field: str, value: o
         TokenStore(folder, "s", key="k")
 
 
-def test_a_store_without_its_header_is_not_whole(folder: Path) -> None:
+def test_a_store_without_its_header_is_incomplete(folder: Path) -> None:
     (folder / "s.json").unlink()
     with pytest.raises(DataError, match=r"cannot read .*s\.json"):
         TokenStore(folder, "s", key="k")
@@ -98,7 +98,7 @@ def test_a_key_depends_on_every_part() -> None:
     assert len({key_of(parts), key_of(parts | {"vocab_size": 11}), key_of({})}) == 3
 
 
-def test_a_prepared_folder_is_written_once_and_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_prepared_folder_is_written_once_and_atomically(tmp_path: Path) -> None:
     calls = []
 
     def write(folder: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         prepared_folder("k", lambda folder: None, file / "cache")
 
 
-# A writer in a process of its own, which says where it writes and waits to be killed.
+# A writer in a separate process, which prints where it writes and waits to be killed.
 _WRITER = """
 import sys, time
 from pathlib import Path
@@ -143,7 +143,7 @@ prepared_folder(sys.argv[1], write, sys.argv[2])
 """
 
 
-def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_makes_is_not(
+def test_remains_of_a_killed_writer_are_removed_and_those_of_a_living_one_are_not(
     tmp_path: Path,
 ) -> None:
     def whole(folder: Path) -> None:
@@ -179,9 +179,7 @@ def test_of_two_writers_of_one_folder_the_first_to_finish_wins(tmp_path: Path) -
     assert [file.name for file in tmp_path.iterdir()] == ["k"]
 
 
-def test_where_locks_do_not_tell_nothing_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = tmp_path / f".k.{token_store._machine()}.abc.filling"
     left.mkdir()
     with monkeypatch.context() as patch:
@@ -192,10 +190,10 @@ def test_where_locks_do_not_tell_nothing_is_removed(
     assert not left.exists()
 
 
-def test_what_another_machine_is_filling_is_left_alone(
+def test_a_folder_that_another_machine_is_filling_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lock may not reach us (Lustre with localflock, NFS with nolock)."""
+    """Its lock may not be visible here (Lustre with localflock, NFS with nolock)."""
 
     def write(folder: Path) -> None:
         with monkeypatch.context() as patch:
@@ -207,7 +205,7 @@ def test_what_another_machine_is_filling_is_left_alone(
     assert (prepared_folder("there", write, tmp_path) / "x").read_text("utf-8") == "whole"
 
 
-def test_a_file_system_without_locks_says_that_it_does_not_know(
+def test_on_a_file_system_without_locks_the_holder_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Decoding with steps that are recorded, though there is no GPU; and with two threads."""
+"""Fixtures: recorded decoding steps without a GPU, and two threads."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ Model = LanguageModel | Seq2Seq
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Called, it makes all steps from then on recorded ones."""
+    """Call it to record all steps from then on."""
 
     def make(
         model: Model, prefixes: Sequence[Sequence[int]], read: Sequence[Sequence[int]] | None = None

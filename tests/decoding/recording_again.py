@@ -1,4 +1,4 @@
-"""A recorder without a GPU: it does the work again, in the tensors that were recorded."""
+"""A recorder without a GPU: it repeats the work in the recorded tensors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ class RunAgain:
 
     def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
         for _ in range(3):
-            work()  # the rehearsals of a real recorder
+            work()  # the warm-up of a real recorder
         kept = StepOutputs(*map(torch.zeros_like, work()))
         RunAgain.n_recorded += 1
 

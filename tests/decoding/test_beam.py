@@ -88,7 +88,7 @@ def test_trap_26_a_beam_that_covers_everything_is_brute_force(
 def test_exact_stopping_finds_what_never_stopping_finds(seed: int, length_penalty: float) -> None:
     model = language_model(seed=seed)
     exact = Beam(size=3, length_penalty=length_penalty, stop="exact")
-    # With all of the beam asked for, and then only the first looked at, nothing stops early.
+    # With n_best = size, of which only the first is used, nothing stops early.
     patient = replace(exact, n_best=3)
     prompts = sources(5)
     quick = extend(model, prompts, end=END, search=exact, max_new=15)
@@ -101,7 +101,7 @@ def test_exact_stopping_finds_what_never_stopping_finds(seed: int, length_penalt
 @pytest.mark.parametrize("model", [translator(), language_model(), language_model(kind="llama")])
 @pytest.mark.parametrize("size", [2, 5])
 def test_trap_12_cached_beams_are_uncached_beams(model: LanguageModel | Seq2Seq, size: int) -> None:
-    """Caches follow the beams, and clearing dead positions out changes nothing."""
+    """Caches follow the beams, and removing dead positions changes nothing."""
     read = sources(4) if isinstance(model, Seq2Seq) else None
     begun = [[START]] * 4 if read else sources(4, seed=3)
     beam, stop = Beam(size=size, n_best=size), Stop.after(END, 20, 4)
@@ -171,7 +171,7 @@ def test_a_forced_prefix_is_continued_and_not_repeated() -> None:
         assert alone[0].best.tokens == one.best.tokens
 
 
-def test_each_text_has_its_own_maximum_length() -> None:
+def test_each_sequence_has_its_own_maximum_length() -> None:
     model, read = translator(), sources(6)
     for source, one in zip(
         read, translate(model, read, start=START, end=None, search=Beam(size=2)), strict=True
@@ -201,7 +201,7 @@ def test_wrong_settings_are_one_clear_line(settings: dict[str, object], message:
 
 @pytest.mark.parametrize("penalty", ["power", "gnmt"])
 @pytest.mark.parametrize("length_penalty", [-10.0, 10.0])
-def test_the_strongest_penalties_rank_texts_of_any_length(
+def test_the_strongest_penalties_rank_sequences_of_any_length(
     length_penalty: float, penalty: Literal["power", "gnmt"]
 ) -> None:
     beam = Beam(length_penalty=length_penalty, penalty=penalty)
@@ -211,7 +211,7 @@ def test_the_strongest_penalties_rank_texts_of_any_length(
 
 
 class Reluctant(ModelStepper):
-    """Lets texts leave at some number of them, and counts how often they did."""
+    """Drops finished sequences at a given number of them, and counts how often."""
 
     def __init__(self, *args: Any, leave_at: frozenset[int]) -> None:
         super().__init__(*args)
@@ -227,7 +227,7 @@ class Reluctant(ModelStepper):
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_when_texts_leave_is_the_steppers_choice_and_changes_no_result(
+def test_when_sequences_leave_is_the_steppers_choice_and_changes_no_result(
     stop: Literal["best", "first", "exact"],
 ) -> None:
     model, read = translator(), sources(9)
@@ -247,7 +247,7 @@ def test_when_texts_leave_is_the_steppers_choice_and_changes_no_result(
 def test_a_step_waits_for_the_device_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All that the host must know comes in one transfer; endings need no other."""
+    """Everything that the host needs comes in one transfer, endings included."""
     transfers = 0
     to_host = Tensor.numpy
 

@@ -35,7 +35,7 @@ def test_back_pointers_give_what_copying_gives(seed: int) -> None:
     assert pointers.read(np.array(lengths), np.array(stood)) == list(said)
 
 
-def test_nothing_was_said_before_the_first_step() -> None:
+def test_there_are_no_tokens_before_the_first_step() -> None:
     pointers = BackPointers(2)
     nothing = np.zeros(1, dtype=np.int64)
     assert pointers.read(nothing, pointers.places(nothing + 1, nothing)) == [[]]

@@ -16,7 +16,7 @@ Text = tuple[int, ...]
 
 
 def next_logits(text: int, written: Text) -> list[float]:
-    """What a text of this number may go on with: any numbers, but always the same ones."""
+    """Logits for a sequence: arbitrary, but always the same."""
     seed = 7_919 * text + sum((token + 1) * 13**place for place, token in enumerate(written))
     return torch.randn(VOCAB_SIZE, generator=torch.Generator().manual_seed(seed)).mul(2).tolist()
 
@@ -56,7 +56,7 @@ class MadeUp:
 
 
 def by_the_rules(text: int, beam: Beam) -> tuple[list[Text], int]:
-    """The n best texts, each with its end token if it has one, and the steps that took."""
+    """The n best sequences, each with its end token if it has one, and the steps taken."""
     open_: dict[Text, float] = {(): 0.0}
     ended: dict[Text, float] = {}
     best_has_ended = False
@@ -105,7 +105,7 @@ def found(beam: Beam, n_texts: int, leaving: bool) -> tuple[list[tuple[list[Text
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("n_best", [1, 2, 3])
 @pytest.mark.parametrize("stop", ["best", "first", "exact"])
-def test_texts_and_steps_are_those_of_the_rules(
+def test_sequences_and_steps_are_those_of_the_rules(
     stop: Literal["best", "first", "exact"], n_best: int, leaving: bool
 ) -> None:
     n_texts = 25
@@ -117,8 +117,8 @@ def test_texts_and_steps_are_those_of_the_rules(
     assert some_were_done_before_others or stop == "exact"
 
 
-def test_that_the_best_has_ended_is_not_forgotten_while_more_results_are_wanted() -> None:
-    """The best ends at step 1, a second text at step 2: two were wanted, so that is all."""
+def test_an_ended_best_is_remembered_while_more_results_are_wanted() -> None:
+    """The best ends at step 1, a second sequence at step 2: two were wanted, so that is all."""
 
     class EndsEarly(MadeUp):
         n_steps = 0

@@ -1,4 +1,4 @@
-"""What decoding refuses, in one clear line; what it takes although it is odd."""
+"""What decoding refuses, in one clear line, and unusual input that it accepts."""
 
 import pytest
 import torch
@@ -10,14 +10,14 @@ from glassformer.nn import Seq2Seq, build, presets
 from tests.decoding.tiny import END, START, language_model, sources, translator
 
 
-def test_empty_texts_are_named() -> None:
+def test_empty_sequences_are_named() -> None:
     with pytest.raises(InputError, match="the source of sequence 1 is empty"):
         translate(translator(), [[3, 4], []], start=START, end=END, batch_size=2)
     with pytest.raises(InputError, match="the prefix of sequence 0 is empty"):
         extend(language_model(), [[]], end=END)
 
 
-def test_no_texts_give_no_results() -> None:
+def test_no_sequences_give_no_results() -> None:
     assert translate(translator(), [], start=START, end=END) == []
     assert extend(language_model(), [], end=END) == []
 
@@ -69,7 +69,7 @@ def test_the_mode_of_a_model_in_training_comes_back() -> None:
 
 
 def test_a_frozen_part_of_a_model_in_training_stays_frozen() -> None:
-    """Whoever decodes to see how training goes must not switch dropout on where it was off."""
+    """Decoding in the middle of training must not switch dropout on where it was off."""
     model = language_model().train()
     model.decoder.blocks[0].eval()
     modes = {name: module.training for name, module in model.named_modules()}
@@ -88,11 +88,11 @@ def test_a_vocabulary_smaller_than_the_beam_is_no_problem() -> None:
 
 
 def test_a_stream_checks_its_arguments_at_the_call() -> None:
-    """Not when the first token is asked for, which may be elsewhere and later."""
+    """Not when the first token is requested, which may be elsewhere and later."""
     model, ids = language_model(), sources(1)[0]
     with pytest.raises(ConfigError, match="at least one token"):
         stream(model, ids, end=None, max_new=0)
-    with pytest.raises(ConfigError, match="stream greedily"):
+    with pytest.raises(ConfigError, match="stream with Greedy"):
         stream(model, ids, end=None, search=Beam())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="an id must be at least 0"):
         stream(model, [-1], end=None)

@@ -1,4 +1,4 @@
-"""Steps in rooms that stay, recorded and replayed, find what plain steps find.
+"""Steps in a workspace, recorded and replayed, find what plain steps find.
 
 No GPU is needed: a recorder that does the work again stands in for CUDA graphs, which read and
 write the same tensors at every replay in just this way.
@@ -47,7 +47,7 @@ SEARCHES = [
 def test_translations_are_the_same(
     search: Greedy | Beam | Sampling, positions: str, recording: Callable[[], None]
 ) -> None:
-    """Over batches of several sizes, whose texts end at different times."""
+    """With batches of several sizes, whose sequences end at different times."""
     model = translator(positions__kind=positions)
     read = sources(11)
 
@@ -70,7 +70,7 @@ def test_translations_are_the_same(
     ("kind", "search"),
     [*(("gpt2", search) for search in SEARCHES), ("llama", Beam(size=4, n_best=2))],
 )
-def test_continuations_are_the_same_beyond_the_memory_too(
+def test_continuations_are_the_same_beyond_the_context_too(
     kind: str, search: Greedy | Beam | Sampling, recording: Callable[[], None]
 ) -> None:
     model = language_model(kind=kind)
@@ -94,7 +94,7 @@ def test_trap_beams_side_by_side_are_not_in_order(
 ) -> None:
     """Beams that split and die at random, until the last cached positions are in use.
 
-    A causal rule over beams, who have no order, would hide those from the first of them.
+    A causal mask over beams, which have no order, would hide those from the first of them.
     """
     model = language_model(kind=kind)
     prompts = [[3, 4, 5], [4, 4, 9]]
@@ -124,8 +124,8 @@ def test_forced_prefixes_of_different_length(recording: Callable[[], None]) -> N
     same(decode(), expected)
 
 
-def test_texts_may_be_kept_twice() -> None:
-    """Rows that become more: what a beam does whose beams no longer share a past."""
+def test_sequences_may_be_kept_twice() -> None:
+    """More rows than before: what happens when beams no longer share a past."""
     model, prompts = language_model(), [[3, 4], [5, 6]]
     with torch.inference_mode():
         steppers = [
@@ -157,7 +157,7 @@ def test_learned_positions_still_end(recording: Callable[[], None]) -> None:
             stepper.step(torch.tensor([[4]]))
 
 
-def test_steps_that_somebody_watches_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watched_steps_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     model = translator()
     assert can_be_recorded(model)
     with record_attention(model):
@@ -170,7 +170,7 @@ def test_steps_that_somebody_watches_are_not_recorded(monkeypatch: pytest.Monkey
         hook.remove()
     with torch.overrides.TorchFunctionMode():
         assert not can_be_recorded(model)
-    with torch.device("cpu"):  # a default device does not look on
+    with torch.device("cpu"):  # a default device is harmless
         assert can_be_recorded(model)
     torch.set_autocast_enabled("cuda", True)
     try:
@@ -186,7 +186,7 @@ def test_steps_that_somebody_watches_are_not_recorded(monkeypatch: pytest.Monkey
 def test_recorded_steps_attend_by_products_where_a_gpu_does(
     kind: str, recording: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their rooms keep the keys of a head together; those of plain steps do not."""
+    """A workspace keeps the keys of a head together; the caches of plain steps do not."""
 
     class OnGpu(Tensor):
         is_cuda = True
@@ -210,7 +210,7 @@ def test_recorded_steps_attend_by_products_where_a_gpu_does(
     assert any(asked)
 
 
-def test_who_begins_to_watch_in_the_middle_sees_every_step() -> None:
+def test_a_hook_added_midway_sees_every_further_step() -> None:
     class Silent(RunAgain):
         """Like a GPU: a replay calls no Python."""
 
@@ -229,7 +229,7 @@ def test_who_begins_to_watch_in_the_middle_sees_every_step() -> None:
     assert {len(calls) for calls in weights.values()} == {3}
 
 
-def test_a_step_that_cannot_be_recorded_is_done_without() -> None:
+def test_a_step_that_cannot_be_recorded_runs_without_a_graph() -> None:
     class Refuses(RunAgain):
         def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
             work()
@@ -242,15 +242,15 @@ def test_a_step_that_cannot_be_recorded_is_done_without() -> None:
         plain.start()
         stepper.start()
         found = [stepper.step(torch.tensor([[5]])) for _ in range(2)]
-        with pytest.warns(RuntimeWarning, match=r"\(operation not permitted\); going on without"):
+        with pytest.warns(RuntimeWarning, match=r"\(operation not permitted\); continuing without"):
             found.append(stepper.step(torch.tensor([[5]])))
-        found += [stepper.step(torch.tensor([[5]])) for _ in range(4)]  # and it is said once
+        found += [stepper.step(torch.tensor([[5]])) for _ in range(4)]  # and it warns once
         expected = [plain.step(torch.tensor([[5]])) for _ in found]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
-def test_a_text_without_positions_left_leaves(
+def test_a_sequence_without_positions_left_leaves(
     is_recorded: bool, recording: Callable[[], None]
 ) -> None:
     """Learned positions end for a long prefix long before they do for a short one."""
@@ -275,7 +275,7 @@ def test_a_text_without_positions_left_leaves(
         same(found[1], found[0])
 
 
-def test_numbers_of_texts_are_rounded_up_by_half_at_most() -> None:
+def test_numbers_of_sequences_are_rounded_up_by_half_at_most() -> None:
     for n in range(1, 5_000):
         assert n <= rounded_up(n) <= max(n + 1, 1.5 * n)
     assert len({rounded_up(n) for n in range(1, 1_025)}) == 20
@@ -286,7 +286,7 @@ def test_on_a_cpu_steps_are_plain() -> None:
     assert type(stepper) is SharedCacheStepper
 
 
-def test_recorded_texts_leave_when_a_smaller_graph_would_do() -> None:
+def test_recorded_sequences_leave_when_a_smaller_graph_would_do() -> None:
     model = translator()
     with torch.inference_mode():
         stepper = GraphStepper(model, [[START]] * 7, [[4, 5]] * 7, RunAgain)
@@ -294,6 +294,6 @@ def test_recorded_texts_leave_when_a_smaller_graph_would_do() -> None:
         stepper.start()
         stepper.step(torch.full((7, 1), 4))
         assert [n for n in range(1, 8) if stepper.worth_leaving(n)] == [1, 2, 3, 4, 5, 6]
-        stepper.keep(torch.tensor([0, 2, 3, 4, 6]))  # 5 texts in a graph for 6
+        stepper.keep(torch.tensor([0, 2, 3, 4, 6]))  # 5 sequences in a graph for 6
         assert [n for n in range(1, 6) if stepper.worth_leaving(n)] == [1, 2, 3, 4]
     cuda_graphs._idle.clear()

@@ -1,4 +1,4 @@
-"""The ledger: its sums are the scores, its paths are the texts, and asking changes nothing."""
+"""The ledger: its sums are the scores, its paths the sequences; recording it changes nothing."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def check_sums(decoded: Decoded, tolerance: float = 1e-9) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_sums_are_scores_and_paths_are_texts(search: Search) -> None:
+def test_sums_are_scores_and_paths_are_sequences(search: Search) -> None:
     model, read = translator(), sources(4)
     results = translate(model, read, start=START, end=END, search=search, max_new=8, ledger=True)
     for source, decoded in zip(read, results, strict=True):
@@ -43,7 +43,7 @@ def test_sums_are_scores_and_paths_are_texts(search: Search) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_asking_for_it_changes_nothing(search: Search) -> None:
+def test_recording_it_changes_nothing(search: Search) -> None:
     model, prompts = language_model(), sources(4)
     with_, without = (
         extend(model, prompts, end=END, search=search, max_new=8, ledger=ledger)
@@ -67,7 +67,7 @@ def test_a_beam_keeps_as_many_as_it_holds_and_names_their_parents() -> None:
         assert {one.parent for one in later.candidates} <= set(range(len(earlier.kept)))
 
 
-def test_sampling_tells_the_chance_beside_the_probability() -> None:
+def test_sampling_records_the_chance_beside_the_probability() -> None:
     search = Sampling(temperature=0.5, top_k=3)
     result = extend(language_model(), sources(1), end=END, search=search, max_new=4, ledger=True)[0]
     assert result.ledger is not None
@@ -79,7 +79,7 @@ def test_sampling_tells_the_chance_beside_the_probability() -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_a_model_in_half_precision_is_accounted_for_in_single(search: Search) -> None:
+def test_a_model_in_half_precision_has_a_ledger_in_single(search: Search) -> None:
     model = language_model().half()
     for one in extend(model, sources(4), end=END, search=search, max_new=8, ledger=True):
         # Sums of 8 numbers of a few units each: half precision would be off by some 0.001.

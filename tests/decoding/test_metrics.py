@@ -1,4 +1,4 @@
-"""Scores against numbers counted by hand, and the traps of those who report them."""
+"""Scores against numbers computed by hand, and common mistakes in reporting them."""
 
 import math
 import subprocess
@@ -44,7 +44,7 @@ def test_the_lowercase_forms_ignore_case_and_say_so() -> None:
     assert "tok:none" in bleu(shouted, REFERENCES, form="tokenised").signature
 
 
-def test_chinese_is_split_by_rules_of_its_own() -> None:
+def test_chinese_is_split_by_its_own_rules() -> None:
     score = bleu(["我喜欢猫和狗。"], ["我喜欢猫和鸟。"], language="zh")
     assert "tok:zh" in score.signature
     assert 0 < score.value < 100

@@ -126,7 +126,7 @@ def test_tokens_are_drawn_as_often_as_their_chances_say() -> None:
 def test_any_temperature_gives_chances(
     logits: Tensor, temperature: float, filters: dict[str, Any]
 ) -> None:
-    """From the coldest number there is, at which dividing by it leaves nothing finite."""
+    """From the smallest positive number, dividing by which leaves nothing finite."""
     chances = Sampling(temperature=temperature, **filters).chances(logits)
     assert float(chances.sum()) == pytest.approx(1, abs=1e-6)
     best = logits == logits.max()  # of several that are equal, a filter may keep only one
@@ -164,8 +164,8 @@ def test_a_low_temperature_is_greedy(temperature: float) -> None:
     assert [one.best.tokens for one in cold] == [one.best.tokens for one in greedy]
 
 
-def test_a_text_does_not_depend_on_its_neighbours() -> None:
-    """Each sample draws from a stream of its own, whatever else is in the batch."""
+def test_a_sequence_does_not_depend_on_its_neighbours() -> None:
+    """Each sample has its own RNG, whatever else is in the batch."""
     model, prompts = language_model(), sources(5)
     search = Sampling(temperature=1.2, top_p=0.95, repetition_penalty=1.3, n_samples=2, seed=7)
     together = extend(model, prompts, end=END, search=search, max_new=12)
@@ -188,7 +188,7 @@ def test_samples_that_share_a_cache_are_those_that_do_not() -> None:
     ]
 
 
-def test_a_stream_gives_out_what_extend_collects() -> None:
+def test_a_stream_yields_what_extend_collects() -> None:
     model, prompt = language_model(), sources(1)[0]
     search = Sampling(temperature=1.1, seed=5)
     whole = extend(model, [prompt], end=END, search=search, max_new=20)[0].best

@@ -38,8 +38,8 @@ def slots_for(model: LanguageModel) -> DecodingCache:
 @torch.no_grad()
 @pytest.mark.parametrize("attention", ["fused", "written"])
 @pytest.mark.parametrize("name", MODELS)
-def test_two_continuations_of_one_text_equal_each_alone(name: str, attention: Any) -> None:
-    """The text a b c goes on as d f and as e g; the cache holds a b c d e f g."""
+def test_two_continuations_of_one_sequence_equal_each_alone(name: str, attention: Any) -> None:
+    """The sequence a b c continues as d f and as e g; the cache holds a b c d e f g."""
     model = make(MODELS[name], attention=attention).eval()
     assert isinstance(model, LanguageModel)
     text, beams = random_ids(model.config, 1, 3), random_ids(model.config, 2, 2, seed=4)
@@ -65,9 +65,9 @@ def test_two_continuations_of_one_text_equal_each_alone(name: str, attention: An
 @torch.no_grad()
 @pytest.mark.parametrize("attention", ["fused", "written"])
 @pytest.mark.parametrize("name", MODELS)
-def test_what_nobody_looks_back_to_may_be_overwritten(name: str, attention: Any) -> None:
-    """The text a b c goes on as d and as e; then d dies, and e goes on as f, in d's place, and as
-    g. The cache has room for eight, and holds a b c f e g and two that nobody wrote."""
+def test_positions_that_no_beam_needs_may_be_overwritten(name: str, attention: Any) -> None:
+    """The sequence a b c continues as d and as e; then d dies, and e continues as f, in d's place,
+    and as g. The cache has room for eight, and holds a b c f e g and two unwritten positions."""
     model = make(MODELS[name], attention=attention).eval()
     assert isinstance(model, LanguageModel)
     text, beams = random_ids(model.config, 1, 3), random_ids(model.config, 2, 2, seed=4)
@@ -102,8 +102,8 @@ def test_reserved_positions_are_overwritten_and_new_ones_hold_zeros() -> None:
     assert keys[:, 0, -2:, 0].tolist() == [[0, 9], [-3, 9]]  # the next goes to the end again
 
 
-def test_room_in_reserve_holds_zeros_too() -> None:
-    """Doubled room that positions are reserved in is read, under a mask, before it is written."""
+def test_spare_room_holds_zeros_too() -> None:
+    """Spare room of a doubled buffer is read, under a mask, before it is written."""
     cache = SlotCache()
     for n in (2, 1):
         cache.append(torch.ones(1, 1, n, 1), torch.ones(1, 1, n, 1))
@@ -114,7 +114,7 @@ def test_room_in_reserve_holds_zeros_too() -> None:
 
 @torch.no_grad()
 def test_a_branched_decoder_has_the_hooks_and_the_parameters_of_the_plain_one() -> None:
-    """Those that are added later, too; and the plain decoder stays causal."""
+    """Hooks added later, too; and the plain decoder stays causal."""
     model = make(MODELS["rotary positions"]).eval()
     assert isinstance(model, LanguageModel)
     branched = BranchedStack.over(model.decoder)

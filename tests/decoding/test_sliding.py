@@ -1,4 +1,4 @@
-"""Texts beyond a model's memory: each token follows from the window that the rule says."""
+"""Sequences beyond a model's context: each token follows from the window that the rule gives."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from glassformer.decoding.stepper import ModelStepper, SlidingStepper
 from tests.decoding.tiny import language_model, last_logits, sources
 
 
-def test_greedy_beyond_the_memory_is_greedy_on_the_windows() -> None:
-    model = language_model()  # 32 positions, of which 24 are read anew
+def test_greedy_beyond_the_context_is_greedy_on_the_windows() -> None:
+    model = language_model()  # 32 positions, of which 24 are read again
     prompt = sources(1)[0]
     ids, window = list(prompt), list(prompt)
     for _ in range(80):
@@ -24,7 +24,7 @@ def test_greedy_beyond_the_memory_is_greedy_on_the_windows() -> None:
     assert list(found) == ids[len(prompt) :]
 
 
-def test_a_prompt_that_fills_the_memory_is_continued_and_a_longer_one_is_cut() -> None:
+def test_a_prompt_that_fills_the_context_is_continued_and_a_longer_one_is_cut() -> None:
     model = language_model()
     long = (sources(8)[2] * 20)[:50]
     full = extend(model, [long[:32]], end=None, max_new=3)[0].best.tokens
@@ -52,7 +52,7 @@ def test_prompts_slide_together_as_they_do_alone(search: Search) -> None:
 
 
 @torch.no_grad()
-def test_within_the_memory_nothing_differs() -> None:
+def test_within_the_context_nothing_differs() -> None:
     model, prompts = language_model(), sources(3)
     plain, sliding = ModelStepper(model, prompts), SlidingStepper(model, prompts)
     torch.testing.assert_close(plain.start(), sliding.start(), rtol=0, atol=0)

@@ -1,4 +1,4 @@
-"""Whoever watches a model sees all that it decodes, in order, however many cores there are."""
+"""Hooks and modes see everything that a model decodes, in order, on any number of cores."""
 
 import threading
 from collections.abc import Callable
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 def translations(model: Seq2Seq) -> list[Decoded]:
-    """Of several batches, each of texts of other lengths."""
+    """Of several batches, each with sequences of other lengths."""
     search = Beam(size=2)
     return translate(
         model, sources(8), start=START, end=END, search=search, max_new=6, batch_size=3
@@ -69,7 +69,7 @@ def test_recorded_attention_comes_in_the_order_of_the_batches() -> None:
 
 
 def test_hooks_are_called_in_the_callers_thread_and_see_its_autocast() -> None:
-    """The flag alone is looked at: a model in double precision stays so in autocast."""
+    """Only the flag is tested: a model in double precision stays so under autocast."""
     model = language_model()
     seen: set[tuple[int, bool]] = set()
 
@@ -86,13 +86,13 @@ def test_hooks_are_called_in_the_callers_thread_and_see_its_autocast() -> None:
 
 
 def test_work_of_any_kind_sees_the_callers_autocast() -> None:
-    """Whatever number of cores it was meant for."""
+    """Whatever number of cores it is called with."""
     with torch.autocast("cpu", torch.float16):
         seen = side_by_side(lambda _: torch.is_autocast_enabled("cpu"), [1, 2], 2)
     assert seen == [True, True]
 
 
-def test_a_model_that_is_looked_at_gets_one_batch_at_a_time() -> None:
+def test_a_watched_model_gets_one_batch_at_a_time() -> None:
     model = language_model()
     assert cores_for(model) == 2
     with TorchFunctionMode():
@@ -103,6 +103,6 @@ def test_a_model_that_is_looked_at_gets_one_batch_at_a_time() -> None:
         assert cores_for(model) == 1
     with model.decoder.register_forward_pre_hook(lambda *_: None):
         assert cores_for(model) == 1
-    with torch.device("cpu"):  # a default device does not look on
+    with torch.device("cpu"):  # a default device is harmless
         assert cores_for(model) == 2
     assert cores_for(model) == 2

@@ -1,4 +1,4 @@
-"""Batches side by side: the same answers, the same settings afterwards, errors as they are."""
+"""Batches in parallel: the same results, settings restored, errors passed on."""
 
 import threading
 
@@ -62,7 +62,7 @@ def test_a_small_model_on_a_cpu_gets_as_many_batches_as_cores() -> None:
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(size=2), Sampling()])
-def test_a_search_that_nobody_waits_for_ends_at_its_next_token(
+def test_a_cancelled_search_ends_at_its_next_token(
     search: Greedy | Beam | Sampling,
 ) -> None:
     """In the threads of its batches, too."""

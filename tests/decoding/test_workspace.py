@@ -1,4 +1,4 @@
-"""What a model keeps from batch to batch: rooms and recordings, renewed, bounded and given up."""
+"""What a model keeps from batch to batch: buffers and graphs, renewed, bounded and freed."""
 
 import gc
 import weakref
@@ -18,10 +18,10 @@ from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, language_model, sources, translator
 
 
-def test_a_text_that_outgrows_its_room_moves_to_a_larger_one(
+def test_a_sequence_that_outgrows_its_buffers_moves_to_larger_ones(
     recording: Callable[[], None],
 ) -> None:
-    """More positions in use than the 64 there are at first, with a beam of many beams."""
+    """More positions in use than the 64 there are at first, with a large beam."""
     model = translator(vocab_size=30)
     read = sources(3, vocab_size=30)
 
@@ -49,7 +49,7 @@ def test_a_model_keeps_one_workspace_and_its_recordings(recording: Callable[[], 
     assert RunAgain.n_recorded == n_recorded > 0
 
 
-def test_changed_weights_are_seen_and_moved_ones_recorded_anew(
+def test_changed_weights_are_used_and_moved_ones_recorded_again(
     recording: Callable[[], None],
 ) -> None:
     model, read = translator(), sources(6)
@@ -153,7 +153,7 @@ def test_only_so_many_shapes_are_kept(
     assert len(cuda_graphs._idle[model].recordings) <= 2
 
 
-def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
+def test_many_short_sequences_and_one_long_one_do_not_make_many_long_ones() -> None:
     model = language_model()
     cache = model.start_cache()
     with torch.no_grad():
@@ -169,14 +169,14 @@ def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
 
 
 def test_a_workspace_may_come_back_while_another_is_taken() -> None:
-    """The collector gives it back at any line: in the middle of a change, too."""
+    """The garbage collector may return it at any line, even in the middle of a change."""
     model = language_model()
     with cuda_graphs._changing:
         cuda_graphs.give_back(weakref.ref(model), object())  # type: ignore[arg-type]
     release(model)
 
 
-def test_texts_move_with_the_positions_in_use_and_no_others() -> None:
+def test_sequences_move_with_the_positions_in_use_and_no_others() -> None:
     model = translator()
     read, prefixes = [[4, 5], [6, 7, 8], [9], [3, 4]], [[START, 5], [START], [START, 7], [START, 8]]
     left, tokens = torch.tensor([3, 1]), torch.tensor([[4], [5], [6], [7]])

@@ -1,4 +1,4 @@
-"""Small models with strong opinions, and slow steppers that are right by being simple.
+"""Small models with peaked distributions, and slow steppers that are simple enough to be right.
 
 `Uncached` runs the whole model on every beam at every step: no cache, no batch, no padding. What
 the fast stepper gives is compared with it.
@@ -49,7 +49,7 @@ def language_model(vocab_size: int = 11, seed: int = 0, kind: str = "gpt2") -> L
 
 
 def sources(n: int = 6, vocab_size: int = 11, seed: int = 0) -> list[list[int]]:
-    """Texts of different length, without special ids."""
+    """Sequences of different lengths, without special ids."""
     torch.manual_seed(seed)
     return [torch.randint(3, vocab_size, (2 + (5 * i) % 7,)).tolist() for i in range(n)]
 

@@ -73,7 +73,7 @@ def documents() -> dict[str, Document]:
 SAID = {
     "lesson": "Q[2, 1] = Σₖ x[2, k]·W_Q[k, 1]",
     "audit": "masked_a1_masked",
-    "claim": "its derivative by each of the first three is 0",
+    "claim": "its derivative is 0 for each of the first three inputs",
     "card": "Σₖ x[1, k]·x[k, 0]",
 }
 
@@ -213,3 +213,15 @@ def test_the_workbook_of_a_trace_marks_unwritten_memory(reserved: Trace) -> None
     assert isinstance(written, bytes)
     with zipfile.ZipFile(io.BytesIO(written)) as book:
         assert UNWRITTEN["zh"] not in book.read("xl/sharedStrings.xml").decode()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("to", ["terminal", "md", "tex", "html"])
+def test_a_card_says_what_its_symbols_stand_for(to: str, language: str) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 2)
+    cell = trace(layer, torch.randn(1, 3))["output"][0, 1]
+    assert cell.card().legend["W"] == "weight"
+    shown = render_text(TraceDocuments(language).document(cell), to)
+    lead = "其中" if language == "zh" else "with"
+    assert re.search(rf"{lead} .*W: weight", shown), shown

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments import ablate, difference, patch, sweep
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
-from glassformer.experiments.intervention import Part, patching
+from glassformer.experiments.intervention import StepPart, patching
 from glassformer.tracing import Trace, trace
 from tests.experiments.conftest import IDS, MODELS, OTHER, made
 
@@ -62,7 +62,7 @@ def test_a_number_that_decides_is_replayed_one_by_one() -> None:
 
     one, other = trace(Branching(), IDS), trace(Branching(), OTHER)
     cell = one.outputs["output"][0, -1, 5]
-    part = Part("model.transformer.h.1.resid_pre", position=1)
+    part = StepPart("model.transformer.h.1.resid_pre", position=1)
     with pytest.raises(NotBatchedError):
         BatchedReplay(cell).values([patching(one, other, part)])
     found = sweep(one, other, measure=cell)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from playwright.sync_api import Locator, Page, expect
 
-from glassformer.cli.trace_command import trace_text
+from glassformer.tasks import load
 from glassformer.tracing import Trace
 
 __all__ = [
@@ -29,7 +29,7 @@ Cells = dict[tuple[int, int], str]
 @cache
 def recorded(model: str, text: str, target: str | None = None) -> Trace:
     """The run as this process records it, without any server."""
-    return trace_text(model, text, target)
+    return load(model, attention="written").trace(text, target=target)
 
 
 def grid(page: Page, name: str) -> Locator:

@@ -11,7 +11,6 @@ from glassformer.explorer.api import create_api
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.security import Access, Guard
 from glassformer.explorer.state import State
-from glassformer.tasks.forward_pass import forward_pass
 from glassformer.tracing import trace as trace_of
 from tests.explorer.asking import Json, card, get, named, run, values
 
@@ -41,11 +40,11 @@ def toy(client: TestClient) -> Json:
 def test_an_edited_weight_gives_what_the_edited_model_gives(client: TestClient, toy: Json) -> None:
     name = "encoder.blocks.0.attention.to_keys.weight"
     edited = edit(client, toy, name, [0, 1], 0.0)
-    model = load("toy", attention="written").checkpoint
+    model = load("toy", attention="written")
     with torch.no_grad():
-        model.model.get_parameter(name)[0, 1] = 0.0
-    reading = forward_pass(model, TEXT)
-    wanted = model.model(*reading.arguments).softmax(-1)[0].tolist()
+        model.module.get_parameter(name)[0, 1] = 0.0
+    reading = model.forward_pass(TEXT)
+    wanted = model.module(*reading.arguments).softmax(-1)[0].tolist()
     assert edited["answer"]["text"] != toy["answer"]["text"]
     assert edited["before"] == toy["answer"]
     for choice in edited["answer"]["classes"]:

@@ -29,7 +29,7 @@ def test_the_start_page_has_a_card_for_every_shipped_model(client: TestClient) -
     cards = {card["name"]: card for card in get(client, "/api/models")}
     assert list(cards) == ["toy", "imdb", "en-de", "en-zh", "shakespeare"]
     for name, card in cards.items():
-        parameters = sum(p.numel() for p in load(name).checkpoint.model.parameters())
+        parameters = sum(p.numel() for p in load(name).module.parameters())
         assert card["n_parameters"] == parameters
         assert card["examples"] and card["title"]["zh"] and card["summary"]["zh"]
     assert cards["imdb"]["score"] == {"en": "accuracy 88.3 %", "zh": "准确率 88.3 %"}

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 import glassformer
 from glassformer.cli import run
 from glassformer.explorer import connections
-from glassformer.explorer.connections import Limits
+from glassformer.explorer.connections import ConnectionLimits
 from glassformer.explorer.server import Serving, prepare
 
 PATIENCE = 60
@@ -180,9 +180,9 @@ def test_an_answer_that_is_read_is_not_given_up() -> None:
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> Limits:
+def few(monkeypatch: pytest.MonkeyPatch) -> ConnectionLimits:
     """Eight connections at once, four of them from one address."""
-    limits = Limits(8)
+    limits = ConnectionLimits(8)
     monkeypatch.setattr("glassformer.explorer.server.Limits", lambda: limits)
     return limits
 
@@ -192,7 +192,7 @@ def n_open(serving: Serving) -> int:
 
 
 def test_a_crowd_of_half_sent_requests_does_not_keep_others_out(
-    few: Limits, caplog: pytest.LogCaptureFixture
+    few: ConnectionLimits, caplog: pytest.LogCaptureFixture
 ) -> None:
     with served(Api()) as serving, ExitStack() as crowd:
         for source in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
@@ -205,7 +205,7 @@ def test_a_crowd_of_half_sent_requests_does_not_keep_others_out(
     assert len(said) == 1
 
 
-def test_one_address_has_its_share(few: Limits) -> None:
+def test_one_address_has_its_share(few: ConnectionLimits) -> None:
     with served(Api()) as serving, ExitStack() as crowd:
         other = crowd.enter_context(opened(serving.port, HALF_HEAD, "127.0.0.2"))
         until(lambda: n_open(serving) == 1)
@@ -217,7 +217,7 @@ def test_one_address_has_its_share(few: Limits) -> None:
         assert other.recv(12) == b"HTTP/1.1 200"
 
 
-def test_those_who_are_being_answered_are_not_closed_for_new_ones(few: Limits) -> None:
+def test_those_who_are_being_answered_are_not_closed_for_new_ones(few: ConnectionLimits) -> None:
     api = Api()
     with served(api) as serving, ExitStack() as crowd:
         asked = WHOLE.replace(b"models", b"late")
@@ -228,7 +228,9 @@ def test_those_who_are_being_answered_are_not_closed_for_new_ones(few: Limits) -
         assert [line.recv(12) for line in lines] == [b"HTTP/1.1 200"] * len(lines)
 
 
-def test_a_new_request_on_a_kept_connection_waits_from_its_own_beginning(few: Limits) -> None:
+def test_a_new_request_on_a_kept_connection_waits_from_its_own_beginning(
+    few: ConnectionLimits,
+) -> None:
     with served(Api()) as serving, ExitStack() as crowd:
 
         def n_begun() -> int:
@@ -253,7 +255,7 @@ def test_a_process_that_may_open_few_files_has_fewer_connections() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-        limits = Limits()
+        limits = ConnectionLimits()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     # What asyncio may have accepted before we hear of it, twice, and files for everything else.

@@ -96,7 +96,7 @@ def test_a_held_token_shows_its_weights_and_each_opens_its_card(
     key = int(weights[query].argmax())
     page.locator(f"[data-weight='{query},{key}']").click()
     card = page.get_by_role("complementary", name="The selected number")
-    expect(card).to_contain_text(f"weights[0, {head}, {query}, {key}]")
+    expect(card).to_contain_text(f"A[{head}, {query}, {key}]")
     exact = re.search(r"0\.\d{6,}", card.inner_text())
     assert exact is not None
     assert float(exact[0]) == pytest.approx(float(weights[query, key]), abs=1e-6)

@@ -18,7 +18,7 @@ def test_a_link_restores_model_text_step_slice_cell_and_language(visit: Visit) -
         "&cell=0,2,1,1&lang=zh"
     )
     card = page.get_by_role("complementary", name="选中的数")
-    expect(card).to_contain_text("weights[0, 2, 1, 1]")
+    expect(card).to_contain_text("A[2, 1, 1]")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("weights")
     expect(page.locator("#run-text")).to_have_value("A dog runs.")
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")

@@ -10,7 +10,6 @@ from playwright.sync_api import Page, Route, expect
 import glassformer
 from glassformer.explorer.state import Lessons
 from glassformer.lessons import Formula, HeatMap, make_lesson
-from glassformer.tasks.forward_pass import forward_pass
 from glassformer.tracing import trace
 from tests.explorer.conftest import Live, Visit
 
@@ -86,12 +85,11 @@ def test_a_formula_and_a_cell_open_their_cards(visit: Visit) -> None:
     page = at(visit, place)
     page.locator("button.cell").first.click()
     card = page.get_by_role("complementary", name="The selected number")
-    index = ", ".join(map(str, formula.cell.index))
-    expect(card).to_contain_text(f"scores[{index}]")
+    expect(card).to_contain_text(formula.cell.card().name)
     expect(card).to_contain_text(formula.card.value)
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/"))
     page.locator("article [data-at='2,1']").last.click()
-    expect(card).to_contain_text("scores[0, 0, 2, 1]")
+    expect(card).to_contain_text("S[2, 1]")
     matrix = next(part for part in step.parts if isinstance(part, HeatMap))
     expect(card).to_contain_text(f"{matrix.matrix.values[2, 1]:g}")
 
@@ -103,7 +101,7 @@ def test_a_parameter_opens_the_cell_that_it_is_stored_in(visit: Visit) -> None:
     grid = page.get_by_role("grid", name=part.caption)
     grid.locator("[data-at='3,1']").click()
     card = page.get_by_role("complementary", name="The selected number")
-    expect(card).to_contain_text(f"{part.step.name}[1, 3]")
+    expect(card).to_contain_text(part.step[1, 3].card().name)
     expect(grid.locator("td.open [data-at='3,1']")).to_have_count(1)
 
 
@@ -126,7 +124,7 @@ def test_a_lesson_outlives_its_traces(
         live.state.lessons = Lessons(live.state.store)  # both as after a restart of the server
         asked.clear()
         page.locator(f"article [data-at='{place}']").last.click()
-        expect(card).to_contain_text(f"scores[0, 0, {place.replace(',', ', ')}]")
+        expect(card).to_contain_text(f"S[{place.replace(',', ', ')}]")
         expect(page.get_by_role("alert")).to_have_count(0)
         assert asked
 
@@ -142,8 +140,8 @@ def test_the_language_changes_in_place(visit: Visit) -> None:
 def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy&view=walk&at=1")
     page.locator(".walk article").wait_for()
-    found = forward_pass(glassformer.load("toy", attention="written").checkpoint, "I am not happy")
-    recorded = trace(found.model, *found.arguments)
+    found = glassformer.load("toy", attention="written").forward_pass("I am not happy")
+    recorded = trace(found.module, *found.arguments)
     heading = page.locator("article h3")
     for _ in recorded.steps:
         if heading.inner_text().endswith("scores"):
@@ -153,6 +151,6 @@ def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     expect(page.locator("article p").first).to_contain_text("dot product")
     first = page.locator("article .first button")
     step = next(step for step in recorded.steps if step.name.endswith("attention.scores"))
-    expect(first).to_contain_text("scores[0, 0, 0, 0]")
+    expect(first).to_contain_text("S[0, 0]")
     shown = first.locator("b").inner_text().replace("−", "-")
     assert float(shown) == float(step.value[0, 0, 0, 0])

@@ -1,4 +1,4 @@
-"""What the tests of export share."""
+"""Fixtures of the export tests."""
 
 import sys
 from collections.abc import Callable
@@ -10,12 +10,12 @@ import torch
 
 @pytest.fixture(autouse=True)
 def without_shape_checks(as_users_run_it: None) -> None:
-    """Tracing runs the models with symbols for sizes, which no shape annotation knows."""
+    """Tracing runs the models with symbolic sizes, which shape annotations do not accept."""
 
 
 @pytest.fixture(autouse=True)
 def exporters_without_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are Python, none of it ours, and take several times as long where it is measured."""
+    """The exporters are pure Python, not ours, and several times slower under coverage."""
     monkeypatch.setattr(torch.export, "export", _unmeasured(torch.export.export))
     monkeypatch.setattr(torch.onnx, "export", _unmeasured(torch.onnx.export))
 

@@ -1,4 +1,4 @@
-"""Exports: each is opened by the engine it is for and answers as the model does."""
+"""Exports: each is opened by its engine and gives the outputs of the model."""
 
 import ast
 import json
@@ -21,7 +21,7 @@ from glassformer.errors import ExportError, UnknownNameError
 from glassformer.export import TARGETS, export
 from glassformer.export.compatibility import traced
 from glassformer.nn import ModelConfig, Seq2Seq, build, presets
-from glassformer.tasks import Model, load
+from glassformer.tasks import GlassformerModel, load
 from glassformer.text import CharacterTokenizer, SubwordTokenizer
 
 TEXTS = ["a good film", "an awfully bad film", "the dog runs over the lazy fox"]
@@ -36,7 +36,7 @@ def made(config: ModelConfig, **changes: object) -> Checkpoint:
     model = build(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith("bias"):  # they begin at zero, where a forgotten one would not show
+            if name.endswith("bias"):  # initially zero, which would hide a forgotten one
                 parameter.normal_(std=0.1)
     return Checkpoint(model, config, words, labels=("bad", "good"))
 
@@ -75,7 +75,7 @@ def test_an_export_is_checked_and_carries_a_card(target: str, kind: str, tmp_pat
 
 
 def said_by_example(folder: Path) -> str:
-    """What the lines of an export's README print, run as they stand."""
+    """The output of the code in an export's README."""
     card = (folder / "README.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
     done = subprocess.run(
@@ -104,7 +104,7 @@ def test_the_example_of_a_translator_translates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["hf", "torch"])
-def test_a_model_in_training_is_exported_without_dropout_and_goes_on_training(
+def test_a_model_in_training_mode_is_exported_without_dropout_and_stays_in_training_mode(
     target: str, tmp_path: Path
 ) -> None:
     checkpoint = made(presets.gpt2(**SIZES), block__dropout=0.3)
@@ -119,16 +119,16 @@ def of_length(config: ModelConfig, max_len: int) -> Checkpoint:
     return Checkpoint(build(config).eval(), config)
 
 
-def test_a_model_that_reads_few_tokens_is_checked_with_so_many(tmp_path: Path) -> None:
+def test_a_model_of_few_positions_is_checked_with_short_texts(tmp_path: Path) -> None:
     exported = export(of_length(presets.gpt2(**SIZES), 6), "onnx", tmp_path / "out")
     assert "the same 6 tokens" in exported.found
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_export_that_answers_otherwise_is_not_put_in_place(
+def test_an_export_with_different_outputs_is_not_put_in_place(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine gets other weights than the model that it is compared with."""
+    """The engine gets different weights from the model it is compared with."""
     from importlib import import_module
 
     engine = import_module(f"glassformer.export.{TARGETS[target]}")
@@ -141,7 +141,7 @@ def test_an_export_that_answers_otherwise_is_not_put_in_place(
         written(MODELS["post-norm translator"](), folder)
 
     monkeypatch.setattr(engine, "write", write_another)
-    with pytest.raises(ExportError, match=r"differ|other texts"):
+    with pytest.raises(ExportError, match="differ"):
         export(MODELS["post-norm translator"](), target, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
@@ -202,7 +202,7 @@ def test_an_export_that_answers_otherwise_is_not_put_in_place(
         ),
     ],
 )
-def test_what_does_not_fit_is_one_clear_line(
+def test_a_model_that_does_not_fit_is_one_clear_line(
     target: str, checkpoint: Callable[[], Checkpoint], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ExportError, match=message) as caught:
@@ -214,20 +214,20 @@ def test_what_does_not_fit_is_one_clear_line(
 @pytest.mark.parametrize(
     ("target", "kind"), [("torch", "classifier"), ("ctranslate2", "pre-norm translator")]
 )
-def test_an_export_that_answers_with_no_number_is_not_put_in_place(
+def test_an_export_that_gives_nan_is_not_put_in_place(
     target: str, kind: str, tmp_path: Path
 ) -> None:
-    """NaN is smaller than no tolerance, and larger than none."""
+    """Comparisons with NaN are always false."""
     checkpoint = MODELS[kind]()
     with torch.no_grad():
         next(p for n, p in checkpoint.model.named_parameters() if "norm" in n).fill_(torch.nan)
-    with pytest.raises(ExportError, match=r"differ.* by nan|to nothing"):
+    with pytest.raises(ExportError, match=r"differ.* by nan|are empty"):
         export(checkpoint, target, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
-def test_what_torch_cannot_trace_is_one_clear_line() -> None:
-    """A decoder without blocks has no past, for example."""
+def test_a_tracing_error_is_one_clear_line() -> None:
+    """A decoder without blocks has no cache, for example."""
     with pytest.raises(ExportError, match=r"this model: IndexError: no past$"), traced():
         raise IndexError("no past\nand a page of advice")
 
@@ -246,6 +246,7 @@ def test_ctranslate2_translates_as_we_do(tmp_path: Path) -> None:
     import ctranslate2
 
     model = load("en-de")
+    assert isinstance(model, GlassformerModel)
     folder = export(model.checkpoint, "ctranslate2", tmp_path / "out").folder
     tokenizer = model.checkpoint.tokenizer
     assert tokenizer is not None
@@ -260,10 +261,11 @@ def test_ctranslate2_translates_as_we_do(tmp_path: Path) -> None:
 
 
 def test_a_hugging_face_folder_translates_by_itself(tmp_path: Path) -> None:
-    """Tokenizer, weights and generation settings, without a line of ours."""
+    """Tokenizer, weights and generation settings, without our code."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     model = load("en-de")
+    assert isinstance(model, GlassformerModel)
     folder = export(model.checkpoint, "hf", tmp_path / "out").folder
     tokenizer = AutoTokenizer.from_pretrained(folder)
     theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
@@ -276,10 +278,11 @@ def test_a_hugging_face_folder_translates_by_itself(tmp_path: Path) -> None:
     assert said == [one.text for one in model.translate(texts)]
 
 
-def test_onnx_labels_are_ours_on_texts(tmp_path: Path) -> None:
+def test_onnx_predicts_the_same_labels(tmp_path: Path) -> None:
     import onnxruntime
 
     model = load("imdb")
+    assert isinstance(model, GlassformerModel)
     folder = export(model.checkpoint, "onnx", tmp_path / "out").folder
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
     texts = ["A wonderful film, I loved it.", "Terrible.", "Boring, but the music was good. " * 9]
@@ -292,7 +295,7 @@ def test_onnx_labels_are_ours_on_texts(tmp_path: Path) -> None:
         assert float(found[0].max()) == pytest.approx(ours.probability, abs=1e-5)
 
 
-def test_a_torch_program_needs_no_code_of_ours(tmp_path: Path) -> None:
+def test_a_torch_program_runs_without_our_code(tmp_path: Path) -> None:
     exported = export(MODELS["pre-norm translator"](), "torch", tmp_path / "out")
     program = torch.export.load(exported.folder / "model.pt2").module()
     model = MODELS["pre-norm translator"]().model
@@ -304,7 +307,7 @@ def test_a_torch_program_needs_no_code_of_ours(tmp_path: Path) -> None:
         torch.testing.assert_close(found, model(source, target, is_token))
 
 
-def test_the_configs_name_the_ids_that_our_tokenizers_have(tmp_path: Path) -> None:
+def test_the_configs_have_the_special_ids_of_our_tokenizers(tmp_path: Path) -> None:
     checkpoint = MODELS["post-norm translator"]()
     folder = export(checkpoint, "hf", tmp_path / "out").folder
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -316,6 +319,6 @@ def test_the_configs_name_the_ids_that_our_tokenizers_have(tmp_path: Path) -> No
         special.end,
     )
     model = checkpoint.model
-    assert isinstance(model, Seq2Seq) and Model(checkpoint).task == "translate"
+    assert isinstance(model, Seq2Seq) and GlassformerModel(checkpoint).task == "translate"
     assert special.start is not None
     assert translate(model, [[5]], start=special.start, end=special.end, search=Beam(), max_new=3)

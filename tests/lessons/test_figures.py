@@ -1,4 +1,4 @@
-"""The figures of the lessons: whole SVG, inside their paper, with the numbers of the trace."""
+"""The figures of the lessons: valid SVG, within their bounds, with the numbers of the trace."""
 
 import re
 import runpy
@@ -13,7 +13,7 @@ from glassformer.cli import run
 from glassformer.documents import render, render_text
 from glassformer.language import Language
 from glassformer.lessons import Figure
-from glassformer.lessons.figures import STYLE, Drawing
+from glassformer.lessons.figures import STYLE, SvgDrawing
 from glassformer.lessons.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.figures.film_map import Axes, Point, draw_map
 from glassformer.lessons.figures.sheet import cell_number
@@ -39,8 +39,8 @@ EXPECTED = {
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
 
 
-def drawing_of(found: Figure) -> Drawing:
-    assert isinstance(found.drawing, Drawing)
+def drawing_of(found: Figure) -> SvgDrawing:
+    assert isinstance(found.drawing, SvgDrawing)
     return found.drawing
 
 
@@ -63,7 +63,7 @@ def test_each_text_has_its_figures_in_both_languages(name: str) -> None:
 
 
 def placed(svg: str) -> list[tuple[str, float, Box]]:
-    """Every line of text that is not turned: its words, size and about the box it fills."""
+    """Every line of text that is not rotated: its words, size and approximate box."""
     found = []
     for line in texts(svg):
         if line.get("transform"):
@@ -94,7 +94,7 @@ def test_a_figure_is_whole_and_stays_on_its_paper(
 @pytest.mark.parametrize(("name", "which"), ALL)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_texts_do_not_cover_one_another(name: str, which: str, language: Language) -> None:
-    """What stands in one place at different beats is left out, and widths are estimates."""
+    """Texts that share a place at different beats are left out; widths are estimates."""
     svg = figure(name, which, language).drawing.svg()
     lines = placed(re.sub(r'<g class="only".*?</g>', "", svg, flags=re.DOTALL))
     for place, (one, _, a) in enumerate(lines):
@@ -110,7 +110,7 @@ def test_the_figures_of_the_illustrated_text_move_but_the_first() -> None:
 
 
 def test_who_wants_no_motion_sees_the_finished_figure() -> None:
-    """Without animation everything is shown but what belongs to one beat alone."""
+    """Without animation everything is visible except what belongs to one beat alone."""
     assert (
         "@media (prefers-reduced-motion: reduce) { .gf g { animation: none !important; } }" in STYLE
     )
@@ -126,7 +126,7 @@ def test_every_motion_that_is_used_is_defined() -> None:
 
 
 def test_the_scores_drawn_are_those_of_the_text() -> None:
-    """Against a product of the printed matrices, without the trace."""
+    """Compared with a product of the printed matrices, without the trace."""
     example = load_example("illustrated")
     x, query, key = (np.asarray(example[i].printed.values) for i in ("x", "w_query", "w_key"))  # type: ignore[union-attr]  # printed numbers
     scores = (x @ query) @ (x @ key).T
@@ -230,7 +230,7 @@ def numbers_in(text: str) -> list[float]:
 
 
 def in_numbers(svg: str) -> tuple[str, dict[str, list[float]]]:
-    """A file as what is the same everywhere and the numbers that may differ, by kind."""
+    """An SVG split into text, which is the same everywhere, and numbers, which may differ."""
     colour = re.compile("#[0-9A-F]{6}")
     bytes_ = [bytes.fromhex(found[1:]) for found in colour.findall(svg)]
     plain = colour.sub("#", svg)
@@ -251,7 +251,7 @@ def assert_same_figure(svg: str, committed: str, rooms: dict[str, float]) -> Non
 
 
 def test_the_figures_of_the_documentation_are_what_its_script_draws() -> None:
-    """After a change that is wanted: python docs/figures/draw.py."""
+    """After an intended change, run `python docs/figures/draw.py`."""
     names = runpy.run_path(str(FOLDER / "draw.py"))
     drawn: dict[str, str] = names["drawn"]()
     others = {"film-map.svg"}  # needs the ratings: examples/film_map.py

@@ -28,7 +28,7 @@ def lessons() -> dict[str, Lesson]:
 
 
 class Balanced(HTMLParser):
-    """Collects what is wrong with the nesting of a page."""
+    """Collects nesting errors of a page."""
 
     VOID = ("meta", "br", "img", "link")
 
@@ -202,7 +202,7 @@ def test_latex_compiles(name: str, language: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LESSONS)
 def test_libreoffice_recalculates_to_the_same_numbers(name: str, tmp_path: Path) -> None:
-    """The numbers of the sheet to read, computed anew by another program, are those of the run."""
+    """The numbers of the sheet, recomputed by another program, are those of the trace."""
     render(make_lesson(name, "en").document(), path=tmp_path / "a.xlsx")
     before = read_workbook(tmp_path / "a.xlsx")["Lesson"]
     (file,) = recalculate([tmp_path / "a.xlsx"], tmp_path)

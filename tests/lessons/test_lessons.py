@@ -1,4 +1,4 @@
-"""Lessons as data: right numbers, both languages whole, every number a cell of a trace."""
+"""Lessons as data: right numbers, complete in both languages, every number from a trace."""
 
 import json
 import math
@@ -40,7 +40,7 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 def maps_of(made: Lesson, role: str) -> dict[str, HeatMap]:
-    """The matrices of a lesson's steps of one role, by caption."""
+    """The matrices in a lesson's steps with one role, by caption."""
     return {
         part.caption: part
         for step in made.steps
@@ -64,7 +64,7 @@ def test_a_lesson_has_the_same_steps_and_parts_in_both_languages(name: str) -> N
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_every_number_of_a_formula_is_its_cells(name: str) -> None:
-    """What the formula's operands give in float64 is the number that stands there."""
+    """The operands of a formula, computed in float64, give the number shown."""
     for part in lesson(name).parts():
         if isinstance(part, Formula):
             value = float(part.cell.value)
@@ -173,7 +173,7 @@ def test_thrones_learns_in_few_updates_and_speaks_until_the_end() -> None:
 
 
 def test_thrones_words_are_those_of_decoding_one_by_one() -> None:
-    """The lesson reads all words off one pass: causal, so the same numbers as step by step."""
+    """The lesson reads all words from one causal pass, which equals decoding step by step."""
     made, learned = lesson("thrones"), learn()
     shown = maps_of(made, "prediction")
     (whole,) = [part for part in shown.values() if part.step.name == "probabilities"]
@@ -195,7 +195,7 @@ def test_training_step_lowers_the_loss() -> None:
 
 
 def text_of(made: Lesson, role: str) -> str:
-    """The prose of a lesson's steps of one role."""
+    """The prose in a lesson's steps with one role."""
     parts = [part for step in made.steps if step.role == role for part in step.parts]
     return " ".join(plain(part.text) for part in parts if isinstance(part, Paragraph))
 
@@ -225,7 +225,7 @@ def test_films_tells_what_was_measured_on_real_ratings() -> None:
 
 
 def test_roses_tells_what_the_recorded_weights_show() -> None:
-    """Kept, lost or mixed: the sentence follows the row of “gave” that stands below it."""
+    """Kept, lost or mixed: the sentence agrees with the row of “gave” below it."""
     phrases = (("it keeps the", "one mixture"), ("留住", "加在一起"))
     for language, (kept, mixed) in zip(LANGUAGES, phrases, strict=True):
         made = lesson("roses", language)
@@ -311,7 +311,7 @@ def test_a_batch_of_one_has_no_index() -> None:
     [(0, 0, "1"), (0, 1, "k"), (3, 1, "3+k"), (0, 2, "2k−1"), (1, 2, "2k"), (4, 3, "2+3k")],
 )
 def test_places_are_counted_from_one(start: int, step: int, wanted: str) -> None:
-    """Held against what both count: the n-th letter value stands at the same place."""
+    """With k counted from 1, the result is counted from 1 too."""
     place = Place(start, (("k", step),) if step else ())
     assert str(place.counted_from(1)) == wanted
     for k in range(5):
@@ -322,7 +322,7 @@ def test_places_are_counted_from_one(start: int, step: int, wanted: str) -> None
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_formulas_count_as_their_matrices_do(name: str) -> None:
-    """The places in a formula's name lead to its number in the matrix that shows it."""
+    """The indices in a formula's name lead to its number in the matrix that shows it."""
     made = lesson(name)
     for step in made.steps:
         maps = [part for part in step.parts if isinstance(part, HeatMap)]
@@ -393,7 +393,7 @@ def test_parameters_stand_as_the_text_prints_them(name: str, caption: str, id_: 
 
 
 def test_a_word_keeps_its_number() -> None:
-    """“you” is word 17 of the text, whatever stands before it in the table."""
+    """“you” is word 17 of the text, whatever comes before it in the table."""
     names = [part.card.name for part in lesson("by-hand").parts() if isinstance(part, Formula)]
     assert "z[17]" in names and "probabilities[17]" in names
 
@@ -407,7 +407,7 @@ def test_a_bias_is_no_product() -> None:
         )
         for language in LANGUAGES
     }
-    assert "adds up 8 products and a bias" in said["en"]
+    assert "is the sum of 8 products and a bias" in said["en"]
     assert "由 8 个乘积和 1 个偏置相加" in said["zh"]
     queries = [part for part in lesson("by-hand").parts() if isinstance(part, Paragraph)]
-    assert any("adds up 6 products and is" in plain(part.text) for part in queries)
+    assert any("is the sum of 6 products:" in plain(part.text) for part in queries)

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and those committed are what their scripts give."""
+"""The notebooks run from top to bottom, and the committed ones match their scripts."""
 
 import json
 import re
@@ -15,7 +15,7 @@ SCRIPTS = sorted((EXAMPLES / "notebooks").glob("*.py"))
 
 
 def plain(outputs: list[dict[str, Any]]) -> list[str]:
-    """What is shown as text; lines of source move, and pictures are looked at by other tests."""
+    """The output as text, without line numbers; pictures have their own tests."""
     texts = []
     for output in outputs:
         data = output.get("data", {})

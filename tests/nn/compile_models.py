@@ -1,9 +1,9 @@
-"""Compile models in a process of its own: `python -m tests.nn.compile_models WHAT ...`.
+"""Compile models in a separate process: `python -m tests.nn.compile_models WHAT ...`.
 
-WHAT is `graphs`, `all-graphs`, `kernels` or `export`. The shape checks of the test process put
-wrappers around our functions that a full graph cannot hold; users have none. Prints one JSON
-object: for each WHAT and each name, the largest difference from eager mode as a share of the
-largest entry, of output and of gradients.
+WHAT is `graphs`, `all-graphs`, `kernels` or `export`. The shape checks of the test process wrap our
+functions, which a full graph cannot capture; users have no such wrappers. Prints one JSON object:
+for each WHAT and each name, the largest difference from eager mode relative to the largest entry,
+of output and of gradients.
 """
 
 import json
@@ -73,14 +73,14 @@ def all_graphs() -> dict[str, dict[str, float]]:
 
 
 def whole(model: nn.Module, backend: str = "eager") -> Callable[..., Tensor]:
-    """The model as one graph, and nothing of the graphs before it."""
+    """The model as one graph, with the compiler's caches cleared."""
     torch.compiler.reset()
     compiled: Callable[..., Tensor] = torch.compile(model, fullgraph=True, backend=backend)
     return compiled
 
 
 def at_other_lengths(name: str) -> dict[str, float]:
-    """A causal model compiled once and called at three lengths, where sizes become symbols."""
+    """A causal model compiled once and called at three lengths, so that sizes become symbolic."""
     model = make(EVERY[name].with_(n_layers=1)).eval()
     compiled = whole(model)
     worst = 0.0
@@ -92,14 +92,14 @@ def at_other_lengths(name: str) -> dict[str, float]:
 
 
 def kernels() -> dict[str, dict[str, float]]:
-    """The default backend, forwards: compiling a backward pass, too, takes half a minute."""
+    """The default backend, forward only: compiling a backward pass takes half a minute more."""
     model, inputs = variants()["gpt2"]
     with torch.no_grad():
         return {"gpt2": {"output": share(whole(model, "inductor")(*inputs), model(*inputs))}}
 
 
 def export() -> dict[str, dict[str, float]]:
-    """A classifier through torch.export, a file, and back, at lengths it was not traced with."""
+    """A classifier exported to a file and loaded again, at lengths it was not traced with."""
     model = make(tiny("classifier", pad_id=0)).eval()
     ids = torch.randint(1, 13, (3, 7), generator=torch.Generator().manual_seed(0))
     ids[1, 4:] = 0

@@ -1,7 +1,7 @@
-"""The arithmetic once more, in float64 loops that share no code with the library.
+"""The arithmetic in float64 loops that share no code with the library.
 
-Slow and plain on purpose: one number at a time. Everything here is differentiable, so that
-gradients have an oracle, too. A mask is a (B, H, Q, K) boolean tensor, True = may attend.
+Deliberately slow and plain: one number at a time. Everything is differentiable, so that gradients
+have an oracle too. A mask is a (B, H, Q, K) boolean tensor, True = may attend.
 """
 
 import math
@@ -23,13 +23,13 @@ class LoopAttended(NamedTuple):
 
 
 def share(got: Tensor, expected: Tensor) -> float:
-    """The largest difference as a share of the expected tensor's largest entry."""
+    """The largest difference relative to the largest expected entry."""
     difference = (got.detach().double() - expected.detach().double()).abs().max()
     return float(difference / expected.detach().double().abs().max().clamp(min=1e-300))
 
 
 def seeded(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Normal numbers that depend on nothing but the seed."""
+    """Normal random numbers that depend only on the seed."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
 
@@ -103,7 +103,7 @@ def loop_visible(
 ) -> Tensor:
     """A mask of any broadcastable shape and the causal rule, entry by entry.
 
-    The queries are the last positions: query i stands at K − Q + i and sees keys up to there.
+    The queries are the last positions: query i is at K − Q + i and sees keys up to there.
     """
     n_batch, n_heads, n_queries, n_keys = shape
     visible = torch.ones(shape, dtype=torch.bool)

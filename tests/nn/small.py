@@ -1,4 +1,4 @@
-"""Small models: every preset shrunk, every architecture, and inputs that fit them."""
+"""Small models: every preset shrunk, every architecture, and matching inputs."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def shrunk(name: str, **changes: Any) -> ModelConfig:
-    """The preset of this name at a size for tests, without dropout."""
+    """The preset with this name at test size, without dropout."""
     config = presets.preset(name, **SIZES[name])
     return config.with_(
         block__dropout=0.0, attention__dropout=0.0, feed_forward__dropout=0.0
@@ -59,7 +59,7 @@ def shrunk(name: str, **changes: Any) -> ModelConfig:
 
 
 def tiny(architecture: Any, **changes: Any) -> ModelConfig:
-    """A small config of an architecture that no preset has, or of any other."""
+    """A small config of any architecture."""
     return ModelConfig(
         architecture=architecture,
         vocab_size=13,
@@ -90,10 +90,10 @@ EVERY: dict[str, ModelConfig] = {**{name: shrunk(name) for name in SIZES}, **ARC
 
 
 def make(config: ModelConfig, seed: int = 0, attention: Any = "fused") -> nn.Module:
-    """The model, with random numbers in every parameter, norms and biases included.
+    """The model with every parameter random, including norms and biases.
 
     In float64: that two ways to compute a model agree is algebra, and holds to 1e-12 on every
-    processor, while in float32 the order of a sum decides how many digits are left.
+    processor; in float32 the order of summation decides how many digits agree.
     """
     torch.manual_seed(seed)
     model = build(config, attention)
@@ -115,7 +115,7 @@ def random_ids(config: ModelConfig, *shape: int, seed: int = 1) -> Tensor:
 def inputs_for(
     config: ModelConfig, n_batch: int = 2, length: int = 6, dtype: torch.dtype = torch.float64
 ) -> tuple[Tensor, ...]:
-    """What the model that a config describes is called with; vectors fit those of `make`."""
+    """Arguments for the model of a config; vectors have the dtype of `make`."""
     generator = torch.Generator().manual_seed(0)
     if config.architecture == "attention":
         vectors = torch.randn(n_batch, length, config.d_model, generator=generator, dtype=dtype)

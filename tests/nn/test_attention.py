@@ -31,7 +31,7 @@ def written(queries: Tensor, keys: Tensor, values: Tensor, **options: object) ->
 
 
 def products(queries: Tensor, keys: Tensor, values: Tensor, **options: object) -> Tensor:
-    """What a GPU does with few queries; anywhere else only here."""
+    """Used for few queries on a GPU, and here."""
     options.setdefault("divisor", queries.size(-1) ** 0.5)
     return attend_by_products(queries, keys, values, **options)  # type: ignore[arg-type]
 
@@ -104,13 +104,13 @@ def test_basic_self_attention_loop_and_batched_equal_a_triple_loop(n: int, width
     assert share(basic_self_attention(x), expected) <= FLOAT64_SHARE
 
 
-def test_basic_self_attention_of_a_batch_is_that_of_each_member() -> None:
+def test_basic_self_attention_of_a_batch_is_that_of_each_sequence() -> None:
     x = seeded(3, 5, 4)
     expected = torch.stack([loop_basic(member) for member in x])
     assert share(basic_self_attention(x), expected) <= FLOAT64_SHARE
 
 
-def test_basic_self_attention_knows_no_order() -> None:
+def test_basic_self_attention_ignores_order() -> None:
     x, order = seeded(1, 6, 4), torch.tensor([3, 1, 5, 0, 2, 4])
     assert share(basic_self_attention(x[:, order]), basic_self_attention(x)[:, order]) <= 1e-14
 

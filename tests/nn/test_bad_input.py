@@ -1,6 +1,6 @@
-"""Bad input: a message in our words that names what was expected and what came.
+"""Bad input: our own message, with what was expected and what was received.
 
-All of it as users run it, without shape checks in front.
+Run as users run it, without shape checks.
 """
 
 from collections.abc import Callable
@@ -153,10 +153,10 @@ def test_a_mask_that_does_not_broadcast() -> None:
 
 
 @pytest.mark.parametrize("implementation", ["written", "fused"])
-def test_a_mask_for_each_text_is_not_taken_for_one_for_each_head(
+def test_a_mask_per_sequence_is_not_taken_for_one_per_head(
     implementation: Implementation,
 ) -> None:
-    """Two texts and two heads: (2, 3, 3) would fit either way."""
+    """Two sequences and two heads: (2, 3, 3) would fit either way."""
     module = attention()
     set_attention(module, implementation)
     x, each = torch.randn(2, 3, 8), torch.ones(2, 3, 3, dtype=torch.bool).tril()
@@ -178,11 +178,11 @@ def test_a_divisor_that_is_not_above_0(divisor: float) -> None:
 
 
 @pytest.mark.parametrize(("k", "heads"), [(4, 0), (0, 1), (4, -2)])
-def test_no_heads_and_no_width(k: int, heads: int) -> None:
+def test_zero_heads_and_zero_width(k: int, heads: int) -> None:
     refuses(ConfigError, lambda: SelfAttention(k, heads=heads), f"k={k}", f"heads={heads}")
 
 
-def test_people_and_films_that_nobody_knows() -> None:
+def test_people_and_films_out_of_range() -> None:
     model = build(ModelConfig(architecture="recommender", vocab_size=3, d_model=4))
     one, ten = torch.tensor([1]), torch.tensor([10])
     refuses(InputError, lambda: model(one, ten), "films in 0..2", "got up to 1 and 10")
@@ -308,7 +308,7 @@ def test_unknown_implementations() -> None:
         refuses(ConfigError, call, "'written' or 'fused'", "'quick'")
 
 
-def test_what_is_no_tensor_or_no_config_is_named() -> None:
+def test_arguments_of_the_wrong_type_are_named() -> None:
     model = build(presets.gpt2(vocab_size=9, d_model=8, n_heads=2, n_layers=1))
     with pytest.raises(InputError, match=r"must be a tensor, got list: write torch\.tensor"):
         model([[1, 2, 3]])
@@ -316,7 +316,7 @@ def test_what_is_no_tensor_or_no_config_is_named() -> None:
         build(7)  # type: ignore[call-overload]  # that is the point
 
 
-def test_every_error_is_ours_and_one_that_others_would_catch() -> None:
+def test_every_error_is_ours_and_a_built_in_one() -> None:
     for error, builtin in (
         (ConfigError, ValueError),
         (UnknownNameError, LookupError),
@@ -330,7 +330,7 @@ def test_every_error_is_ours_and_one_that_others_would_catch() -> None:
 def test_type_ids_for_a_model_without_types_are_refused() -> None:
     model = build(presets.bloem_2024(vocab_size=9, d_model=8, n_heads=2, n_layers=1))
     ids = torch.tensor([[1, 2]])
-    with pytest.raises(InputError, match="the model has none"):
+    with pytest.raises(InputError, match="takes no type ids"):
         model(ids, types=torch.zeros_like(ids))
 
 
@@ -339,7 +339,7 @@ def test_the_flattened_output_layer_outside_a_seq2seq_is_refused() -> None:
         presets.bloem_2024().with_(output__flattened=True)
 
 
-def test_decoding_without_saying_where_the_source_is_padded_is_refused() -> None:
+def test_decoding_without_the_mask_of_the_source_is_refused() -> None:
     model = build(presets.vaswani_2017_base(vocab_size=9, d_model=8, n_heads=2, pad_id=0))
     assert isinstance(model, Seq2Seq)
     source = torch.tensor([[3, 4, 0]])

@@ -1,4 +1,4 @@
-"""The models beside the Transformer: padding, the future and the prefix change nothing."""
+"""The baselines: padding and the future change nothing; stepwise equals parallel."""
 
 import pytest
 import torch
@@ -45,7 +45,7 @@ def test_no_position_sees_what_comes_after_it(translator: Translator) -> None:
     assert torch.allclose(short, long[:, :2], rtol=0, atol=1e-12)
 
 
-def test_stepwise_answers_are_those_of_the_whole_prefix(translator: Translator) -> None:
+def test_stepwise_logits_are_those_of_the_whole_prefix(translator: Translator) -> None:
     sources = [[7, 8, 3], [4, 3]]
     stepper = PrefixStepper(translator, [[2], [2]], sources)
     stepper.start()
@@ -83,14 +83,14 @@ def test_a_width_that_cannot_be_halved_is_refused(kind: str) -> None:
         KINDS[kind](SIZES.with_(d_model=7))
 
 
-def test_the_recurrent_classifier_reads_no_padding() -> None:
+def test_the_recurrent_classifier_skips_padding() -> None:
     torch.manual_seed(0)
     model = KINDS["lstm"](SIZES).eval()
     alone, padded = model(torch.tensor([[7, 8]])), model(torch.tensor([[7, 8, 0, 0]]))
     assert torch.allclose(alone, padded, rtol=0, atol=1e-12)
 
 
-def test_a_rating_is_mean_habits_and_match() -> None:
+def test_a_rating_is_mean_biases_and_dot_product() -> None:
     model = KINDS["factors"](SIZES.with_(target_vocab_size=5))
     person, film = torch.tensor([3]), torch.tensor([4])
     parts = dict(model.named_parameters())
@@ -100,7 +100,7 @@ def test_a_rating_is_mean_habits_and_match() -> None:
         assert torch.allclose(model(person, film), expected)
 
 
-def test_squares_leave_out_what_is_not_scored() -> None:
+def test_squared_errors_ignore_unscored_labels() -> None:
     loss = squared_error(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0, 2.0, -100.0]))
     assert loss.objective == 1.0
 

@@ -89,7 +89,7 @@ def test_left_padded_batches_equal_each_text_alone(name: str, chunks: list[int])
 
 
 @torch.no_grad()
-def test_a_mask_may_be_left_out_after_the_padded_beginning() -> None:
+def test_the_mask_is_optional_after_a_padded_prefix() -> None:
     model = language_model("rotary positions")
     ids = random_ids(model.config, 2, 8)
     is_token = torch.arange(8) >= torch.tensor([0, 3])[:, None]
@@ -102,7 +102,7 @@ def test_a_mask_may_be_left_out_after_the_padded_beginning() -> None:
 
 
 @torch.no_grad()
-def test_a_mask_may_come_after_a_beginning_without_one() -> None:
+def test_a_mask_may_follow_a_prefix_without_one() -> None:
     model = language_model("learned positions")
     ids = random_ids(model.config, 2, 6)
     is_token = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
@@ -114,8 +114,8 @@ def test_a_mask_may_come_after_a_beginning_without_one() -> None:
 
 @torch.no_grad()
 @every_language_model
-def test_selected_rows_go_on_as_if_recomputed(name: str) -> None:
-    """Beams that survive are reordered, doubled and dropped."""
+def test_selected_rows_continue_as_if_recomputed(name: str) -> None:
+    """Beams are reordered, duplicated and dropped."""
     model = language_model(name)
     ids = random_ids(model.config, 3, 5)
     is_token = torch.arange(5) >= torch.tensor([0, 2, 1])[:, None]
@@ -213,7 +213,7 @@ def test_appending_returns_everything_so_far_in_order() -> None:
     assert all(a.equal(b) for a, b in zip(cache.read(), (keys, values), strict=True))
 
 
-def test_room_doubles_so_that_a_thousand_steps_move_memory_a_dozen_times() -> None:
+def test_capacity_doubles_so_that_a_thousand_steps_copy_a_dozen_times() -> None:
     cache, rooms = KeyValueCache(), set()
     for _ in range(1000):
         keys, _ = appended(cache, 1)
@@ -221,7 +221,7 @@ def test_room_doubles_so_that_a_thousand_steps_move_memory_a_dozen_times() -> No
     assert sorted(rooms) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
-def test_a_chunk_larger_than_double_gets_the_room_it_needs() -> None:
+def test_a_chunk_larger_than_double_the_capacity_fits() -> None:
     cache = KeyValueCache()
     appended(cache, 2)
     keys, _ = appended(cache, 50)

@@ -1,6 +1,6 @@
 """`torch.compile(fullgraph=True)` and `torch.export` on our models, as users run them.
 
-In processes of their own, since the shape checks of this one cannot be captured in a graph.
+In separate processes, since the shape checks of this one cannot be captured in a graph.
 """
 
 import json
@@ -39,7 +39,7 @@ def compiled(folder: Path, *what: str, **settings: str) -> dict[str, Differences
 
 
 def test_models_compile_to_one_graph_and_are_exported_as_they_are(tmp_path: Path) -> None:
-    """One process for both: half of its time goes into importing the compiler."""
+    """One process for both: half of its time is spent importing the compiler."""
     results = compiled(tmp_path, "graphs", "export")
     assert len(results["graphs"]) == 6
     assert {name: r for name, r in results["graphs"].items() if any(r.values())} == {}
@@ -49,7 +49,7 @@ def test_models_compile_to_one_graph_and_are_exported_as_they_are(tmp_path: Path
 
 @pytest.mark.slow
 def test_every_model_is_one_graph_and_equals_eager_mode_bit_by_bit(tmp_path: Path) -> None:
-    """Each by itself, two with a compiled backward pass, three at lengths not compiled for."""
+    """Two with a compiled backward pass, three at lengths not compiled for."""
     results = compiled(tmp_path, "all-graphs")["all-graphs"]
     assert results.keys() >= EVERY.keys()
     assert results.keys() >= {f"{name}, backward" for name in ("gpt2", "seq2seq")}
@@ -59,6 +59,6 @@ def test_every_model_is_one_graph_and_equals_eager_mode_bit_by_bit(tmp_path: Pat
 
 @pytest.mark.slow
 def test_compiled_kernels_equal_eager_mode_to_rounding(tmp_path: Path) -> None:
-    # The compiler is not asked whether it knows this CPU's vectors: that takes as long as the rest.
+    # Skip the compiler's test of this CPU's vector instructions: it takes as long as the rest.
     results = compiled(tmp_path, "kernels", TORCHINDUCTOR_VEC_ISA_OK="1")["kernels"]
     assert results["gpt2"]["output"] <= FLOAT64_SHARE

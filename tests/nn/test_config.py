@@ -1,4 +1,4 @@
-"""Configs: plain data, checked when made, through JSON and back."""
+"""Configs: plain data, checked on construction, exact through JSON."""
 
 import json
 from dataclasses import FrozenInstanceError
@@ -41,7 +41,7 @@ def test_a_number_as_divisor_survives_json() -> None:
     assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-def test_left_out_keys_take_their_defaults() -> None:
+def test_missing_keys_get_their_defaults() -> None:
     assert ModelConfig.from_dict({}) == ModelConfig()
     assert ModelConfig.from_dict({"attention": {"n_heads": 4}}).attention.n_heads == 4
 
@@ -73,12 +73,12 @@ def test_an_unknown_key_is_named_with_its_place_and_a_suggestion(
     assert f"did you mean {suggestion!r}" in str(error.value)
 
 
-def test_a_section_that_is_no_object_is_refused() -> None:
+def test_a_section_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"config\.attention must be an object.*got 8"):
         ModelConfig.from_dict({"attention": 8})
 
 
-# Wrong values: what was expected, what came
+# Wrong values: what was expected, what was received
 
 WRONG: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
     (ModelConfig, {"d_model": "big"}, ("ModelConfig.d_model", "a whole number", "'big'")),
@@ -128,7 +128,7 @@ WRONG: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
 @pytest.mark.parametrize(
     ("make", "settings", "parts"), WRONG, ids=[f"{m.__name__} {s}" for m, s, _ in WRONG]
 )
-def test_a_wrong_value_is_refused_with_what_was_expected_and_what_came(
+def test_a_wrong_value_is_refused_with_what_was_expected(
     make: Any, settings: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
     with pytest.raises(ConfigError) as error:
@@ -144,9 +144,9 @@ def test_rotary_positions_need_an_even_head_width() -> None:
         presets.llama(d_model=12, n_heads=4)
 
 
-def test_sizes_that_no_tensor_can_have_together_are_refused() -> None:
+def test_sizes_that_overflow_together_are_refused() -> None:
     wide = AttentionConfig(n_heads=2**24, d_head=2**24)
-    with pytest.raises(ConfigError, match=r"a matrix of 5e\+21 numbers; make d_model or others"):
+    with pytest.raises(ConfigError, match=r"a matrix of 5e\+21 numbers; reduce d_model or another"):
         ModelConfig(d_model=2**24, attention=wide)
     with pytest.raises(ConfigError, match=r"a matrix of 5e\+21 numbers"):
         presets.by_hand_2024(vocab_size=2**24, d_model=2**24, max_len=2**24)
@@ -162,7 +162,7 @@ def test_sizes_that_no_tensor_can_have_together_are_refused() -> None:
         {"architecture": "recommender", "vocab_size": 300_000_000, "d_model": 32},
     ],
 )  # fmt: skip
-def test_sizes_of_the_largest_models_there_are_may_be_asked_for(sizes: dict[str, Any]) -> None:
+def test_sizes_of_the_largest_models_are_accepted(sizes: dict[str, Any]) -> None:
     config = ModelConfig(**sizes)
     assert {name: getattr(config, name) for name in sizes} == sizes
 
@@ -213,7 +213,7 @@ def test_with_refuses_unknown_names_with_a_suggestion(name: str, unknown: str) -
         ModelConfig().with_(**{name: 2})
 
 
-def test_with_refuses_a_setting_of_a_number() -> None:
+def test_with_refuses_a_setting_of_a_plain_field() -> None:
     with pytest.raises(UnknownNameError, match="'size'; there are none"):
         ModelConfig().with_(d_model__size=2)
 

@@ -1,4 +1,4 @@
-"""Weights and configs from elsewhere: what does not fit gets one line, and changes nothing."""
+"""Foreign weights and configs: a mismatch is a one-line error and changes nothing."""
 
 import copy
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def test_missing_weights_are_named_with_how_many_more() -> None:
     assert "they lack 'to_queries.bias' and 4 more" in message
 
 
-def test_a_single_missing_weight_stands_alone() -> None:
+def test_a_single_missing_weight_is_named_alone() -> None:
     state = torch_state()
     del state["out_proj.bias"]
     with pytest.raises(CheckpointError) as error:
@@ -70,18 +70,18 @@ def test_unknown_weights_are_named() -> None:
     state = {**torch_state(), "bias_k": torch.zeros(1, 1, 8)}
     with pytest.raises(CheckpointError) as error:
         load_torch_multihead_attention(attention(), state)
-    assert "hold 'bias_k', which our module has no place for" in one_line(error)
+    assert "contain 'bias_k', which our module has no place for" in one_line(error)
 
 
 def test_known_weights_without_a_place_in_this_module_are_named() -> None:
     plain = MultiHeadAttention(8, AttentionConfig(n_heads=2, output_bias=True))
     with pytest.raises(CheckpointError) as error:
         load_torch_multihead_attention(plain, torch_state())
-    assert "they hold 'to_queries.bias' and 2 more" in one_line(error)
+    assert "they contain 'to_queries.bias' and 2 more" in one_line(error)
 
 
 @pytest.mark.parametrize("rows", [(), (2,), (25, 8)], ids=str)
-def test_a_joint_tensor_that_has_no_three_parts_is_refused(rows: tuple[int, ...]) -> None:
+def test_a_joint_tensor_that_does_not_split_in_three_is_refused(rows: tuple[int, ...]) -> None:
     state = {**torch_state(), "in_proj_weight": torch.zeros(rows)}
     with pytest.raises(CheckpointError) as error:
         load_torch_multihead_attention(attention(), state)
@@ -99,10 +99,10 @@ def test_misshapen_weights_name_both_shapes_and_nothing_is_half_loaded() -> None
     assert all(before[name].equal(now) for name, now in module.state_dict().items())
 
 
-def test_another_depth_is_refused() -> None:
+def test_a_different_depth_is_refused() -> None:
     config = shrunk("torch_nn_transformer")
     theirs = nn.Transformer(8, 2, 3, 3, 16, batch_first=True)
-    with pytest.raises(CheckpointError, match=r"hold 'blocks\.2\."):
+    with pytest.raises(CheckpointError, match=r"contain 'blocks\.2\."):
         load_torch_transformer(_seq2seq(config), theirs.state_dict())
 
 
@@ -127,7 +127,7 @@ def test_weights_without_biases_load() -> None:
     assert share(ours(x), theirs(x, x, x)[0]) <= FLOAT64_SHARE
 
 
-def test_rename_puts_numbers_and_endings_back() -> None:
+def test_rename_keeps_numbers_and_endings() -> None:
     renamed = rename({"layer.12.norm.bias": torch.ones(1)}, {"layer.#.norm.*": "blocks.#.gain.*"})
     assert list(renamed) == ["blocks.12.gain.bias"]
 
@@ -169,14 +169,14 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (BERT, {"position_embedding_type": "relative_key"}, "must be 'absolute', got 'relative_key'"),
     (BERT, {"is_decoder": True}, "is_decoder must be False, got True"),
     (BERT, {"tie_word_embeddings": "no"}, "must be True or False, got 'no'"),
-    (BERT, {"architectures": 5}, "of another kind than expected"),
+    (BERT, {"architectures": 5}, "of an unexpected type"),
     (GPT2, {"activation_function": "relu"}, "must be 'gelu_new', got 'relu'"),
     (GPT2, {"n_inner": 99}, "n_inner must be 32, got 99"),
     (GPT2, {"scale_attn_weights": False}, "scale_attn_weights must be True, got False"),
     (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "must be False, got True"),
     (GPT2, {"add_cross_attention": True}, "add_cross_attention must be False, got True"),
     (GPT2, {"tie_word_embeddings": "no"}, "must be True or False, got 'no'"),
-    (GPT2, {"n_embd": None}, "of another kind than expected"),
+    (GPT2, {"n_embd": None}, "of an unexpected type"),
     (LLAMA, {"hidden_act": "gelu"}, "hidden_act must be 'silu', got 'gelu'"),
     (LLAMA, {"attention_bias": True}, "attention_bias must be False, got True"),
     (LLAMA, {"mlp_bias": True}, "mlp_bias must be False, got True"),
@@ -213,7 +213,7 @@ def test_a_config_that_lacks_a_size_is_refused() -> None:
         config_from_hugging_face(broken)
 
 
-def test_configs_carry_what_they_say() -> None:
+def test_configs_are_converted() -> None:
     bert = config_from_hugging_face({**BERT, "layer_norm_eps": 1e-7, "type_vocab_size": 3})
     assert (bert.architecture, bert.block.norm_eps, bert.embedding.n_types) == ("encoder", 1e-7, 3)
     masked = config_from_hugging_face({**BERT, "architectures": ["BertForMaskedLM"]})
@@ -232,7 +232,7 @@ def test_configs_carry_what_they_say() -> None:
 
 
 def as_their_bert(model: TextEncoder) -> State:
-    """Our parameters under the names of a BertModel, written out once more."""
+    """Our parameters under the names of a BertModel, written out independently."""
     ours = model.state_dict()
     state = {
         "embeddings.word_embeddings.weight": ours["encoder.embedding.weight"],
@@ -283,7 +283,7 @@ def test_every_spelling_of_bert_loads(spelling: Callable[[State], State]) -> Non
     assert all(a.equal(b) for a, b in pairs)
 
 
-def test_stored_causal_masks_and_a_tied_head_of_gpt2_are_left_out() -> None:
+def test_stored_causal_masks_and_a_tied_head_of_gpt2_are_ignored() -> None:
     model = build(config_from_hugging_face(GPT2))
     with pytest.raises(CheckpointError, match="lack"):
         load_hugging_face_gpt2(
@@ -312,21 +312,21 @@ def test_weights_of_one_family_are_refused_by_another(family: str, name: str, ma
 @pytest.mark.parametrize("family", [BERT, GPT2, LLAMA], ids=["bert", "gpt2", "llama"])
 def test_load_hugging_face_sends_each_family_to_its_loader(family: dict[str, Any]) -> None:
     model = build(config_from_hugging_face(family))
-    with pytest.raises(CheckpointError, match="the weights hold 'nonsense'"):
+    with pytest.raises(CheckpointError, match="the weights contain 'nonsense'"):
         load_hugging_face(model, family["model_type"], {"nonsense": torch.ones(1)})
 
 
-def test_an_output_matrix_of_its_own_is_not_dropped() -> None:
+def test_a_separate_output_matrix_is_not_dropped() -> None:
     model = make(shrunk("gpt2"))
     assert isinstance(model, LanguageModel)
     state = {"transformer.wte.weight": torch.zeros(2, 2), "lm_head.weight": torch.ones(2, 2)}
-    with pytest.raises(CheckpointError, match="output matrix of their own"):
+    with pytest.raises(CheckpointError, match="separate output matrix"):
         load_hugging_face_gpt2(model, state)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
-def test_an_output_matrix_of_its_own_has_a_place_where_nothing_is_tied(family: str) -> None:
-    """The advice of the test above can be followed; Hugging Face's own model is the reference."""
+def test_a_separate_output_matrix_loads_if_nothing_is_tied(family: str) -> None:
+    """The remedy in the error above works; Hugging Face's own model is the reference."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 13, "tie_word_embeddings": False}
     if family == "gpt2":
@@ -352,11 +352,11 @@ def test_an_output_matrix_of_its_own_has_a_place_where_nothing_is_tied(family: s
         assert share(ours(ids), theirs(ids).logits) < 1e-13
 
 
-def test_a_tensor_beside_the_transformer_is_not_dropped() -> None:
+def test_a_tensor_outside_the_transformer_is_not_dropped() -> None:
     theirs = nn.Transformer(8, 2, 1, 1, 8, batch_first=True).state_dict()
     ours = build(shrunk("torch_nn_transformer"))
     assert isinstance(ours, Seq2Seq)
-    with pytest.raises(CheckpointError, match=r"hold 'generator\.weight', which nn\.Transformer"):
+    with pytest.raises(CheckpointError, match=r"contain 'generator\.weight', which nn\."):
         load_torch_transformer(ours, theirs | {"generator.weight": torch.ones(2)})
 
 
@@ -364,7 +364,7 @@ def test_a_tensor_beside_the_transformer_is_not_dropped() -> None:
 @pytest.mark.parametrize(
     "bad", [{"rope_theta": "x"}, {"rope_scaling": [1]}, {"attention_dropout": "x"}]
 )
-def test_a_config_with_words_for_numbers_is_one_clear_line(bad: dict[str, Any]) -> None:
+def test_a_config_with_strings_for_numbers_is_one_clear_line(bad: dict[str, Any]) -> None:
     sizes = ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
     plain: dict[str, Any] = dict.fromkeys((*sizes, "vocab_size", "num_hidden_layers"), 8)
     config = {"model_type": "llama", "hidden_act": "silu", **plain, "num_attention_heads": 1}

@@ -1,4 +1,4 @@
-"""The layers that treat each position alone, against loops and torch's own."""
+"""Layers that act on each position separately, against loops and torch's own."""
 
 import math
 from typing import Any
@@ -143,7 +143,7 @@ def test_swiglu_equals_the_loop() -> None:
     assert share(module(x), loop_linear(hidden, module.contract.weight)) <= FLOAT64_SHARE
 
 
-def test_feed_forward_treats_each_position_alone() -> None:
+def test_feed_forward_acts_on_each_position_separately() -> None:
     module, x = feed_forward(), seeded(1, 5, 4)
     changed = x.clone()
     changed[0, 2] += 1
@@ -170,7 +170,7 @@ def test_scaled_token_vectors_are_the_root_of_the_width_larger() -> None:
     assert share(table(torch.tensor([[2]]))[0, 0], table.weight[2] * 3) <= 1e-7
 
 
-def test_tie_makes_one_parameter_of_two() -> None:
+def test_tie_shares_one_parameter() -> None:
     table, output = TokenEmbedding(5, 3), nn.Linear(3, 5, bias=False)
     tie(output, table)
     assert output.weight is table.weight
@@ -178,7 +178,7 @@ def test_tie_makes_one_parameter_of_two() -> None:
 
 
 def test_patches_are_in_reading_order_and_flattened_by_channel_row_column() -> None:
-    """A 4×4 image of two channels whose pixels hold channel·100 + row·10 + column."""
+    """A 4×4 image of two channels with the pixels channel·100 + row·10 + column."""
     channel, row, column = torch.meshgrid(
         torch.arange(2), torch.arange(4), torch.arange(4), indexing="ij"
     )
@@ -211,7 +211,7 @@ RIGHT = torch.tensor([[True, True, True], [True, True, False]])
 
 
 @pytest.mark.parametrize("is_token", [LEFT, RIGHT], ids=["left", "right"])
-def test_pooling_leaves_padding_out(is_token: Tensor) -> None:
+def test_pooling_ignores_padding(is_token: Tensor) -> None:
     x = seeded(2, 3, 4)
     x[~is_token] = 1e30
     rows = [x[b][is_token[b]] for b in range(2)]
@@ -221,14 +221,14 @@ def test_pooling_leaves_padding_out(is_token: Tensor) -> None:
 
 
 @pytest.mark.parametrize("how", ["mean", "max", "first"])
-def test_pooling_without_a_mask_takes_every_position(how: str) -> None:
+def test_pooling_without_a_mask_uses_every_position(how: str) -> None:
     x = seeded(2, 3, 4)
     everything = torch.ones(2, 3, dtype=torch.bool)
     assert share(pool(x, how), pool(x, how, everything)) <= 1e-15
 
 
 @pytest.mark.parametrize("how", ["mean", "max", "first"])
-def test_a_text_of_padding_alone_pools_to_zeros(how: str) -> None:
+def test_a_text_of_only_padding_pools_to_zeros(how: str) -> None:
     x = seeded(2, 3, 4).requires_grad_()
     pooled = pool(x, how, torch.tensor([[True, False, False], [False, False, False]]))
     pooled.sum().backward()

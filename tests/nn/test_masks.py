@@ -21,7 +21,7 @@ def test_causal_mask_counts_queries_from_the_end_of_the_keys() -> None:
     assert causal_mask(1, 3).tolist() == [[T, T, T]]
 
 
-def test_causal_mask_with_more_queries_than_keys_leaves_the_first_blind() -> None:
+def test_causal_mask_with_more_queries_than_keys_hides_everything_from_the_first() -> None:
     assert causal_mask(3, 2).tolist() == [[F, F], [T, F], [T, T]]
 
 
@@ -48,7 +48,7 @@ def test_masks_combine_with_and() -> None:
     assert both.equal(padding_mask(tokens) & causal_mask(3))
 
 
-def test_no_mask_is_made_where_none_is_needed() -> None:
+def test_no_mask_is_made_if_none_is_needed() -> None:
     assert visible_keys((2, 4, 3, 3), None, False, CPU) is None
     assert visible_keys((2, 4, 1, 9), None, True, CPU) is None
 
@@ -56,7 +56,7 @@ def test_no_mask_is_made_where_none_is_needed() -> None:
 @pytest.mark.parametrize(
     "shape", [(), (5,), (4, 5), (1, 5), (1, 3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5)]
 )
-def test_shapes_that_broadcast_to_the_scores_are_taken(shape: tuple[int, ...]) -> None:
+def test_shapes_that_broadcast_to_the_scores_are_accepted(shape: tuple[int, ...]) -> None:
     check_mask(torch.ones(shape, dtype=torch.bool), (2, 3, 4, 5))
 
 

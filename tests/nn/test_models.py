@@ -66,7 +66,7 @@ def test_gradients_reach_every_parameter(name: str) -> None:
     for parameter_name, parameter in model.named_parameters():
         assert parameter.grad is not None, parameter_name
         assert parameter.grad.isfinite().all(), parameter_name
-        # A bias on keys moves all scores of a query alike: its gradient is 0, up to rounding.
+        # A bias on keys shifts all scores of a query equally: its gradient is 0, up to rounding.
         assert parameter.grad.ne(0).any() or parameter_name.endswith("to_keys.bias"), parameter_name
 
 
@@ -106,7 +106,7 @@ KINDS = pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary",
 
 
 def padded(rows: list[Tensor], side: str, filler: int) -> tuple[Tensor, Tensor]:
-    """One batch of texts of different lengths, and where its tokens are."""
+    """A batch of texts of different lengths, and its token mask."""
     longest = max(row.numel() for row in rows)
     ids, mask = [], []
     for row in rows:
@@ -144,7 +144,7 @@ def test_classifier_alone_equals_batched(side: str, pooling: str) -> None:
 
 
 @PADDINGS
-def test_pad_id_marks_padding_where_no_mask_is_given(side: str) -> None:
+def test_pad_id_marks_padding_if_no_mask_is_given(side: str) -> None:
     for config in (tiny("classifier", pad_id=0), tiny("seq2seq", pad_id=0)):
         model, rows = make(config), texts(config)
         ids, is_token = padded(rows, side, 0)
@@ -197,7 +197,7 @@ def test_text_embeddings_have_length_one_whatever_the_padding(side: str) -> None
     )
 
 
-def test_a_sentence_of_padding_in_a_batch_is_finite_and_disturbs_nobody() -> None:
+def test_a_sentence_of_only_padding_is_finite_and_does_not_affect_others() -> None:
     for pooling in ("mean", "max", "first"):
         config = tiny("classifier", pad_id=0, output__pooling=pooling)
         model, ids = make(config), random_ids(config, 2, 4)
@@ -209,7 +209,7 @@ def test_a_sentence_of_padding_in_a_batch_is_finite_and_disturbs_nobody() -> Non
         assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-# What single models promise
+# Single models
 
 
 def test_types_default_to_zero_and_change_the_result_otherwise() -> None:
@@ -251,7 +251,7 @@ def test_the_flattened_output_layer_gives_one_prediction_of_36_numbers() -> None
     assert share(model(*inputs), expected) <= FLOAT64_SHARE
 
 
-def test_dropout_is_drawn_in_training_alone() -> None:
+def test_dropout_is_active_in_training_only() -> None:
     config = shrunk("torch_nn_transformer", block__dropout=0.5, attention__dropout=0.5)
     model, inputs = make(config), inputs_for(config)
     assert not model(*inputs).equal(model(*inputs))
@@ -301,7 +301,7 @@ def test_tied_parameters_stay_one_through_to_load_and_copy(name: str) -> None:
         assert output.isfinite().all()
 
 
-def test_tying_is_as_wide_as_the_config_says() -> None:
+def test_what_is_tied_follows_the_config() -> None:
     names = TIED["vaswani_2017_base"]
     for tied, n_storages in (("none", 3), ("output", 2), ("all", 1)):
         model = build(tiny("seq2seq", output__tied=tied))

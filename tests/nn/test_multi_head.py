@@ -1,4 +1,4 @@
-"""The attention module: heads, widths, output map, starts, recording, switching."""
+"""The attention module: heads, widths, output map, initialisation, recording, switching."""
 
 import math
 from typing import Any
@@ -32,7 +32,7 @@ both = pytest.mark.parametrize("implementation", ["written", "fused"])
 
 
 def make(d_model: int = D, **settings: Any) -> MultiHeadAttention:
-    """An attention in float64 with every parameter random, biases included."""
+    """A float64 attention with every parameter random, including biases."""
     module = MultiHeadAttention(d_model, AttentionConfig(**settings)).double()
     for seed, parameter in enumerate(module.parameters()):
         parameter.data.copy_(seeded(*parameter.shape, seed=seed))
@@ -134,7 +134,7 @@ def test_the_text_example_256_by_4_has_heads_of_64() -> None:
     assert [p.shape for p in module.parameters()] == [(256, 256)] * 4
 
 
-def test_split_heads_cuts_each_vector_and_join_puts_it_back() -> None:
+def test_join_heads_is_the_inverse_of_split_heads() -> None:
     x = torch.arange(24.0).view(1, 2, 12)
     heads = split_heads(x, 3)
     assert heads[0, 1, 0].tolist() == [4.0, 5.0, 6.0, 7.0]
@@ -144,7 +144,7 @@ def test_split_heads_cuts_each_vector_and_join_puts_it_back() -> None:
 
 @both
 def test_the_output_map_folds_into_the_value_maps(implementation: Any) -> None:
-    """W_O · concat(heads) = Σ_h (W_O,h W_V,h)-valued heads: D-wide values, and a plain sum."""
+    """W_O · concat(heads) is a sum of heads with D-wide values W_O,h W_V,h."""
     module = make(n_heads=3)
     folded = make(n_heads=3, d_head=4, d_value=D, output_map=False)
     set_attention(folded, implementation)
@@ -187,7 +187,7 @@ def test_gradients_equal_finite_differences(score: Any, implementation: Any) -> 
     assert torch.autograd.gradcheck(module, (x, source), fast_mode=True)
 
 
-# Starts
+# Initialisation
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_gradients_equal_finite_differences(score: Any, implementation: Any) -> 
         ("kaiming", math.sqrt(2 / 400)),
     ],
 )
-def test_matrices_start_with_the_deviation_of_their_scheme(
+def test_initial_matrices_have_the_deviation_of_their_scheme(
     scheme: Initialisation, deviation: float
 ) -> None:
     torch.manual_seed(0)
@@ -206,7 +206,7 @@ def test_matrices_start_with_the_deviation_of_their_scheme(
     module = MultiHeadAttention(400, config)
     initialise(module, scheme)
     for map_ in (module.to_queries, module.to_keys, module.to_values):
-        # The deviation of 80,000 draws is known to 0.25 %; 1 % is four of those.
+        # The deviation of 80,000 draws has a standard error of 0.25 %; 1 % is four of those.
         weight = map_.weight.detach()
         assert float(weight.std()) == pytest.approx(deviation, rel=0.01)
         assert abs(float(weight.mean())) < 4 * deviation / math.sqrt(80_000)
@@ -277,7 +277,7 @@ def test_set_attention_switches_every_attention_and_returns_the_module() -> None
     assert [m.implementation for m in inside] == ["written", "written"]
 
 
-def test_written_and_fused_draw_the_same_share_of_dropout() -> None:
+def test_written_and_fused_have_the_same_dropout_rate() -> None:
     module = MultiHeadAttention(D, AttentionConfig(n_heads=2, dropout=0.5, output_map=False))
     nn.init.zeros_(module.to_queries.weight)
     module.to_values.weight.data.copy_(torch.eye(D))

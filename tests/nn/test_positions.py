@@ -1,4 +1,4 @@
-"""Positions: sinusoids against math.sin, the end of learned ones, rotations of pairs."""
+"""Positions: sinusoids against math.sin, the limit of learned ones, rotary pairs."""
 
 import math
 
@@ -18,7 +18,7 @@ from glassformer.nn.positions import (
 from tests.nn.oracles import loop_sinusoid, seeded, share
 from tests.nn.without_double import mps_without_double
 
-# Float32's distance between neighbours near 1 is 6e-8: a table can be no nearer to math.sin.
+# The spacing of float32 near 1 is 6e-8: a table cannot be closer to math.sin.
 ROUNDED = 6e-8
 
 
@@ -71,7 +71,7 @@ def test_a_shift_is_one_rotation_whatever_the_position() -> None:
         torch.testing.assert_close(table[k:, :, 0], turned_sin[:-k], rtol=0, atol=3e-7)
 
 
-def test_the_table_and_what_is_computed_beyond_it_are_one_function() -> None:
+def test_positions_in_and_beyond_the_table_agree() -> None:
     short, long = SinusoidalPositions(4, 10), SinusoidalPositions(40, 10)
     positions = torch.arange(40)
     assert short(positions, 40).equal(long(positions, 40))
@@ -84,7 +84,7 @@ def test_computed_positions_have_the_precision_of_the_table() -> None:
     assert module.double()(torch.arange(9), 9).dtype is torch.float64
 
 
-def test_sinusoids_are_no_parameters_and_are_not_saved() -> None:
+def test_sinusoids_are_neither_parameters_nor_saved() -> None:
     module = SinusoidalPositions(4, 6)
     assert not list(module.parameters()) and not module.state_dict()
 
@@ -109,14 +109,14 @@ def test_learned_positions_end_and_the_message_names_both_lengths() -> None:
 
 
 def rotated(x: torch.Tensor, *positions: int, base: float = 10_000.0) -> torch.Tensor:
-    """One vector (E,) at each of these positions, turned: (P, E)."""
+    """One vector (E,) rotated by each of these positions: (P, E)."""
     module = RotaryPositions(max(positions) + 1, x.size(-1), base).double()
     at = torch.tensor(positions)
     rows = x.expand(1, 1, len(positions), -1)
     return rotate(rows, module(at, max(positions) + 1))[0, 0]
 
 
-def test_a_rotation_turns_each_pair_by_its_angle() -> None:
+def test_each_pair_is_rotated_by_its_angle() -> None:
     x = seeded(6)
     got = rotated(x, 3)[0]
     for i in range(3):
@@ -129,7 +129,7 @@ def test_a_rotation_turns_each_pair_by_its_angle() -> None:
         assert (float(got[i]), float(got[i + 3])) == pytest.approx(expected, abs=2e-7)
 
 
-def test_position_zero_turns_nothing() -> None:
+def test_position_zero_rotates_nothing() -> None:
     x = seeded(8)
     assert rotated(x, 0)[0].equal(x)
 
@@ -140,7 +140,7 @@ def test_a_rotation_keeps_lengths() -> None:
     torch.testing.assert_close(lengths, x.norm().expand(4), rtol=2e-7, atol=0)
 
 
-def test_dot_products_depend_on_the_distance_alone() -> None:
+def test_dot_products_depend_only_on_the_distance() -> None:
     query, key = seeded(16), seeded(16, seed=1)
     far = 300
     products = [
@@ -156,7 +156,7 @@ def test_rotations_beyond_the_table_are_computed() -> None:
         assert ours.equal(theirs)
 
 
-def test_each_row_of_a_batch_may_have_positions_of_its_own() -> None:
+def test_each_row_of_a_batch_may_have_its_own_positions() -> None:
     module, x = RotaryPositions(9, 4), seeded(2, 3, 5, 4, dtype=torch.float32)
     positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]])
     together = rotate(x, module(positions, 5))
@@ -194,11 +194,11 @@ def test_positions_beyond_the_table_need_no_float64_on_the_device(
             assert mine.cpu().equal(other), "worked out on the CPU, to the bit"
 
 
-# Lengths that no table holds
+# Lengths beyond any table
 
 
-def test_a_config_s_longest_text_does_not_decide_how_much_is_kept() -> None:
-    """The most that a config may name would be a table of 4 GiB; positions beyond are made new."""
+def test_the_max_len_of_a_config_does_not_decide_how_much_memory_is_used() -> None:
+    """The largest max_len would need a table of 4 GiB; positions beyond the table are computed."""
     far = torch.tensor([[2**24 - 1]])
     kept = SinusoidalPositions(2**24, 64)
     assert kept.table.numel() <= 2**22

@@ -1,4 +1,4 @@
-"""Presets: known parameter totals, what each convention is, how they describe themselves."""
+"""Presets: known parameter totals, conventions, descriptions."""
 
 import inspect
 import math
@@ -30,7 +30,7 @@ def on_meta(config: ModelConfig) -> torch.nn.Module:
         return build(config)
 
 
-# Totals that others have counted
+# Published totals
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 
 def test_a_width_alone_is_enough() -> None:
-    """The feed-forward keeps its multiple of the width, heads stay as many as divide it."""
+    """The feed-forward stays a multiple of the width, the number of heads divides it."""
     small = build("gpt2", d_model=64, n_layers=1, vocab_size=50)
     assert (small.config.attention.n_heads, small.config.feed_forward.d_ff) == (8, 256)
     assert presets.gpt2(d_model=24).attention.n_heads == 12
@@ -120,7 +120,7 @@ def test_a_width_alone_is_enough() -> None:
         presets.gpt2(d_model=64, n_heads=12)
 
 
-def test_dropout_is_set_wherever_the_preset_has_it() -> None:
+def test_dropout_is_set_everywhere_the_preset_has_it() -> None:
     gpt2, paper = presets.gpt2(dropout=0.3), presets.vaswani_2017_base(dropout=0.3)
     assert (gpt2.block.dropout, gpt2.attention.dropout, gpt2.feed_forward.dropout) == (0.3, 0.3, 0)
     assert (paper.block.dropout, paper.attention.dropout) == (0.3, 0)
@@ -152,7 +152,7 @@ def test_parts_are_made_by_keywords_with_errors_of_one_line() -> None:
 @pytest.mark.usefixtures("as_users_run_it")
 @every_preset
 @pytest.mark.parametrize("value", [0, -3, 2.5, float("nan"), "8", None, True])
-def test_a_wrong_size_is_named_itself_and_not_what_follows_from_it(name: str, value: Any) -> None:
+def test_the_error_names_the_size_given_and_not_a_dependent_one(name: str, value: Any) -> None:
     may_be = {
         **dict.fromkeys(("d_head", "d_value", "n_kv_heads", "target_vocab_size"), (None,)),
         "n_layers": (0,), "pad_id": (0, None), "dropout": (0,), "base": (2.5,),
@@ -199,7 +199,7 @@ def test_conventions_of_the_papers() -> None:
         assert facts(presets.preset(name)) == dict(zip(names, row, strict=True)), name
 
 
-def test_the_paper_drops_sublayer_outputs_alone_and_torch_more() -> None:
+def test_the_paper_has_dropout_on_sublayer_outputs_only_and_torch_on_more() -> None:
     paper, theirs = presets.vaswani_2017_base(), presets.torch_nn_transformer()
     assert (paper.block.dropout, paper.attention.dropout, paper.feed_forward.dropout) == (0.1, 0, 0)
     assert (theirs.attention.dropout, theirs.feed_forward.dropout) == (0.1, 0.1)
@@ -269,7 +269,7 @@ def test_describe_shows_blocks_that_differ_one_by_one() -> None:
     assert "blocks.0: Block" in text and "blocks.1: Block" in text and "blocks.0-2" not in text
 
 
-def test_describe_says_which_tables_are_shared() -> None:
+def test_describe_marks_shared_tables() -> None:
     lines = presets.vaswani_2017_base(vocab_size=50, d_model=16).describe().splitlines()
     tables = [
         line.split()[-1] for line in lines if line.strip().startswith(("embedding:", "to_voc"))

@@ -1,6 +1,6 @@
-"""One test for each trap of other implementations that this code could fall into.
+"""One test for each bug of other implementations that this code could have.
 
-The number is that of the list the traps were gathered in; the docstring says what went wrong.
+The numbers are those of the original list; the docstring says what went wrong.
 """
 
 import copy
@@ -41,7 +41,7 @@ def attention(n_heads: int = 4, **settings: Any) -> MultiHeadAttention:
 
 
 def test_trap_01_scores_are_divided_by_the_root_of_the_head_width() -> None:
-    """√d_model for √d_head."""
+    """√d_model instead of √d_head."""
     module, x = attention(output_map=False), seeded(2, 5, 8)
     q, k, v = (split_heads(m(x), 4) for m in (module.to_queries, module.to_keys, module.to_values))
     expected = F.scaled_dot_product_attention(q, k, v, scale=1 / math.sqrt(2))
@@ -57,7 +57,7 @@ def test_trap_02_softmax_runs_over_the_keys() -> None:
 
 
 @both
-def test_trap_03_heads_are_cut_from_each_vector(implementation: Any) -> None:
+def test_trap_03_heads_are_split_from_each_vector(implementation: Any) -> None:
     """Heads split or merged by a bare view, which mixes positions; a copy task still passes."""
     module, x = attention(output_map=False), seeded(2, 5, 8)
     set_attention(module, implementation)
@@ -86,7 +86,7 @@ def test_trap_04_each_sentence_gets_its_own_mask_in_every_head(implementation: A
 def assert_future_has_no_influence(
     implementation: Any, factor: float, dtype: torch.dtype, device: str = "cpu"
 ) -> None:
-    """∂y_t/∂x_s is exactly 0 for s > t, and the past does have influence."""
+    """∂y_t/∂x_s is exactly 0 for s > t, and not for s ≤ t."""
     module = attention(bias=True).to(device=device, dtype=dtype)
     set_attention(module, implementation)
     module.to_queries.weight.data *= factor
@@ -103,13 +103,13 @@ def assert_future_has_no_influence(
 @both
 @pytest.mark.parametrize("factor", [1.0, 1e5])
 def test_trap_05_no_logit_beats_the_mask(implementation: Any, factor: float) -> None:
-    """A finite fill such as −1e4 is beaten by large logits, and the future leaks."""
+    """Large logits exceed a finite fill value such as −1e4, and the future leaks."""
     assert_future_has_no_influence(implementation, factor, torch.float32)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "language_model"])
 def test_trap_05_a_changed_future_changes_no_bit_of_the_past(name: str) -> None:
-    """The same through whole models: later ids leave earlier logits alone, bit by bit."""
+    """The same for whole models: later ids do not change earlier logits by a bit."""
     model, ids = make(EVERY[name]), random_ids(EVERY[name], 2, 6)
     changed = ids.clone()
     changed[:, 4:] = changed[:, 4:] % 12 + 1
@@ -133,7 +133,7 @@ def test_trap_06_a_mask_that_is_not_boolean_is_refused(
 
 
 def devices_and_dtypes() -> list[tuple[str, torch.dtype]]:
-    """What this machine computes with. bfloat16 on CPUs is left to elementwise tests."""
+    """The devices and dtypes of this machine. bfloat16 on CPUs is left to elementwise tests."""
     pairs = [("cpu", torch.float64), ("cpu", torch.float32), ("cpu", torch.float16)]
     if torch.accelerator.is_available():
         kind = str(torch.accelerator.current_accelerator())
@@ -147,12 +147,12 @@ def test_trap_07_the_future_stays_hidden_on_every_device_in_every_precision(
     implementation: Any, device: str, dtype: torch.dtype
 ) -> None:
     """A fused kernel that leaks the future on one device in half precision."""
-    factor = 1e3 if dtype is torch.float16 else 1e5  # float16 ends at 65504
+    factor = 1e3 if dtype is torch.float16 else 1e5  # the largest float16 is 65504
     assert_future_has_no_influence(implementation, factor, dtype, device)
 
 
 def test_trap_08_decoding_does_not_read_source_padding() -> None:
-    """Cross-attention without the source's mask, in decoding alone."""
+    """Cross-attention without the source's mask, in decoding only."""
     model = make(tiny("seq2seq", pad_id=0)).eval()
     assert isinstance(model, Seq2Seq)
     source, target = random_ids(model.config, 1, 4), random_ids(model.config, 1, 3, seed=2)
@@ -165,8 +165,8 @@ def test_trap_08_decoding_does_not_read_source_padding() -> None:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "first"])
-def test_trap_09_pooling_leaves_padding_out(pooling: str) -> None:
-    """A mean over padding, too, or over the whole batch."""
+def test_trap_09_pooling_ignores_padding(pooling: str) -> None:
+    """A mean that includes padding, or runs over the whole batch."""
     model = make(tiny("classifier", pad_id=0, output__pooling=pooling))
     ids = random_ids(tiny("classifier"), 3, 5)
     ids[1, 2:], ids[2, :3] = 0, 0
@@ -176,7 +176,7 @@ def test_trap_09_pooling_leaves_padding_out(pooling: str) -> None:
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
 def test_trap_10_positions_count_tokens_not_left_padding(positions: str) -> None:
-    """Positions that start at the padding, so that a text moves when its batch changes."""
+    """Positions that count padding, so that a text's positions depend on its batch."""
     config = tiny("language_model", positions__kind=positions)
     model, ids = make(config), random_ids(config, 1, 5)
     padded, is_token = F.pad(ids, (3, 0)), torch.tensor([[False] * 3 + [True] * 5])
@@ -184,8 +184,8 @@ def test_trap_10_positions_count_tokens_not_left_padding(positions: str) -> None
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "none"])
-def test_trap_11_a_cache_moves_mask_and_positions(positions: str) -> None:
-    """Mask or positions of a chunk counted from 0 instead of from the cache's end."""
+def test_trap_11_a_cache_shifts_mask_and_positions(positions: str) -> None:
+    """Mask or positions of a chunk counted from 0 instead of from the end of the cache."""
     model = make(tiny("language_model", positions__kind=positions)).eval()
     assert isinstance(model, LanguageModel)
     ids, cache = random_ids(model.config, 2, 8), model.start_cache()
@@ -194,7 +194,7 @@ def test_trap_11_a_cache_moves_mask_and_positions(positions: str) -> None:
 
 
 def beam_search(model: LanguageModel, start: Tensor, cached: bool) -> tuple[Tensor, Tensor]:
-    """Three beams, five steps; with a cache that follows the beams, or from the beginning."""
+    """Three beams, five steps; with a cache that follows the beams, or recomputed."""
     beams, scores = start.expand(3, -1), torch.tensor([0.0, -math.inf, -math.inf])
     cache = model.start_cache()
     logits = model(beams, cache=cache if cached else None)[:, -1]
@@ -212,10 +212,10 @@ def beam_search(model: LanguageModel, start: Tensor, cached: bool) -> tuple[Tens
 @torch.no_grad()
 @pytest.mark.parametrize("seed", range(5))
 def test_trap_12_cached_beams_equal_beams_without_a_cache(seed: int) -> None:
-    """A cache that keeps the order of rows while the beams change theirs."""
+    """A cache whose rows are not reordered with the beams."""
     model = make(shrunk("gpt2"), seed=seed).eval()
     assert isinstance(model, LanguageModel)
-    model.to_vocabulary.weight.data *= 30  # logits that tell beams apart
+    model.to_vocabulary.weight.data *= 30  # logits that differ between beams
     start = random_ids(model.config, 1, 3, seed=seed)
     beams, scores = beam_search(model, start, cached=True)
     expected_beams, expected_scores = beam_search(model, start, cached=False)
@@ -225,7 +225,7 @@ def test_trap_12_cached_beams_equal_beams_without_a_cache(seed: int) -> None:
 
 @both
 def test_trap_13_evaluation_drops_nothing(implementation: Any) -> None:
-    """The fused kernel's dropout argument does not know about eval()."""
+    """The fused kernel's dropout argument ignores eval()."""
     module = attention(dropout=0.5)
     set_attention(module, implementation)
     x = seeded(2, 5, 8)
@@ -261,7 +261,7 @@ def test_trap_15_norms_use_the_population_variance_and_epsilon_inside_the_root()
 
 
 def test_trap_16_pre_norm_adds_to_the_stream_and_ends_with_a_norm() -> None:
-    """A residual that adds the normed stream; a pre-norm stack without a final norm."""
+    """A residual that adds the normalised stream; a pre-norm stack without a final norm."""
     model = make(tiny("seq2seq", block__norm_first=True, block__final_norm=True))
     assert isinstance(model, Seq2Seq)
     for name, parameter in model.named_parameters():
@@ -291,7 +291,7 @@ def test_trap_17_sine_and_cosine_of_a_pair_share_one_angle(width: int) -> None:
 
 
 def test_trap_18_tied_parameters_are_one_tensor_and_scaled_once() -> None:
-    """Tying by copy comes apart in training or loading; √d applied to both uses."""
+    """Tying by copy diverges in training or loading; √d applied to both uses."""
     model = make(shrunk("vaswani_2017_base", n_layers=0))
     assert isinstance(model, Seq2Seq)
     model.load_state_dict(copy.deepcopy(model.state_dict()))
@@ -305,7 +305,7 @@ def test_trap_18_tied_parameters_are_one_tensor_and_scaled_once() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_trap_19_no_two_layers_start_equal(name: str) -> None:
+def test_trap_19_no_two_layers_are_initialised_equal(name: str) -> None:
     """Layers made by deep copies of one layer."""
     torch.manual_seed(0)
     matrices = [p for p in build(EVERY[name]).parameters() if p.dim() > 1 and p.numel() > 8]
@@ -348,7 +348,7 @@ def test_trap_28_sums_in_bfloat16_do_not_stall() -> None:
 
 
 def test_trap_30_gpt2_has_the_tanh_gelu_and_bert_the_exact_one() -> None:
-    """The two differ by up to 5e-4 and are taken for one another."""
+    """The two differ by up to 5e-4 and are easily confused."""
     x = torch.linspace(-5, 5, 101, dtype=torch.float64)
     tanh = 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     exact = 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
@@ -358,7 +358,7 @@ def test_trap_30_gpt2_has_the_tanh_gelu_and_bert_the_exact_one() -> None:
         ("bert", "encoder.blocks.0.feed_forward", exact),
     ):
         part = make(shrunk(name)).double().get_submodule(path)
-        for parameter in part.parameters():  # everything 0 but the way of the first number
+        for parameter in part.parameters():  # everything 0 except the path of the first number
             parameter.data.zero_()
             if parameter.dim() == 2:
                 parameter.data[0, 0] = 1
@@ -366,7 +366,7 @@ def test_trap_30_gpt2_has_the_tanh_gelu_and_bert_the_exact_one() -> None:
         assert share(got, expected) <= FLOAT64_SHARE
 
 
-def test_trap_31_an_overlong_text_is_told_both_lengths() -> None:
+def test_trap_31_the_error_of_an_overlong_text_has_both_lengths() -> None:
     """ "index out of range in self"."""
     model = build(shrunk("gpt2"))
     with pytest.raises(InputError, match="has 17 positions, the model has learned 16"):

@@ -1,4 +1,4 @@
-"""What users of other implementations ask for: one test for each wish that concerns the models."""
+"""One test for each feature that users of other implementations ask for."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_wish_1_true_means_may_attend_and_the_batch_comes_first(implementation: 
 
 @pytest.mark.usefixtures("as_users_run_it")
 def test_wish_1_float_and_integer_masks_raise_a_type_error() -> None:
-    """A mask of another dtype would mean something else, silently."""
+    """A mask of another dtype would silently mean something else."""
     module, x = MultiHeadAttention(8, AttentionConfig(n_heads=2)), torch.ones(1, 3, 8)
     for mask in (torch.zeros(3, 3), torch.ones(3, 3, dtype=torch.int64)):
         with pytest.raises(MaskError) as error:
@@ -86,7 +86,7 @@ def test_wish_3_weights_of_every_layer_and_head_without_changing_the_output(name
 
 @torch.no_grad()
 def test_wish_4_a_cache_for_self_and_cross_attention() -> None:
-    """No cache, or one for half of the attentions."""
+    """No cache, or one for only half of the attentions."""
     writer, translator = make(EVERY["llama"]).eval(), make(tiny("seq2seq")).eval()
     assert isinstance(writer, LanguageModel) and isinstance(translator, Seq2Seq)
     ids, source = random_ids(writer.config, 2, 6), random_ids(translator.config, 2, 5)
@@ -101,7 +101,7 @@ def test_wish_4_a_cache_for_self_and_cross_attention() -> None:
 
 @pytest.mark.parametrize(("n_queries", "n_keys"), [(3, 7), (7, 3), (1, 4), (4, 4)])
 def test_wish_5_causal_means_absolute_positions(n_queries: int, n_keys: int) -> None:
-    """`is_causal` aligned to the first key, or taken for a hint, where Q ≠ K."""
+    """`is_causal` aligned to the first key, or treated as a hint, if Q ≠ K."""
     queries, keys = seeded(2, 2, n_queries, 4), seeded(2, 2, n_keys, 4, seed=1)
     visible = loop_visible((2, 2, n_queries, n_keys), causal=True)
     expected = loop_attention(queries, keys, keys, dot_score(2.0), visible).context
@@ -114,7 +114,7 @@ def test_wish_5_causal_means_absolute_positions(n_queries: int, n_keys: int) -> 
 @both
 @every_model
 def test_wish_6_train_eval_and_no_grad_agree_bit_by_bit(name: str, implementation: Any) -> None:
-    """A fast path in eval that computes, masks or cuts otherwise."""
+    """A fast path in eval mode that computes, masks or truncates differently."""
     config = EVERY[name]
     model, inputs = make(config, attention=implementation), inputs_for(config)
     trained = model.train()(*inputs)
@@ -129,7 +129,7 @@ def test_wish_6_train_eval_and_no_grad_agree_bit_by_bit(name: str, implementatio
 
 @pytest.mark.parametrize("name", ["encoder", "classifier", "bert", "seq2seq", "gpt2"])
 def test_wish_6_the_same_under_padding(name: str) -> None:
-    """nn.TransformerEncoder cut padded output in eval, and ignored its mask."""
+    """nn.TransformerEncoder truncated padded output in eval mode, and ignored its mask."""
     config = EVERY[name]
     model, inputs = make(config), inputs_for(config)
     is_token = torch.arange(6) < torch.tensor([6, 3])[:, None]

@@ -151,7 +151,7 @@ def by_hand_attention() -> MultiHeadAttention:
 
 def test_by_hand_queries_and_keys_agree_to_the_two_decimals_printed() -> None:
     attention = by_hand_attention()
-    # Half a unit of the last decimal, and what a half rounded either way may add.
+    # Half a unit of the last decimal, plus the effect of rounding halves either way.
     queries, keys = attention.to_queries(X).detach(), attention.to_keys(X).detach()
     assert float((queries - HAND_QUERY).abs().max()) <= 0.00505
     assert float((keys - HAND_KEY).abs().max()) <= 0.00505

@@ -1,7 +1,7 @@
-"""A device that stands in for Apple's GPUs: it says "mps", computes on the CPU, has no float64.
+"""A stand-in for Apple's GPUs: a device named "mps" that computes on the CPU and has no float64.
 
-As on the real one, float64 there is an error, and so is mixing its tensors with those of the CPU;
-only copies go from one to the other. Which operations the real one has is not imitated.
+As on the real device, float64 is an error, and so is mixing its tensors with CPU tensors; only
+copies move between them. Which operations the real device supports is not imitated.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ CPU, MPS = torch.device("cpu"), torch.device("mps")
 
 
 class OnMps(Tensor):
-    """A tensor of the CPU that passes for one of the other device."""
+    """A CPU tensor that pretends to be on the other device."""
 
 
 class _Mps(TorchFunctionMode):
@@ -44,12 +44,12 @@ def _put(made: object, device: torch.device, is_there: bool) -> object:
     if not isinstance(made, Tensor):
         return made
     if made.dtype is torch.float64 and (is_there or device == MPS):
-        raise TypeError("this device has no float64")  # a copy is cast before it leaves, too
+        raise TypeError("this device has no float64")  # a copy is cast on its own device first
     return made.as_subclass(OnMps if device == MPS else Tensor)
 
 
 @contextmanager
 def mps_without_double() -> Iterator[torch.device]:
-    """Gives the device; tensors can be moved there with `to`."""
+    """Yields the device; tensors can be moved to it with `to`."""
     with _Mps():
         yield MPS

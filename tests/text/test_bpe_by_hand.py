@@ -1,4 +1,4 @@
-"""The BPE for readers, held to the library's: every merge, every split."""
+"""The BPE for readers agrees with the library: every merge, every split."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_the_real_tokenizer_is_this_over_bytes() -> None:
     real = SubwordTokenizer.train(texts, vocab_size=256 + 30, special=[])
     spelled = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(texts[0])
     words = [word for word, _ in spelled]
-    # One word for each byte, so that the alphabets agree; it has no neighbours to count.
+    # One word per byte, so that the alphabets agree; such a word has no pairs to count.
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     merges = learn_merges([*words, *alphabet], vocab_size=256 + 30)
     assert [real.token(256 + n) for n in range(30)] == [merge.token for merge in merges]
@@ -77,9 +77,9 @@ def test_the_real_tokenizer_is_this_over_bytes() -> None:
     assert [real.token(id_) for id_ in real.encode(texts[0])] == tokens
 
 
-def test_what_cannot_be_learnt() -> None:
+def test_invalid_input_is_refused() -> None:
     with pytest.raises(InputError, match="the words are empty"):
         learn_merges([""], vocab_size=10)
     with pytest.raises(ConfigError, match="10 or more, one per character, received 9"):
         learn_merges(WORDS, vocab_size=9)
-    assert learn_merges(["ab"], vocab_size=99)[-1].token == "ab"  # nothing is left to merge
+    assert learn_merges(["ab"], vocab_size=99)[-1].token == "ab"  # no pairs are left

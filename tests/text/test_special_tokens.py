@@ -1,4 +1,4 @@
-"""Special tokens: ids of their own, and no way in through a text."""
+"""Special tokens: they have their own ids, and text never encodes to them."""
 
 import pytest
 
@@ -35,14 +35,14 @@ def test_each_role_has_an_id_of_its_own(tokenizer: Tokenizer) -> None:
 
 @pytest.mark.parametrize("tokenizer", every_kind(EVERY_ROLE), ids=repr)
 def test_typing_a_special_token_gives_ordinary_tokens(tokenizer: Tokenizer) -> None:
-    """Though the texts learnt from are full of them."""
+    """Although the training texts are full of them."""
     for text in (*EVERY_ROLE, *TEXTS, "<end><end>", " <end> "):
         assert tokenizer.special.ids.isdisjoint(tokenizer.encode(text))
         assert tokenizer.special.ids.isdisjoint(piece.id for piece in tokenizer.pieces(text))
 
 
 @pytest.mark.parametrize("tokenizer", every_kind(EVERY_ROLE), ids=repr)
-def test_only_tokens_that_stand_for_no_text_are_left_out(tokenizer: Tokenizer) -> None:
+def test_only_tokens_that_stand_for_no_text_are_skipped(tokenizer: Tokenizer) -> None:
     pad, unknown, start, end, mask = range(5)
     assert tokenizer.decode([start, end, pad, pad]) == ""
     assert "<mask>" in tokenizer.decode([start, mask, unknown])
@@ -52,7 +52,7 @@ def test_only_tokens_that_stand_for_no_text_are_left_out(tokenizer: Tokenizer) -
 
 
 @pytest.mark.parametrize("tokenizer", every_kind([]), ids=repr)
-def test_asking_for_a_token_that_is_not_there(tokenizer: Tokenizer) -> None:
+def test_asking_for_a_missing_special_token_is_an_error(tokenizer: Tokenizer) -> None:
     with pytest.raises(ConfigError, match=r"has no end token.*special=\(\"<end>\""):
         tokenizer.encode("the", end=True)
 
@@ -65,7 +65,7 @@ def test_trap_23_padding_is_never_the_end() -> None:
     assert SpecialTokens(start=0, end=0).ids == {0}  # as in GPT-2
 
 
-def test_spellings_that_cannot_be() -> None:
+def test_invalid_spellings_are_refused() -> None:
     with pytest.raises(ConfigError, match="unknown special token '<edn>'; did you mean '<end>'"):
         WordTokenizer.build(TEXTS, special=["<edn>"])
     with pytest.raises(ConfigError, match="expected one end token, received </s> and <end>"):

@@ -1,4 +1,4 @@
-"""What a word is, in several scripts, and what stands between two."""
+"""Splitting text into words in several scripts, and joining words again."""
 
 import re
 from sys import maxunicode
@@ -34,7 +34,7 @@ def test_words_of_many_scripts(text: str) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_all_that_is_not_space_is_in_exactly_one_word(text: str) -> None:
+def test_everything_but_whitespace_is_in_exactly_one_word(text: str) -> None:
     spans = word_spans(text, "split")
     assert [text[a:b] for a, b in spans] == split_words(text, "split")
     assert "".join(split_words(text, "split")) == "".join(re.findall(r"\S", text))
@@ -47,7 +47,7 @@ def test_the_fast_pattern_gives_the_same_words(text: str) -> None:
 
 
 def test_no_mark_is_missed() -> None:
-    """Combining marks are looked for in part of Unicode only; nothing outside may be one."""
+    """Combining marks are collected from part of Unicode; there are none outside."""
     known = set(_pattern("drop", False).pattern)
     marks = {chr(n) for n in range(maxunicode + 1) if category(chr(n))[0] == "M"}
     assert marks <= known
@@ -68,5 +68,5 @@ def test_no_mark_is_missed() -> None:
         ("<start>", "you", " "),
     ],
 )
-def test_what_stands_between_two_words(left: str, right: str, between: str) -> None:
+def test_separators_between_words(left: str, right: str, between: str) -> None:
     assert separator(left, right) == between

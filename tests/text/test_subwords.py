@@ -1,4 +1,4 @@
-"""Byte-level BPE: any string and back, the same every time, readable by others."""
+"""Byte-level BPE: exact round trips, reproducible training, readable by other programs."""
 
 import os
 import subprocess
@@ -70,13 +70,13 @@ def test_d05_frequent_words_are_whole_and_rare_ones_in_parts() -> None:
     assert 1 < tokens_per_word(SUBWORDS, TEXTS) < 3
 
 
-def test_a_batch_larger_than_what_is_encoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_texts_than_the_batch_size(monkeypatch: pytest.MonkeyPatch) -> None:
     one_by_one = [SUBWORDS.encode(text) for text in TEXTS]
     monkeypatch.setattr(subwords, "_BATCH_SIZE", 2)
     assert SUBWORDS.encode_batch(TEXTS) == one_by_one
 
 
-def test_learning_again_gives_the_same_file() -> None:
+def test_training_again_gives_the_same_file() -> None:
     again = SubwordTokenizer.train(iter(TEXTS), vocab_size=320)
     assert again.to_json() == SUBWORDS.to_json()
 
@@ -100,22 +100,22 @@ def test_ids_are_special_tokens_then_bytes_then_merges() -> None:
     assert set(bytes_) == set(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 
 
-def test_others_read_our_file_and_find_the_same_ids(tmp_path: Path) -> None:
+def test_other_programs_read_our_file_and_give_the_same_ids(tmp_path: Path) -> None:
     SUBWORDS.save(tmp_path / "tokenizer.json")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in TEXTS:
         assert theirs.encode(text).ids == SUBWORDS.encode(text)
         assert theirs.decode(SUBWORDS.encode(text)) == text
-    # There, a special token in a text is one: it is for us to keep it ordinary.
+    # There, a special token typed in a text is special; only we keep it ordinary.
     assert theirs.encode("<end>").ids == [SUBWORDS.special.end]
 
 
-def test_a_small_text_gives_fewer_tokens_than_asked() -> None:
+def test_a_small_text_gives_fewer_tokens_than_requested() -> None:
     assert SubwordTokenizer.train(["ab"], vocab_size=1000).vocab_size == 260
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_encoding_goes_on_after_a_fork_and_stays_silent() -> None:
+def test_encoding_works_after_a_fork_without_warnings() -> None:
     """Data loaders fork; the library's threads do not survive it."""
     program = """
 import os
@@ -147,6 +147,6 @@ def test_bad_settings_and_texts() -> None:
             refuse("b\ud800")
 
 
-def test_bytes_that_are_no_character_are_replaced() -> None:
+def test_invalid_utf_8_is_replaced() -> None:
     first_byte = SUBWORDS.encode("💩")[:1]
     assert SUBWORDS.decode(first_byte) == "\ufffd"

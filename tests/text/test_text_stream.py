@@ -1,4 +1,4 @@
-"""Streaming: whole characters as soon as they are known, and all in all what `decode` gives."""
+"""Streaming: whole characters as soon as they are known, together what `decode` returns."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ KINDS = [
 @pytest.mark.parametrize("tokenizer", KINDS, ids=repr)
 @given(data=st.data())
 def test_pieces_add_up_to_the_whole_text(tokenizer: Tokenizer, data: st.DataObject) -> None:
-    """For any ids, bytes in an impossible order included."""
+    """For any ids, including invalid UTF-8."""
     ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size - 1)))
     for skip in (True, False):
         stream = tokenizer.stream(skip_special=skip)
@@ -26,7 +26,7 @@ def test_pieces_add_up_to_the_whole_text(tokenizer: Tokenizer, data: st.DataObje
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_a_reader_sees_nothing_but_prefixes_of_the_text(text: str) -> None:
+def test_the_output_so_far_is_always_a_prefix_of_the_text(text: str) -> None:
     tokenizer = KINDS[2]
     stream = tokenizer.stream()
     seen = ""
@@ -37,7 +37,7 @@ def test_a_reader_sees_nothing_but_prefixes_of_the_text(text: str) -> None:
     assert stream.finish() == ""
 
 
-def test_a_character_is_held_back_until_it_is_whole() -> None:
+def test_a_character_is_held_back_until_complete() -> None:
     tokenizer = SubwordTokenizer.train(["-"], vocab_size=259)
     stream = tokenizer.stream()
     assert [stream.push(id_) for id_ in tokenizer.encode("a东")] == ["a", "", "", "东"]

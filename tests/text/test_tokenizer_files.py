@@ -1,4 +1,4 @@
-"""tokenizer.json: whole or not at all, UTF-8 whatever the system, one clear line if damaged."""
+"""tokenizer.json: written atomically, UTF-8 on every system, one clear line if damaged."""
 
 import json
 import subprocess
@@ -56,7 +56,7 @@ assert load_tokenizer(path).encode("冬") == [5]
 
 
 @pytest.mark.parametrize("tokenizer", KINDS, ids=repr)
-def test_a_file_cut_short_anywhere_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_a_file_truncated_anywhere_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
     whole = tokenizer.to_json().encode()
     path = tmp_path / "tokenizer.json"
     for at in {0, 1, len(whole) // 3, len(whole) // 2, len(whole) - 2}:

@@ -89,7 +89,7 @@ def test_g02_start_and_end_have_ids_beside_the_printed_ones() -> None:
 
 
 @pytest.mark.parametrize("length", [3, 4, 7, 8, 512])
-def test_d11_a25_a_cut_text_keeps_its_start_and_end(length: int) -> None:
+def test_d11_a25_a_truncated_text_keeps_its_start_and_end(length: int) -> None:
     tokenizer = by_hand()
     text = CORPUS[1]
     whole = tokenizer.encode(text)
@@ -101,7 +101,7 @@ def test_d11_a25_a_cut_text_keeps_its_start_and_end(length: int) -> None:
     assert [p.id for p in tokenizer.pieces(text, start=True, end=True, max_len=length)] == cut
 
 
-def test_nothing_is_cut_unless_asked() -> None:
+def test_nothing_is_truncated_by_default() -> None:
     assert len(by_hand().encode("you " * 10_000)) == 10_000
 
 
@@ -118,7 +118,7 @@ def test_without_an_unknown_token_the_word_is_named() -> None:
         tokenizer.encode("I know valyria")
 
 
-def test_the_rarest_words_go_first_and_ids_follow_first_appearance() -> None:
+def test_the_rarest_words_are_dropped_and_ids_follow_first_occurrence() -> None:
     text = ["c b a b a b d"]
     assert WordTokenizer.build(text).words == ["c", "b", "a", "d"]
     assert WordTokenizer.build(text, min_count=2).words == ["b", "a"]
@@ -140,7 +140,7 @@ def test_chinese_is_read_and_written_without_spaces() -> None:
 
 
 def test_spans_point_into_the_text_as_it_was_written() -> None:
-    text = "İstanbul, STORM"  # lowercasing the first letter makes two of it
+    text = "İstanbul, STORM"  # lowercasing the first letter gives two
     pieces = WordTokenizer.build([text], case="lower").pieces(text, start=True)
     assert [piece.span for piece in pieces] == [None, (0, 8), (10, 15)]
     assert pieces[2].label == "storm"
@@ -177,7 +177,7 @@ BAD_IDS = [
 
 
 @pytest.mark.parametrize(("ids", "message"), BAD_IDS)
-def test_ids_that_cannot_be(ids: dict[str, int], message: str) -> None:
+def test_invalid_ids_are_refused(ids: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         WordTokenizer.from_ids(ids)
 

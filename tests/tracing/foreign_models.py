@@ -1,7 +1,7 @@
 """Small models that we did not write, with random parameters and inputs of two rows.
 
-`EXAMPLES` are those of the close examination; `FAMILIES` are many architectures of Hugging Face,
-each at its smallest, with the targets that its own loss takes.
+`EXAMPLES` are tested in detail; `FAMILIES` are many Hugging Face architectures, each as small as
+possible, with the targets for its own loss.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def torch_transformer() -> Example:
 
 
 def torch_encoder() -> Example:
-    """The layers that torch runs as one fused operator unless the trace stops it."""
+    """The layers that torch would run as one fused operator without the trace."""
     layer = nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 3)
     return encoder, {
@@ -174,7 +174,7 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
 
 @dataclass(frozen=True)
 class Family:
-    """An architecture: how to make one of it, and what its `forward` takes."""
+    """An architecture: how to build a model, and what its `forward` takes."""
 
     config: str
     task: str
@@ -203,7 +203,7 @@ class Family:
         return padded
 
     def targets(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """The keyword by which a model of Hugging Face computes its own loss."""
+        """The keyword argument with which a Hugging Face model computes its own loss."""
         names = {"CausalLM": "input_ids", "Seq2SeqLM": "decoder_input_ids"}
         name = names.get(self.task)
         return {"labels": torch.tensor([0, 2]) if name is None else inputs[name]}

@@ -1,13 +1,13 @@
 """Every entry of torch's own operator database, traced and recomputed.
 
-`op_db` is what torch tests itself with: about 700 operators and spellings of them, each with the
-inputs that its authors found worth testing. Samples are traced, forward and as a training step,
-and cells of every step are recomputed in float64. What came of it is kept in `operators.json`.
+`op_db` is torch's own test database: about 700 operators and variants, each with the inputs that
+its authors test. Samples are traced, forward and as a training step, and cells of every step are
+recomputed in float64. The results are stored in `operators.json`.
 
     python -m tests.tracing.operator_database addmm qr     # examine these entries
-    python -m tests.tracing.operator_database --write      # examine all, renew operators.json
-    python -m tests.tracing.operator_database --guide      # renew the limits in docs/trace.md
-    python -m tests.tracing.operator_database --table      # print what operators.json says
+    python -m tests.tracing.operator_database --write      # examine all, update operators.json
+    python -m tests.tracing.operator_database --guide      # update the limits in docs/trace.md
+    python -m tests.tracing.operator_database --table      # print the contents of operators.json
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ENTRIES: dict[str, Any] = {
 
 @dataclass
 class Outcome:
-    """What became of the samples of one entry in one pass."""
+    """The result for the samples of one entry in one pass."""
 
     samples: int = 0
     cells: int = 0
@@ -87,12 +87,12 @@ class Outcome:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing false was shown, and nothing failed in an unclear way."""
+        """Whether no wrong cell was shown and nothing crashed."""
         return not self.wrong and not self.crashed
 
 
 def dtype_of(entry: Any) -> torch.dtype:
-    """float32 where the operator takes it."""
+    """float32 if the operator supports it."""
     dtypes = entry.supported_dtypes("cpu")
     wished = (torch.float32, torch.int64, torch.bool, torch.complex64)
     chosen: torch.dtype = next(dtype for dtype in (*wished, *dtypes) if dtype in dtypes)
@@ -147,7 +147,7 @@ class _Operator(nn.Module):
         return parameter
 
     def forward(self) -> Any:
-        # A copy is an operation of autograd's: an operator may then write to it.
+        # A copy is not a leaf of autograd's graph, so an operator may write to it.
         given, args, kwargs = self._arguments
         if self._entry.name.endswith("_"):
             given = given.clone()
@@ -155,7 +155,7 @@ class _Operator(nn.Module):
 
 
 def _weighted_sum(result: Any, chosen: list[bool]) -> Tensor:
-    """One number on which every cell of the chosen tensors has a different influence."""
+    """A number that every cell of the chosen tensors influences differently."""
     parts = []
     for tensor, is_chosen in zip(tensors_in(result), chosen, strict=True):
         if is_chosen:
@@ -177,7 +177,7 @@ def _forward(entry: Any, sample: Any) -> Trace | None:
 
 
 def _returns_no_tensor(run: Callable[[], Any]) -> bool:
-    """Whether there is nothing to trace: no tensor comes back, or torch itself refuses to run."""
+    """Whether there is nothing to trace: no tensor is returned, or torch itself fails."""
     try:
         return next(tensors_in(run()), None) is None
     except (RuntimeError, AssertionError, NotImplementedError):
@@ -251,7 +251,7 @@ Table = dict[str, dict[str, Status]]
 
 
 def status_of(outcome: Outcome) -> Status | None:
-    """What the table says of an outcome; None where there was nothing to trace."""
+    """The table's entry for an outcome; None if there was nothing to trace."""
     assert outcome.sound, "what is wrong has no place in the table"
     if outcome.refused:
         return {"refused": sorted({_general(said) for said in outcome.refused})}
@@ -261,7 +261,7 @@ def status_of(outcome: Outcome) -> Status | None:
 
 
 def _general(said: str) -> str:
-    """A refusal without its figures, its names and its advice."""
+    """An error message without its figures, names and advice."""
     return re.sub(r"\([\d, ]*\)|[\d.]+e[-+]\d+|own\.\d+", "…", said.partition(":")[0])
 
 
@@ -346,7 +346,8 @@ def examined(names: Iterable[str], most: int | None, kinds: Iterable[Pass]) -> I
 
 
 def part_of(names: Iterable[str], part: int, parts: int) -> list[str]:
-    """Every so many-th entry, by a checksum of its name: the same whatever torch adds."""
+    """One in so many entries, chosen by a checksum of the name, so that additions to torch do not
+    change the sample."""
     return [name for name in names if zlib.crc32(name.encode()) % parts == part]
 
 
@@ -380,7 +381,7 @@ def main() -> None:
 
 
 def write_table(table: Table) -> None:
-    """Keep a table, one entry per line."""
+    """Write a table, one entry per line."""
     rows = [f"  {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table)]
     TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""One small function for every operator that has a rule, broadcast and unbatched cases included."""
+"""One small function for every operator with a rule, including broadcast and unbatched cases."""
 
 import warnings
 from collections.abc import Callable
@@ -257,14 +257,14 @@ PRODUCTS: dict[str, Function] = {
 
 
 def _running_statistics() -> tuple[Tensor, ...]:
-    """Batch norm writes to its statistics and does not return them."""
+    """Batch norm writes to its statistics without returning them."""
     mean, variance = torch.zeros(3), torch.ones(3)
     normed = F.batch_norm(CUBE, mean, variance, training=True, momentum=0.3)
     return normed, mean * 2, variance * 2
 
 
 def _native_norms() -> tuple[Any, ...]:
-    """The operators that a backward pass sees in the place of a norm."""
+    """The operators that a backward pass sees instead of a norm."""
     gain, bias, aten = torch.tensor([1.0, 0.5, -2.0]), torch.tensor([0.0, 1.0, 0.5]), torch.ops.aten
     moments = [(torch.zeros(3), torch.ones(3)) for _ in range(4)]
     normed = (

@@ -1,4 +1,4 @@
-"""Parts of a step: read as torch reads them, set as if the model had computed them so."""
+"""Parts of a step: indexed as in torch, and edited as if the model had computed the new values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -150,14 +150,14 @@ def test_labels_follow_the_axes_that_remain() -> None:
     assert part(step, 0, [0, 2], slice(None)).labels == (None, None)
 
 
-def test_what_does_not_fit_is_one_line() -> None:
+def test_a_part_that_does_not_fit_raises_a_one_line_error() -> None:
     traced = trace(nn.Linear(3, 2), torch.ones(1, 3))
     with pytest.raises(TraceError, match=r"shape \(2,\) of weight cannot be set .* shape \(5,\)"):
         traced.edit({traced["weight"][:, 0]: torch.ones(5)})
     ids = trace(nn.Embedding(4, 2), torch.tensor([1, 2]))
     with pytest.raises(TraceError, match=r"input is torch.int64: it cannot hold these numbers"):
         ids.edit({"input": torch.tensor([0.5, 1.0])})
-    with pytest.raises(TraceError, match=r"0.5 is no whole number"):
+    with pytest.raises(TraceError, match=r"0.5 is not an integer"):
         ids.edit({"input": 0.5})
     with pytest.raises(TraceError, match=r"has nothing at \[7\]"):
         part(traced["weight"], 0, slice(None))[7]

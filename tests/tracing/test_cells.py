@@ -27,7 +27,7 @@ def products(q: Tensor, k: Tensor) -> Tensor:
 
 @pytest.fixture
 def by_hand() -> Trace:
-    """The example of the texts: one query against two keys of width 3."""
+    """The example of the articles: one query against two keys of width 3."""
     return trace(products, torch.tensor([[1.0, 0.0, 2.0]]), torch.tensor([[1.0, 1, 1], [0, 1, 1]]))
 
 
@@ -275,7 +275,7 @@ def test_labels_follow_the_tokens_to_every_step() -> None:
     assert traced.outputs["output"].labels == (None, text)
 
 
-def test_labels_that_fit_nothing() -> None:
+def test_labels_that_fit_no_axis_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown input 'x'"):
         trace(torch.exp, torch.ones(2), axis_labels={"x": ["a", "b"]})
     with pytest.raises(TraceError, match=r"3 labels were given for input x, .*\(2,\)"):
@@ -287,14 +287,14 @@ def test_labels_that_fit_nothing() -> None:
             trace(lambda x: x + 1, torch.ones(2), axis_labels=wrong)  # type: ignore[arg-type]
 
 
-def test_what_is_no_name_and_no_index_is_named() -> None:
+def test_invalid_names_and_indices_are_reported() -> None:
     traced = trace(nn.Linear(3, 2), torch.ones(1, 3))
     with pytest.raises(TraceError, match=r"asked for by its name, got 5; .* t.steps\[0\]"):
         traced[5]  # type: ignore[index]  # that is the point
-    with pytest.raises(TraceError, match="max_bytes is a number of bytes, got 'all'"):
+    with pytest.raises(TraceError, match="max_bytes must be a number of bytes, got 'all'"):
         trace(nn.Linear(3, 2), torch.ones(1, 3), max_bytes="all")  # type: ignore[arg-type]
     for wrong in (slice(None), (0, slice(1), 0), 0.5, None, True, "a", (0, None)):
-        with pytest.raises(TraceError, match=r"weight has no part .* shape is \(2, 3\); a part"):
+        with pytest.raises(TraceError, match=r"weight has no part .* shape is \(2, 3\); give"):
             traced["weight"][wrong]
     assert traced["weight"][torch.tensor(1), np.int64(2)] == traced["weight"][1, 2]
 

@@ -1,4 +1,4 @@
-"""Operators that the trace writes out: the numbers are the kernel's, and gradients pass through."""
+"""Operators that the trace decomposes: the numbers are the kernel's, and gradients pass through."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ IDS, STARTS = torch.tensor([3, 0, 1, 1, 2]), torch.tensor([0, 2, 2])
     ],
     ids=["mean of a bag", "largest of a bag", "cdist", "pdist", "bilinear", "ctc_loss"],
 )
-def test_gradients_pass_through_what_is_written_out(
+def test_gradients_pass_through_decompositions(
     function: Callable[[Tensor], Tensor], shape: tuple[int, ...]
 ) -> None:
     """`trace_training_step` itself compares its gradients with autograd's."""
@@ -60,7 +60,7 @@ def test_gradients_pass_through_what_is_written_out(
     assert report.opaque == []
 
 
-def test_a_word_that_no_time_is_left_for_has_no_probability() -> None:
+def test_a_target_longer_than_its_input_has_no_probability() -> None:
     log_probs = torch.zeros(2, 1, 4).log_softmax(-1)
     for labels in ([1, 1], [1, 2], []):
         targets, lengths = torch.tensor([labels]).long(), torch.tensor([len(labels)])
@@ -74,7 +74,7 @@ def test_a_word_that_no_time_is_left_for_has_no_probability() -> None:
 @pytest.mark.parametrize("size", [1.0, 1e-3, 0.0])
 @pytest.mark.parametrize("by_row", [False, True])
 @pytest.mark.parametrize("reduce_range", [False, True])
-def test_a_linear_layer_in_whole_numbers(by_row: bool, reduce_range: bool, size: float) -> None:
+def test_a_quantised_linear_layer(by_row: bool, reduce_range: bool, size: float) -> None:
     torch.manual_seed(0)
     matrix, x, bias = torch.randn(4, 6), size * torch.randn(2, 3, 6), torch.arange(4.0)
     scales, zeros = torch.tensor([0.02, 0.01, 0.03, 0.02]).double(), torch.zeros(4).long()
@@ -93,11 +93,11 @@ def test_a_linear_layer_in_whole_numbers(by_row: bool, reduce_range: bool, size:
     report = traced.verify()
     assert report.ok, str(report)
     assert report.opaque == []
-    # The layer adds 6 products of whole numbers exactly, and rounds a few times after that.
+    # The layer adds 6 products of integers exactly, then rounds a few times.
     torch.testing.assert_close(traced.outputs["output"].value, layer(x), rtol=1e-6, atol=1e-6)
 
 
-def test_a_loss_that_never_keeps_all_logits_is_written_out_with_them() -> None:
+def test_a_chunked_loss_is_expanded_with_all_its_logits() -> None:
     torch.manual_seed(0)
     x, matrix, targets = torch.randn(6, 4), torch.randn(5, 4), torch.tensor([0, 4, 2, 2, 1, 3])
     options = nn.LinearCrossEntropyOptions(batch_chunk_size=2)
@@ -134,7 +134,7 @@ def test_sampling_an_image_or_a_volume(mode: str, padding: str, aligned: bool, a
 
 
 @pytest.mark.parametrize(("padding", "last"), [(-1, False), (1, False), (-1, True)])
-def test_the_largest_of_a_bag_says_whose_row_it_is(padding: int, last: bool) -> None:
+def test_the_maximum_of_a_bag_comes_with_its_index(padding: int, last: bool) -> None:
     """All four outputs are the kernel's, an empty bag among them."""
     torch.manual_seed(0)
     weight, starts = torch.randn(4, 3), torch.tensor([0, 2, 2, 5] if last else [0, 2, 2])
@@ -164,7 +164,7 @@ MATRIX, OFFSET = TURNS.repeat(2, 1) * (1 + 2j), TURNS.flatten()[:4]
     ],
     ids=["linear", "einsum", "sum", "silu", "moves"],
 )
-def test_complex_numbers_are_written_out_where_only_real_ones_have_a_rule(
+def test_complex_operators_without_a_rule_are_decomposed(
     function: Callable[[], Tensor],
 ) -> None:
     traced = trace(function)
@@ -193,7 +193,7 @@ class Packed(nn.Module):
     [nn.LSTM(2, 3, num_layers=2, bidirectional=True), nn.GRU(2, 3), nn.RNN(2, 3, bias=False)],
     ids=["LSTM", "GRU", "RNN"],
 )
-def test_packed_sequences_are_written_out(layer: nn.RNNBase, lengths: list[int]) -> None:
+def test_packed_sequences_are_expanded(layer: nn.RNNBase, lengths: list[int]) -> None:
     torch.manual_seed(0)
     model, x, n = Packed(layer, lengths[0] == 4), torch.randn(4, 3, 2), torch.tensor(lengths)
     traced = trace(model, x, n)

@@ -21,7 +21,7 @@ UNLIKE = {"other numbers", "other shape", "fails alone"}
 
 @dataclass
 class Checked:
-    """A trace of a family, and what its verification found."""
+    """A trace of a family, and the result of its verification."""
 
     report: Report
     notes: list[str]

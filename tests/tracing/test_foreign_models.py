@@ -1,4 +1,4 @@
-"""Models that we did not write: every cell shown is true, and edits do what the model would do."""
+"""Models that we did not write: every cell is right, and edits match the edited model."""
 
 import copy
 from itertools import pairwise
@@ -67,7 +67,7 @@ def test_the_result_is_the_models(traced: Traced) -> None:
 
 
 def assert_close_where_it_counts(traced: Traced, ours: Tensor, expected: Tensor) -> None:
-    """Torch's fast path leaves zeros at padded positions, where the written one computes on."""
+    """torch's fast path leaves zeros at padded positions; the ordinary path computes them."""
     padded = traced.inputs.get("src_key_padding_mask")
     if padded is not None and padded.shape == ours.shape[:2]:
         ours, expected = ours[~padded], expected[~padded]

@@ -1,4 +1,4 @@
-"""What a trace may take, when it gives it back, and how it is stopped on the way."""
+"""The memory limit of a trace, when its memory is freed, and how a trace is cancelled."""
 
 import gc
 import sys
@@ -19,7 +19,7 @@ from glassformer.tracing.capture.recorder import Program
 
 
 class Attentive(nn.Module):
-    """An encoder with fused attention, a table filled on first use and a count of its runs."""
+    """An encoder with fused attention, a lazily filled table and a counter of its runs."""
 
     def __init__(self, blocks: int = 3) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Attentive(nn.Module):
 
 
 class Deciding(nn.Module):
-    """A model that reads its own numbers: it cannot run without them."""
+    """A model whose control flow depends on its numbers: it cannot run on the meta device."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Deciding(nn.Module):
 
 
 def kept_bytes(traced: Trace) -> int:
-    """What a trace holds of its run, each version of a storage once."""
+    """The bytes that a trace keeps, counting each version of a storage once."""
     views = [view for call in traced.recording.calls for view in call.outputs if view is not None]
     return sum({id(view.version): view.version.nbytes for view in views}.values())
 
@@ -67,10 +67,11 @@ def test_the_forecast_is_what_the_run_keeps(given: str) -> None:
     assert expected == kept_bytes(trace(model, x)) > 20_000
 
 
-def test_a_trace_too_large_is_refused_before_it_is_made_and_leaves_the_model_alone() -> None:
+def test_a_trace_that_is_too_large_is_refused_before_it_is_made() -> None:
     model, x = Attentive(), torch.randn(2, 9, 16)
     before = torch.get_rng_state()
-    with pytest.raises(TraceError, match=r"needs about 0 MiB and may take 0 MiB: use a shorter"):
+    match = r"needs about 0 MiB, more than the limit of 0 MiB: use a shorter"
+    with pytest.raises(TraceError, match=match):
         trace(model, x, max_bytes=10_000)
     assert model.runs == 0
     assert model.table is None
@@ -80,7 +81,7 @@ def test_a_trace_too_large_is_refused_before_it_is_made_and_leaves_the_model_alo
 
 
 class DrawingElsewhere(nn.Linear):
-    """Random numbers are drawn by another thread while this runs, as a training run does."""
+    """Another thread draws random numbers meanwhile, as a training run does."""
 
     def forward(self, x: Tensor) -> Tensor:
         other = threading.Thread(target=torch.rand, args=(3,))
@@ -89,7 +90,7 @@ class DrawingElsewhere(nn.Linear):
         return super().forward(torch.dropout(x, 0.5, True) + torch.rand(x.shape))
 
 
-def test_a_forecast_neither_draws_random_numbers_nor_gives_back_what_others_drew() -> None:
+def test_a_forecast_leaves_the_rng_alone() -> None:
     model = DrawingElsewhere(4, 4)
     torch.manual_seed(5)
     torch.rand(3)
@@ -99,7 +100,7 @@ def test_a_forecast_neither_draws_random_numbers_nor_gives_back_what_others_drew
     assert torch.equal(torch.rand(4), expected)
 
 
-def test_a_forecast_waits_its_turn_before_it_touches_the_model() -> None:
+def test_a_forecast_waits_for_other_recordings() -> None:
     model = Attentive()
     program = Program(model, (torch.randn(2, 9, 16),), {}, 0)
     waiting = threading.Thread(target=expected_bytes, args=(program, model))
@@ -111,7 +112,7 @@ def test_a_forecast_waits_its_turn_before_it_touches_the_model() -> None:
     assert model.training and model.table is None
 
 
-def test_a_forecast_takes_nothing_away_from_those_who_use_the_model() -> None:
+def test_a_forecast_does_not_disturb_other_users_of_the_model() -> None:
     model = Attentive()
     program = Program(model, (torch.randn(2, 9, 16),), {}, 0)
     attributes = [vars(module) for module in model.modules()]
@@ -138,7 +139,7 @@ def test_a_forecast_takes_nothing_away_from_those_who_use_the_model() -> None:
     assert missing == []
 
 
-def test_a_model_that_reads_its_numbers_is_checked_on_the_way() -> None:
+def test_a_model_that_reads_its_numbers_is_checked_during_the_run() -> None:
     model = Deciding()
     with pytest.raises(TraceError, match="needs already"):
         trace(model, torch.ones(8, 64), max_bytes=50_000)
@@ -155,7 +156,7 @@ def test_small_models_are_not_run_beforehand(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_cell_keeps_the_trace_that_it_belongs_to() -> None:
-    """Nobody has to hold on to a trace to go on asking one of its numbers where it comes from."""
+    """A cell can be explained without a separate reference to its trace."""
     cell = trace(Attentive(), torch.randn(1, 5, 16))["encoder.layers.1.linear1"][0, 2, 3]
     gc.collect()
     assert cell.operands[0].step.trace is cell.step.trace

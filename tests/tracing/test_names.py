@@ -1,4 +1,4 @@
-"""A step's name is its module's path and the variable that its source line assigns."""
+"""A step's name is its module's path plus the variable that its source line assigns."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A user's own modules: operators in odd combinations, and random programs."""
+"""User-defined modules: unusual combinations of operators, and random programs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -221,7 +221,7 @@ def alibi(score: Tensor, _batch: Tensor, head: Tensor, query: Tensor, key: Tenso
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("shared_keys", [False, True])
-def test_flexible_attention_is_written_out(shared_keys: bool) -> None:
+def test_flex_attention_is_expanded(shared_keys: bool) -> None:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch.manual_seed(0)
@@ -256,7 +256,7 @@ def test_other_operators_that_take_functions_are_refused() -> None:
         assert isinstance(chosen, Tensor)
         return chosen
 
-    with pytest.raises(TraceError, match="torch's cond takes functions of its own"):
+    with pytest.raises(TraceError, match="torch's cond takes functions as arguments"):
         trace(branch, torch.ones(3))
 
 

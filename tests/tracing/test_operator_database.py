@@ -1,4 +1,4 @@
-"""The rules, held against torch's own operator database: `tests.tracing.operator_database`.
+"""The rules, tested on torch's own operator database: see `tests.tracing.operator_database`.
 
 A wrong cell fails, a crash fails, and an operator that leaves the verified column fails.
 """
@@ -21,13 +21,13 @@ QUICK = 20
 
 
 def declared(status: Any) -> set[str]:
-    """The operators without a rule and the refusals that a status names."""
+    """The operators without a rule and the errors listed in a status."""
     parts = status.values() if isinstance(status, dict) else ()
     return {name for part in parts for name in part}
 
 
 def problems(names: list[str], most: int | None) -> list[str]:
-    """What an examination of these entries finds wrong, an entry and pass per line."""
+    """The failures of these entries, one line per entry and pass."""
     from tests.tracing import operator_database as database
 
     found = []
@@ -99,7 +99,7 @@ def test_the_guide_states_the_limits_that_the_database_shows() -> None:
     assert database.renewed_guide(guide, database.read_table()) == guide
 
 
-# What people meet in networks: the rest may be declared opaque, these may not.
+# Common in networks: other operators may be declared opaque, these may not.
 FAMILIES = ("nn.functional.", "scatter", "index_", "gather", "take", "masked_")
 # In training, by entry: why its step is refused, or which step of the backward pass has no rule.
 NOT_IN_TRAINING = {
@@ -109,7 +109,7 @@ NOT_IN_TRAINING = {
 
 
 @pytest.mark.parametrize("kind", ["forward", "training"])
-def test_what_networks_are_made_of_is_verified(kind: str) -> None:
+def test_common_operators_are_verified(kind: str) -> None:
     lost = {
         name: row[kind]
         for name, row in TABLE.items()

@@ -1,4 +1,4 @@
-"""Our own presets and architectures: true in every cell, named as the source reads."""
+"""Our own presets and architectures: every cell is right, and named as in the source."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The outputs of a trace against the module's own, and modules that must not run twice."""
+"""The outputs of a trace compared with the module's own, and modules that must not run twice."""
 
 import re
 
@@ -20,7 +20,7 @@ def found(traced: Trace) -> list[Note]:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")  # torch's own, once
 @pytest.mark.parametrize("norm", [None, nn.LayerNorm(4)])
-def test_zeros_of_torchs_fast_path_are_named(norm: nn.Module | None) -> None:
+def test_zeros_of_torchs_fast_path_are_noted(norm: nn.Module | None) -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 2, norm).eval()
@@ -63,7 +63,7 @@ def test_a_function_around_a_fast_path_is_compared_unless_that_is_switched_off()
 
 
 class OtherwiseAlone(nn.TransformerEncoderLayer):
-    """A module that has a fast path, and another reason to give other numbers."""
+    """A module with a fast path and another reason for different numbers."""
 
     runs = 0
 
@@ -72,7 +72,7 @@ class OtherwiseAlone(nn.TransformerEncoderLayer):
         return super().forward(src, *args, **kwargs) + self.runs  # type: ignore[arg-type]  # torch's
 
 
-def test_a_fast_path_is_not_blamed_for_what_another_cause_makes() -> None:
+def test_a_fast_path_is_not_blamed_for_other_differences() -> None:
     torch.manual_seed(0)
     [note] = found(trace(OtherwiseAlone(4, 2, 8, batch_first=True).eval(), X))
     assert note.kind == "other numbers"
@@ -130,7 +130,7 @@ def test_what_a_run_changes_outside_is_changed_once() -> None:
 
 
 class AfterTheFirst(nn.Module):
-    """Shared by a module and its copy, it gives the second run another result."""
+    """State shared by a module and its copy, which gives the second run another result."""
 
     runs = 0
 
@@ -160,7 +160,7 @@ class AfterTheFirst(nn.Module):
         ("fails", "fails alone", "the module fails: ValueError: no second time"),
     ],
 )
-def test_other_differences_are_named(then: str, kind: str, words: str) -> None:
+def test_other_differences_are_noted(then: str, kind: str, words: str) -> None:
     traced = trace(AfterTheFirst(then), X)
     [note] = found(traced)
     assert note.kind == kind

@@ -1,4 +1,4 @@
-"""Recording leaves the module as it was, takes what comes, and refuses in one clear line."""
+"""Recording leaves the module unchanged, takes any input, and fails with a one-line error."""
 
 import threading
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ def small_model() -> nn.Module:
 
 def test_a_module_trains_after_it_was_traced() -> None:
     class Caching(nn.Module):
-        """A lazily made mask is kept between calls, as rotary and causal caches are."""
+        """A lazily created mask is kept between calls, like rotary and causal caches."""
 
         mask: Tensor | None = None
 
@@ -47,7 +47,7 @@ def test_a_module_trains_after_it_was_traced() -> None:
     assert any(changed)
 
 
-def test_numbers_trained_since_are_refused_rather_than_shown() -> None:
+def test_numbers_that_were_trained_since_are_refused() -> None:
     model = small_model()
     traced = trace(model, torch.randn(1, 3))
     with torch.no_grad():
@@ -179,7 +179,7 @@ def test_unknown_step_and_cell() -> None:
 
 
 def test_a_trace_within_a_trace_is_refused() -> None:
-    with pytest.raises(TraceError, match="cannot start a trace of its own"):
+    with pytest.raises(TraceError, match="cannot start another trace"):
         trace(lambda x: trace(torch.exp, x).outputs["output"].value, torch.ones(1))
 
 
@@ -196,8 +196,10 @@ class Deep(nn.Module):
         return x
 
 
-def test_the_memory_budget_is_refused_after_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the model cannot run without numbers."""
+def test_a_trace_beyond_the_memory_budget_is_refused_after_one_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For models that cannot run on the meta device."""
     monkeypatch.setattr(record, "expected_bytes", lambda *_: None)
     model = Deep(50)
     with pytest.raises(TraceError, match=r"with 50 blocks like blocks.0 about .*max_bytes="):

@@ -1,15 +1,18 @@
-"""Every rule: its cells recomputed from the operands it shows, and the operator's own result."""
+"""Every rule: its cells recomputed from the operands shown, and compared with the operator."""
 
+import ast
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import glassformer
 from glassformer.tracing import replay, trace
-from glassformer.tracing.arithmetic.expressions import Entry
+from glassformer.tracing.arithmetic.expressions import Entry, Expression
 from glassformer.tracing.arithmetic.rules import rule_registry
 from glassformer.tracing.capture.memory import as_real
 from tests.tracing.operator_examples import EXAMPLES
@@ -80,8 +83,8 @@ OF_TWO: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", [*OF_ONE, *OF_TWO])
-def test_no_number_and_infinities(name: str) -> None:
-    """At the ends of the number line a rule gives what torch gives, on every pair of numbers."""
+def test_nan_and_infinities(name: str) -> None:
+    """For NaN, infinities and extremes, in all pairs, a rule gives the same result as torch."""
     if name in OF_ONE:
         traced = trace(OF_ONE[name], ENDS)
     else:
@@ -103,3 +106,29 @@ def test_every_rule_has_an_example() -> None:
         (step.rule, step.output) for function in EXAMPLES.values() for step in trace(function).steps
     }
     assert {key for key in rule_registry.rules() if key not in seen} == set()
+
+
+def complete_matches(source: str, kinds: set[str]) -> bool:
+    """Whether a module matches on most kinds of expression and has no default case."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Match):
+            continue
+        patterns = [part for case in node.cases for part in ast.walk(case.pattern)]
+        classes = [part.cls for part in patterns if isinstance(part, ast.MatchClass)]
+        named = {ast.unparse(part).rpartition(".")[2] for part in classes}
+        has_default = any(ast.unparse(case.pattern) == "_" for case in node.cases)
+        if 2 * len(named & kinds) > len(kinds) and not has_default:
+            return True
+    return False
+
+
+def test_a_new_kind_of_expression_takes_four_edits() -> None:
+    """Beside its class: its value, its notation, its spreadsheet formula."""
+    kinds = {kind.__name__ for kind in get_args(Expression)}
+    package = Path(glassformer.__file__).parent
+    found = {
+        file.name
+        for file in package.rglob("*.py")
+        if complete_matches(file.read_text(encoding="utf-8"), kinds)
+    }
+    assert found == {"float64_values.py", "notation.py", "workbook_formulas.py"}

@@ -1,4 +1,4 @@
-"""What steps are in any Transformer, held against what the models say of themselves."""
+"""The stages of any Transformer, compared with the outputs that the models themselves report."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.tracing.foreign_models import FAMILIES, torch_transformer
 
 
 def traced_family(name: str, **options: Any) -> tuple[Trace, Any]:
-    """A trace, and what the model says of itself."""
+    """A trace, and the outputs that the model itself reports."""
     torch.manual_seed(0)
     family = FAMILIES[name]
     model, inputs = family.make().eval(), family.inputs()
@@ -33,9 +33,7 @@ def traced_family(name: str, **options: Any) -> tuple[Trace, Any]:
         ("vit", "vit.layers"),
     ],
 )
-def test_what_enters_a_block_is_what_the_model_calls_its_hidden_state(
-    name: str, block: str
-) -> None:
+def test_the_input_of_a_block_is_the_models_hidden_state(name: str, block: str) -> None:
     traced, said = traced_family(name, output_hidden_states=True)
     first, second = (traced[f"{block}.{number}.resid_pre"] for number in (0, 1))
     torch.testing.assert_close(second.value, said.hidden_states[1], rtol=1e-5, atol=1e-6)
@@ -47,7 +45,7 @@ def test_what_enters_a_block_is_what_the_model_calls_its_hidden_state(
 
 
 def test_attention_by_its_structure() -> None:
-    """GPT-J writes its attention out, under names of its own."""
+    """GPT-J has written-out attention with its own names."""
     traced, said = traced_family("gptj", output_attentions=True)
     place = "transformer.h.1.attn"
     torch.testing.assert_close(traced[f"{place}.weights"].value, said.attentions[1])
@@ -111,7 +109,7 @@ def test_our_own_models_have_the_same_stages(preset: str) -> None:
 
 
 class Perceptrons(nn.Module):
-    """Residual, but no Transformer; its loop runs over layers, not over positions."""
+    """Residual, but not a Transformer; its loop runs over layers, not positions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +131,7 @@ def test_no_attention_is_seen_where_there_is_none() -> None:
 
 
 class SoftHash(nn.Module):
-    """softmax(x · W₁) · W₂: a layer, no attention, however its matrices are stored."""
+    """softmax(x · W₁) · W₂: a layer, not attention, however its matrices are stored."""
 
     def __init__(self, copied: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One training step, every number of it: against autograd, torch.optim, and float64 by hand."""
+"""Every number of a training step, compared with autograd, torch.optim, and float64 by hand."""
 
 import copy
 from collections.abc import Callable
@@ -119,7 +119,7 @@ def test_a_gradient_by_hand() -> None:
 
 
 def finite_difference(traced: Trace, parameter: str, index: tuple[int, ...]) -> float:
-    """The slope of the loss, by replaying the forward pass with the weight moved a little."""
+    """The slope of the loss, by replaying the forward pass with the weight changed slightly."""
     weight, step = float(traced[parameter][index].value), 1e-4
     up, down = (
         float(traced.edit({(parameter, index): weight + move})["loss"].value)
@@ -274,3 +274,15 @@ def test_running_statistics_that_are_plain_attributes_move_once() -> None:
     for name, value in twin.kept.items():
         torch.testing.assert_close(model.kept[name], value, rtol=0, atol=0)
     assert traced.verify().ok, str(traced.verify())
+
+
+def test_no_line_of_the_tracer_itself_is_shown_as_source() -> None:
+    model = nn.Linear(2, 1)
+    traced = trace_training_step(
+        model,
+        torch.ones(1, 2),
+        loss=lambda y: y.square().sum(),
+        optimiser=torch.optim.SGD(model.parameters(), lr=0.1),
+    )
+    files = {step.line.file for step in traced.steps if step.line is not None}
+    assert files == {__file__}

@@ -1,4 +1,4 @@
-"""Other people's modules in training: odd operators, writing in place, fused kernels, mistakes."""
+"""Training steps of unusual modules: rare operators, in-place writes, fused kernels, errors."""
 
 import copy
 from collections.abc import Callable
@@ -18,7 +18,7 @@ X = torch.linspace(-2, 2, 24).reshape(2, 3, 4).sin()
 
 
 class Map(nn.Module):
-    """A linear map, then a function of the test's."""
+    """A linear map, followed by a given function."""
 
     def __init__(self, then: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ def test_odd_operators(then: Callable[[Tensor], Tensor]) -> None:
     assert report.ok, str(report)
 
 
-def test_an_operator_without_a_rule_is_opaque_and_its_gradient_still_autograds() -> None:
+def test_an_operator_without_a_rule_is_opaque_but_its_gradient_is_autograds() -> None:
     traced, expected = traced_and_gradients(
         Map(lambda x: torch.special.i0e(x)), X, loss=lambda y: y.sum()
     )
@@ -108,7 +108,7 @@ def test_an_operator_without_a_rule_is_opaque_and_its_gradient_still_autograds()
 
 
 @pytest.mark.parametrize("layer", ["ours, fused", "torch.nn"])
-def test_fused_attention_is_written_out_and_agrees_to_rounding(layer: str) -> None:
+def test_fused_attention_is_expanded_and_agrees_up_to_rounding(layer: str) -> None:
     torch.manual_seed(0)
     model: nn.Module
     if layer == "torch.nn":
@@ -141,7 +141,7 @@ def test_running_statistics_and_random_numbers_are_as_after_one_step() -> None:
 
 
 class Dropping(nn.Module):
-    """Every kind of dropout, with the same share, before one of a half."""
+    """Every kind of dropout with probability p, followed by one with probability 0.5."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ def test_a_dropout_of_nothing_or_of_everything_draws_no_random_numbers(p: float)
     assert traced.verify().ok
 
 
-def test_a_model_that_stops_gradients_is_refused_and_not_guessed() -> None:
+def test_a_model_that_stops_gradients_is_refused() -> None:
     model = Map(lambda x: x.detach() * x)
     with pytest.raises(TraceError, match=r"recorded gradient of map\.\w+ differs from autograd's"):
         traced_and_gradients(model, X, loss=lambda y: y.sum())
@@ -229,7 +229,7 @@ class Force(nn.Module):
         return -slope
 
 
-def test_a_model_that_takes_gradients_itself() -> None:
+def test_a_model_that_computes_gradients_itself() -> None:
     model = Force()
     weight = (model.energy.weight * (1 - model.hidden(X).tanh().square())).detach()
     expected = -(weight @ model.hidden.weight.detach())
@@ -255,7 +255,7 @@ def test_a_model_that_takes_gradients_itself() -> None:
         (torch.relu, X, lambda y: y.sum(), "expected a module to train"),
     ],
 )
-def test_what_cannot_be_traced_says_so_and_nothing_moves(
+def test_what_cannot_be_traced_is_refused_and_nothing_changes(
     model: nn.Module, x: Tensor, loss: Callable[[Tensor], Tensor], message: str
 ) -> None:
     parameters = list(model.parameters()) if isinstance(model, nn.Module) else [nn.Parameter(X)]
@@ -279,8 +279,8 @@ def test_a_wrong_derivative_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         traced_and_gradients(Map(torch.relu), X, loss=lambda y: y.sum())
 
 
-def test_a_gradient_that_is_nothing_but_rounding_is_not_refused() -> None:
-    """A batch norm takes the mean away, and with it all that a bias before it could do."""
+def test_a_gradient_of_rounding_errors_is_not_refused() -> None:
+    """A batch norm subtracts the mean, and with it any effect of a bias before it."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 6), nn.BatchNorm1d(6))
     x = 100 * torch.randn(64, 4)
@@ -292,7 +292,7 @@ def test_a_gradient_that_is_nothing_but_rounding_is_not_refused() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_short_floats_are_compared_by_their_own_rounding(dtype: torch.dtype) -> None:
-    """The fused attention rounds once, the written-out one at each step."""
+    """Fused attention rounds once, written-out attention at each step."""
     torch.manual_seed(0)
     model = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True).to(dtype)
     traced, _ = traced_and_gradients(
@@ -301,7 +301,7 @@ def test_short_floats_are_compared_by_their_own_rounding(dtype: torch.dtype) -> 
     assert traced.verify().ok
 
 
-def test_what_passes_through_chance_alone_says_so() -> None:
+def test_a_loss_that_depends_on_random_draws_alone_is_refused() -> None:
     model = Map(lambda x: F.rrelu(x, training=True))
     with pytest.raises(TraceError, match="only through rrelu_with_noise, which draws random"):
         traced_and_gradients(model, X, loss=lambda y: y.sum())

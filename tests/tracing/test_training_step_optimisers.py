@@ -1,4 +1,4 @@
-"""Why a weight moved: three steps of each optimiser, every cell recomputed by hand in float64."""
+"""Why a weight changed: three steps of each optimiser, each cell recomputed in float64."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ def small_model() -> nn.Module:
 
 @dataclass
 class ByHand:
-    """The textbook's update of one weight, in Python's own float64."""
+    """The textbook's update of one weight, in Python floats."""
 
     weight: float
     memory: dict[str, float] = field(default_factory=dict)
@@ -141,7 +141,7 @@ def test_three_steps_cell_by_cell(name: str) -> None:
         ordinary.zero_grad()
         loss(twin(IDS)).backward()
         ordinary.step()
-        assert "new weights equal the optimiser's to the bit" in traced.notes
+        assert "new weights are bitwise equal to the optimiser's" in traced.notes
         assert traced.verify(sample=1_000).ok
         for parameter, tensor in model.named_parameters():
             moved = cells_of(traced, f"update.{parameter}.weight")
@@ -207,7 +207,7 @@ def test_adafactor_over_three_steps(options: dict[str, Any]) -> None:
 
 
 def by_singular_values(matrix: Tensor) -> Tensor:
-    """Newton–Schulz leaves the singular vectors alone and maps each value by a polynomial."""
+    """Newton–Schulz keeps the singular vectors and maps each singular value by a polynomial."""
     left, values, right = torch.linalg.svd(matrix / matrix.norm(), full_matrices=False)
     for _ in range(5):
         values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
@@ -246,11 +246,11 @@ def test_muon_over_three_steps(make: Callable[[Any], Optimizer]) -> None:
                 direction = traced[f"update.{name}.direction"].value
                 expected = by_singular_values(direction.double())
                 torch.testing.assert_close(orthogonal.double(), expected, rtol=0, atol=1e-4)
-        assert "new weights equal the optimiser's to the bit" in traced.notes
+        assert "new weights are bitwise equal to the optimiser's" in traced.notes
     assert "orthogonal = " in str(why_moved(traced, "0.weight", (1, 2)))
 
 
-def test_moments_are_taken_from_the_optimiser_and_given_back() -> None:
+def test_moments_are_read_from_the_optimiser_and_updated_there() -> None:
     model = small_model()
     optimiser = AdamW(model.parameters(), lr=1e-2)
     loss(model(IDS)).backward()
@@ -290,7 +290,7 @@ def test_the_arithmetic_of_a_new_weight_leads_to_gradient_moments_and_settings()
     } <= reached
 
 
-def test_other_ways_of_computing_the_same_update_agree_to_rounding() -> None:
+def test_other_implementations_of_the_same_update_agree_up_to_rounding() -> None:
     for options in ({"foreach": True}, {"fused": True}, {"lr": torch.tensor(1e-2)}):
         model = small_model()
         optimiser = AdamW(model.parameters(), **options)
@@ -332,12 +332,12 @@ def test_a_parameter_of_the_loss_and_one_without_axes_are_trained_too() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: torch.optim.Rprop(p), r"the update of Rprop .*SGD, .*, Adafactor or Muon"),
-        (lambda p: Adam(p, capturable=True), "capturable=True is not written out"),
-        (lambda p: SGD(p, differentiable=True), "differentiable=True is not written out"),
+        (lambda p: torch.optim.Rprop(p), r"updates by Rprop cannot .*SGD, .*, Adafactor or Muon"),
+        (lambda p: Adam(p, capturable=True), "capturable=True cannot be traced"),
+        (lambda p: SGD(p, differentiable=True), "differentiable=True cannot be traced"),
     ],
 )
-def test_an_optimiser_that_is_not_written_out_is_refused_before_anything_moves(
+def test_an_unsupported_optimiser_is_refused_before_anything_changes(
     make: Callable[[Any], Optimizer], message: str
 ) -> None:
     model = small_model()
@@ -348,7 +348,7 @@ def test_an_optimiser_that_is_not_written_out_is_refused_before_anything_moves(
 
 
 class KeysWithABias(nn.Module):
-    """No softmax sees a bias that all keys share: its gradient is 0 but for rounding."""
+    """A softmax ignores a bias shared by all keys: its gradient is 0 up to rounding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -360,7 +360,7 @@ class KeysWithABias(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [SGD, AdamW])
-def test_a_gradient_of_rounding_is_named_and_measured(kind: type[Optimizer]) -> None:
+def test_a_gradient_of_rounding_errors_is_noted_and_measured(kind: type[Optimizer]) -> None:
     torch.manual_seed(0)
     model, x = KeysWithABias(), torch.randn(4, 9, 8)
     optimiser = kind(model.parameters(), lr=1e-3)  # type: ignore[call-arg]  # both have it

@@ -1,4 +1,4 @@
-"""The check itself is checked: a rule that is wrong in any way is caught."""
+"""The verification itself is tested: it catches rules that are wrong in any way."""
 
 import math
 
@@ -133,7 +133,7 @@ def test_a_trace_without_arithmetic_has_nothing_to_recompute() -> None:
 
 
 def planes(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
-    """Windows over an image, and writing to places that an index gives."""
+    """Windows over an image, and writes to indexed positions."""
     wide = F.conv_transpose2d(x, torch.arange(12.0).reshape(2, 1, 3, 2).sin(), stride=2)
     most, where = F.max_pool2d(wide, 3, 2, return_indices=True)
     mean = F.adaptive_avg_pool2d(wide, (2, 3))
@@ -194,7 +194,7 @@ def test_a_sample_is_spread_over_all_steps_and_repeatable() -> None:
 
 
 def test_the_measure_is_relative_to_what_was_added() -> None:
-    """Large terms that cancel leave a rounding error that no float32 sum can avoid."""
+    """Large terms that cancel leave a rounding error that is unavoidable in float32."""
     x = torch.tensor([[1e4, -1e4, 1e-3]])
     traced = trace(lambda x, w: x @ w, x, torch.tensor([0.1, 0.1, 1.0]))
     report = traced.verify()
@@ -202,7 +202,7 @@ def test_the_measure_is_relative_to_what_was_added() -> None:
 
 
 def test_a_mask_fill_does_not_excuse_an_error() -> None:
-    """−1e9 among the operands of a softmax is no measure for its result."""
+    """−1e9 among the operands of a softmax does not set the scale of its result."""
 
     def function(x: Tensor) -> Tensor:
         return x.softmax(-1)
@@ -249,7 +249,7 @@ def test_the_first_line_says_how_many_cells_have_no_rule() -> None:
     assert first.endswith(f"; {report.without_rule} more have no rule")
 
 
-def test_whole_numbers_that_float64_cannot_hold_are_not_judged() -> None:
+def test_integers_that_float64_cannot_represent_are_not_verified() -> None:
     large = torch.tensor([2**62 + 1, 7])
     report = trace(lambda x: x - 2**62, large).verify()
     assert report.ok

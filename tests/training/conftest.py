@@ -1,4 +1,4 @@
-"""Made corpora for every test of training: no test reads a real data set, or the user's cache."""
+"""Small synthetic corpora for all training tests: no real data sets, not the user's cache."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Made corpora, in the layout of the real ones: small, learnable, and the same in every run.
+"""Synthetic corpora in the layout of the real ones: small, learnable, the same in every run.
 
 `make_data` writes the files; the fixture `made_data` (conftest.py) registers their checksums, so
 that the code under test reads them as it would read the real ones.
@@ -25,7 +25,7 @@ CHINESE = ("一", "二", "红", "蓝", "狗", "猫", "跑", "坐", "这里", "�
 
 
 def review(rng: random.Random, label: int) -> str:
-    """A few words about a film, some of them telling."""
+    """A few words about a film, some of which reveal its class."""
     words = rng.choices(PLAIN, k=rng.randint(4, 30))
     for _ in range(3):
         words.insert(rng.randrange(len(words)), rng.choice(GOOD if label else BAD))
@@ -101,7 +101,7 @@ def make_data(folder: Path) -> None:
 
 
 def registered(folder: Path) -> dict[str, Corpus]:
-    """The register with the checksums of the made files."""
+    """The registry with the checksums of the synthetic files."""
     return {
         name: replace(
             corpus,
@@ -115,7 +115,7 @@ def registered(folder: Path) -> dict[str, Corpus]:
 
 
 def content_sha256(path: Path) -> str:
-    """Of what a packed file holds."""
+    """The checksum of a compressed file's content."""
     unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}
     return hashlib.sha256(unpack[path.suffix](path.read_bytes())).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Runs in tests: a trainer without a command, weights to compare, reporters that interfere."""
+"""Helpers for runs: a trainer without the command, weights to compare, reporters that interfere."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class At(Reporter):
 
 
 def make_trainer(config: RunConfig, folder: Path) -> Trainer:
-    """A trainer on the CPU, alone."""
+    """A trainer on the CPU, in one process."""
     problem = prepare(config)
     torch.manual_seed(config.loop.seed)
     return Trainer(
@@ -52,7 +52,7 @@ def make_trainer(config: RunConfig, folder: Path) -> Trainer:
 
 @dataclass(frozen=True)
 class Given(Loader):
-    """A loader of updates that are there already."""
+    """A loader of prepared steps."""
 
     given: Sequence[Update] = ()
 
@@ -61,7 +61,7 @@ class Given(Loader):
 
 
 def run_updates(trainer: Trainer, updates: Sequence[Update]) -> list[dict[str, Any]]:
-    """Make these updates, without evaluation or checkpoint; what was logged of each."""
+    """Take these steps, without evaluation or checkpoint; returns what was logged of each."""
     trainer.loader = Given(trainer.loader.examples, trainer.loader.order, given=updates)
     trainer.total = max(trainer.total, len(updates) + 1)
     trainer.evaluate_every = trainer.save_every = trainer.total

@@ -1,4 +1,4 @@
-"""Filled-up batches, recorded steps and compiled ones make the same updates as plain ones.
+"""Padded batches, recorded steps and compiled ones give the same weights as plain ones.
 
 No GPU is needed: a recorder that runs the work again stands in for CUDA graphs, which read and
 write the same tensors at every replay in just this way.
@@ -36,7 +36,7 @@ CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 def run_again(work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
     """What CudaRecorder does, without a GPU: the result stays in one tensor."""
     for _ in range(3):
-        work()  # the rehearsals of a real recorder
+        work()  # the warm-up of a real recorder
     result = torch.zeros(())
 
     def replay() -> None:
@@ -46,7 +46,7 @@ def run_again(work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
 
 
 def recorded_trainer(config: RunConfig, folder: Path) -> Trainer:
-    """A trainer whose updates are replayed."""
+    """A trainer whose steps are replayed."""
     trainer = make_trainer(config, folder)
     trainer.learner = GraphLearner(
         config,
@@ -61,9 +61,9 @@ def recorded_trainer(config: RunConfig, folder: Path) -> Trainer:
     return trainer
 
 
-def after_updates(trainer: Trainer, n_updates: int = 6) -> dict[str, Tensor]:
+def after_steps(trainer: Trainer, n_steps: int = 6) -> dict[str, Tensor]:
     """The parameters, and what was logged."""
-    records = run_updates(trainer, list(trainer.loader.updates(0, n_updates)))
+    records = run_updates(trainer, list(trainer.loader.updates(0, n_steps)))
     logged = [[record[key] for key in ("loss", "grad_norm", "n_tokens")] for record in records]
     return {
         "the log": torch.tensor(logged),
@@ -73,7 +73,7 @@ def after_updates(trainer: Trainer, n_updates: int = 6) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("name", ["imdb", "imdb-masked", "multi30k", "shakespeare", "digits"])
-def test_recorded_steps_on_filled_batches_are_plain_steps(
+def test_recorded_steps_on_padded_batches_are_plain_steps(
     name: str, accumulate: int, tmp_path: Path
 ) -> None:
     changes: dict[str, Any] = {**NO_DROPOUT, "loop__accumulate": accumulate, "optimiser__eps": 1e-3}
@@ -82,19 +82,19 @@ def test_recorded_steps_on_filled_batches_are_plain_steps(
         assert config.first is not None
         config = replace(config.first, loop=config.loop, optimiser=config.optimiser)
         config = replace(config, model=config.model.with_(block__dropout=0.0))
-    plain = after_updates(make_trainer(config, tmp_path / "plain"))
+    plain = after_steps(make_trainer(config, tmp_path / "plain"))
     recorded = recorded_trainer(config, tmp_path / "recorded")
-    after = after_updates(recorded)
+    after = after_steps(recorded)
     for key, tensor in plain.items():
         assert torch.allclose(tensor, after[key], rtol=1e-4, atol=1e-5), key
     assert isinstance(recorded.learner, GraphLearner)
     order = recorded.loader.order
-    if name != "imdb-masked":  # there, the number of hidden words counts as well
+    if name != "imdb-masked":  # there, the number of masked words counts, too
         assert 1 <= len(recorded.learner.work.recordings) <= order.n_shapes
 
 
 @pytest.mark.parametrize("name", ["imdb", "multi30k", "shakespeare"])
-def test_filled_batches_have_one_shape_a_bucket(name: str, tmp_path: Path) -> None:
+def test_padded_batches_have_one_shape_per_bucket(name: str, tmp_path: Path) -> None:
     trainer = make_trainer(tiny(name), tmp_path)
     loader: Loader = replace(trainer.loader, fixed_shapes=True)
     shapes = {
@@ -107,7 +107,7 @@ def test_filled_batches_have_one_shape_a_bucket(name: str, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_compiled_steps_are_plain_steps(tmp_path: Path) -> None:
-    """By the command, in a process of its own: the shape checks of this one cannot be compiled."""
+    """In a separate process: the shape checks of this one cannot be compiled."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be, that is the question\n" * 40, encoding="utf-8")
     config = tiny("text", **NO_DROPOUT, data__file=str(text), loop__steps=2, optimiser__eps=1e-3)
@@ -141,12 +141,12 @@ def test_a_step_that_cannot_be_recorded_says_what_to_do(tmp_path: Path) -> None:
     assert isinstance(trainer.learner, GraphLearner)
     trainer.learner.work._recorder = refuses
     with pytest.raises(TrainingError, match=r"\(operation not permitted\).*--loop.graphs off"):
-        after_updates(trainer, 1)
+        after_steps(trainer, 1)
 
 
 def choice(config: RunConfig, device: torch.device = CUDA, **facts: Any) -> Acceleration:
     return choose_acceleration(
-        config, device, **{"n_shapes": 8, "n_updates": 1000, "alone": True, **facts}
+        config, device, **{"n_shapes": 8, "n_steps": 1000, "alone": True, **facts}
     )
 
 
@@ -155,13 +155,13 @@ def test_auto_records_on_a_gpu_and_compiles_long_runs_of_one_shape() -> None:
     assert choice(config) == Acceleration(graphs=True, n_shapes=8)
     assert choice(config, CPU) == Acceleration(n_shapes=8)
     assert choice(config, n_shapes=500) == Acceleration(n_shapes=500)
-    assert choice(config, n_shapes=1, n_updates=50_000) == Acceleration(compiled=True, graphs=True)
-    several = choice(config, n_shapes=1, n_updates=50_000, alone=False)
+    assert choice(config, n_shapes=1, n_steps=50_000) == Acceleration(compiled=True, graphs=True)
+    several = choice(config, n_shapes=1, n_steps=50_000, alone=False)
     assert several == Acceleration(graphs=True)
     assert choice(tiny("imdb-lstm")) == Acceleration(n_shapes=8)
 
 
-def test_what_was_asked_for_is_done_or_refused() -> None:
+def test_explicit_settings_are_followed_or_refused() -> None:
     assert choice(tiny("imdb", loop__graphs="off")) == Acceleration(n_shapes=8)
     both = choice(tiny("imdb", loop__compile="on"))
     assert (both.compiled, both.graphs, both.recorded) == (True, True, False)
@@ -175,9 +175,9 @@ def test_what_was_asked_for_is_done_or_refused() -> None:
 
 @pytest.mark.parametrize("kernel", ["cudnn", "flash", "efficient"])
 def test_a_preferred_kernel_changes_no_result(kernel: str, tmp_path: Path) -> None:
-    """Where it is not to be had, as on this machine, another one serves."""
+    """Where it is not available, as on this machine, another one is used."""
     plain, preferred = (
-        after_updates(
+        after_steps(
             make_trainer(tiny("shakespeare", **NO_DROPOUT, loop__attention=name), tmp_path / name),
             2,
         )
@@ -189,7 +189,7 @@ def test_a_preferred_kernel_changes_no_result(kernel: str, tmp_path: Path) -> No
 
 def test_gradients_of_recorded_steps_are_summed_over_processes() -> None:
     class Twice(Processes):
-        """Another process that has found the same."""
+        """Another process with the same gradients."""
 
         def sum(self, numbers: Tensor) -> Tensor:
             return numbers.mul_(2)

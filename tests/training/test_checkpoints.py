@@ -1,4 +1,4 @@
-"""States to resume from: whole or not at all, checked by hash, kept in number."""
+"""Checkpoints to resume from: written atomically, checked by hash, limited in number."""
 
 import errno
 import json
@@ -11,20 +11,28 @@ import pytest
 import torch
 
 from glassformer.errors import TrainingError
-from glassformer.training.resume import State, capture_rng, newest_state, restore_rng, save_state
+from glassformer.training.resume import (
+    TrainingState,
+    capture_rng,
+    newest_state,
+    restore_rng,
+    save_state,
+)
 
 CPU = torch.device("cpu")
 
 
-def state(step: int) -> State:
-    return State(step, {"model.w": torch.full((3,), float(step))}, {"position": {"step": step}})
+def state(step: int) -> TrainingState:
+    return TrainingState(
+        step, {"model.w": torch.full((3,), float(step))}, {"position": {"step": step}}
+    )
 
 
 def steps(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_the_newest_states_are_kept_and_the_newest_is_read(tmp_path: Path) -> None:
+def test_the_newest_checkpoints_are_kept_and_the_newest_is_read(tmp_path: Path) -> None:
     for step in (1, 2, 4, 30):
         save_state(tmp_path, state(step), keep=2)
     assert steps(tmp_path) == [
@@ -41,7 +49,7 @@ def test_the_newest_states_are_kept_and_the_newest_is_read(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "json", "missing"])
-def test_a_damaged_newest_state_is_reported_and_the_one_before_used(
+def test_a_damaged_newest_checkpoint_is_reported_and_the_one_before_used(
     tmp_path: Path, damage: str
 ) -> None:
     for step in (1, 2):
@@ -68,15 +76,17 @@ def test_a_damaged_newest_state_is_reported_and_the_one_before_used(
     assert "using the checkpoint before it" in said[0]
 
 
-def test_a_folder_of_damaged_states_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
+def test_only_damaged_checkpoints_are_an_error_not_a_fresh_start(tmp_path: Path) -> None:
     save_state(tmp_path, state(1), keep=2)
     (tmp_path / "00000001.safetensors").write_bytes(b"")
-    with pytest.raises(TrainingError, match="all 1 states"):
+    with pytest.raises(TrainingError, match="all 1 checkpoints"):
         newest_state(tmp_path, lambda _: None)
 
 
 @pytest.mark.parametrize("keep", [1, 2])
-def test_damaged_states_of_later_steps_do_not_crowd_out_new_ones(tmp_path: Path, keep: int) -> None:
+def test_damaged_checkpoints_of_later_steps_do_not_crowd_out_new_ones(
+    tmp_path: Path, keep: int
+) -> None:
     for step in (4, 9):
         save_state(tmp_path, state(step), keep=2)
     (tmp_path / "00000009.safetensors").write_bytes(b"")
@@ -103,7 +113,7 @@ def test_a_changed_fact_is_damage(tmp_path: Path) -> None:
     assert read.step == 1
 
 
-def test_facts_that_are_no_object_are_damage(tmp_path: Path) -> None:
+def test_facts_that_are_not_an_object_are_damage(tmp_path: Path) -> None:
     for step in (1, 2):
         save_state(tmp_path, state(step), keep=2)
     (tmp_path / "00000002.json").write_text("[]", encoding="utf-8")
@@ -112,11 +122,11 @@ def test_facts_that_are_no_object_are_damage(tmp_path: Path) -> None:
     assert read.step == 1
 
 
-def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_checkpoint(tmp_path: Path) -> None:
     assert newest_state(tmp_path / "nowhere", print) is None
 
 
-def test_a_full_disk_leaves_the_state_before_and_no_rubbish(
+def test_a_full_disk_keeps_the_earlier_checkpoint_and_leaves_no_rubbish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_state(tmp_path, state(1), keep=2)
@@ -131,7 +141,7 @@ def test_a_full_disk_leaves_the_state_before_and_no_rubbish(
     assert steps(tmp_path) == before
 
 
-def test_nothing_in_a_state_is_a_pickle(tmp_path: Path) -> None:
+def test_nothing_in_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:
     save_state(tmp_path, state(1), keep=2)
     json.loads((tmp_path / "00000001.json").read_text("utf-8"))
     header = (tmp_path / "00000001.safetensors").read_bytes()
@@ -139,7 +149,7 @@ def test_nothing_in_a_state_is_a_pickle(tmp_path: Path) -> None:
     assert "model.w" in json.loads(header[8 : 8 + length])
 
 
-def test_all_random_generators_go_on_where_they_were() -> None:
+def test_all_rngs_are_restored() -> None:
     def draw() -> list[float]:
         drawn = [random.random(), random.gauss(0, 1), np.random.rand(), torch.rand(1).item()]
         return [float(x) for x in drawn]

@@ -1,4 +1,4 @@
-"""train, recipes, data, models and evaluate, as a person types them."""
+"""The commands train, recipes, data, models and evaluate, as a user types them."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ from glassformer.cli import run
 from glassformer.data import find
 from glassformer.data.imdb import read_reviews
 from glassformer.errors import TrainingError
-from glassformer.tasks.reading import read_texts
+from glassformer.tasks import GlassformerModel
 from glassformer.training import RunConfig, log, recipe, train
 from glassformer.training.command import configure, main
 from glassformer.training.problems import SingleTexts
@@ -55,14 +55,14 @@ def test_a_run_its_plot_and_its_evaluation(
     assert "did you mean 'test'" in capsys.readouterr().err
 
 
-def test_metrics_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_metrics_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n' * 9, encoding="utf-8")
     monkeypatch.setattr(log, "_MOST_METRICS", 100)
     with pytest.raises(TrainingError, match="larger than 100 bytes"):
         log.plot_run(tmp_path)
 
 
-def test_a_picture_that_cannot_be_drawn_is_refused_before_training(
+def test_a_plot_without_matplotlib_is_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(log, "find_spec", lambda _: None)
@@ -92,7 +92,7 @@ def test_the_command_on_a_card_can_be_pasted(config: RunConfig) -> None:
     assert "/home/me" not in command
 
 
-def test_help_tells_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "--help"]) == 0
     shown = capsys.readouterr().out
     assert main(["--help"]) == 0
@@ -129,7 +129,7 @@ def test_own_files_have_short_options(
     assert "there is no CSV file no.csv" in capsys.readouterr().err
 
 
-def test_a_table_that_was_changed_is_not_evaluated_on(
+def test_a_changed_table_is_not_used_for_evaluation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -146,14 +146,14 @@ def test_a_table_that_was_changed_is_not_evaluated_on(
     assert "t.csv: not the files that this model was trained on" in capsys.readouterr().err
 
 
-def test_a_trained_model_reads_long_texts_as_it_was_trained_to(tmp_path: Path) -> None:
+def test_a_trained_model_cuts_long_texts_as_in_training(tmp_path: Path) -> None:
     config = tiny("imdb", data__max_len=8, loop__steps=1)
     assert isinstance(config.data, SingleTexts) and config.data.cut == "middle"
     model = checkpoint.load(train(config, tmp_path / "run").folder / "model")
     texts = [review.text for review in read_reviews(find("imdb"), "test")]
     assert model.tokenizer is not None
     trained = list(cut_texts(model.tokenizer, texts, config.data))
-    assert [read.ids for read in read_texts(model, texts)] == trained
+    assert [read.ids for read in GlassformerModel(model).read(texts)] == trained
 
 
 def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:

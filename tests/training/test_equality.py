@@ -1,4 +1,4 @@
-"""An update is the same in one batch, in several, and in several processes."""
+"""A step is the same in one batch, in several, and in several processes."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NO_DROPOUT = {"model__block__dropout": 0.0, "model__feed_forward__dropout": 0.0}
 
 
 def gradients(name: str, folder: Path, accumulate: int) -> dict[str, Tensor]:
-    """Of the first update of uneven texts."""
+    """Of the first step on texts of uneven length."""
     config = tiny(
         name,
         **NO_DROPOUT,
@@ -49,7 +49,7 @@ def test_trap_21_one_batch_of_eight_is_four_of_two(name: str, tmp_path: Path) ->
     once = gradients(name, tmp_path / "once", 1)
     fourfold = gradients(name, tmp_path / "fourfold", 4)
     for key, gradient in once.items():
-        # The loss is in float32 on purpose, also of a float64 model.
+        # The loss is in float32 on purpose, even for a float64 model.
         assert torch.allclose(gradient, fourfold[key], rtol=1e-4, atol=1e-8), key
 
 
@@ -69,7 +69,7 @@ def table_changes(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("sharding", ["none", "fsdp"])
 def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
-    """Losses, gradient norms and scores agree, and one process goes on where two stopped."""
+    """Losses, gradient norms and scores agree, and one process resumes where two stopped."""
     changes = table_changes(tmp_path)
     train(tiny("csv", **changes), tmp_path / "alone")
     run_two(tiny("csv", **changes, loop__sharding=sharding), tmp_path, "both")
@@ -79,7 +79,7 @@ def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
         shared = {k for k in one if "second" not in k and "tokens_per_s" not in k}
         assert {k: one[k] for k in shared} == pytest.approx({k: two[k] for k in shared}, rel=1e-4)
     for name, tensor in weights(tmp_path / "alone").items():
-        # Adam divides by a gradient's size: rounding moves a parameter without one by up to lr.
+        # Adam divides by the gradient's magnitude: rounding alone can move a parameter by up to lr.
         assert torch.allclose(tensor, weights(tmp_path / "both")[name], atol=2e-3), name
 
     said = At()
@@ -89,7 +89,7 @@ def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_with_shards_go_on_where_one_stopped(tmp_path: Path) -> None:
+def test_two_processes_with_shards_resume_where_one_stopped(tmp_path: Path) -> None:
     changes = table_changes(tmp_path)
     train(tiny("csv", **changes, loop__steps=6), tmp_path / "whole")
     train(tiny("csv", **changes), tmp_path / "alone")
@@ -102,7 +102,7 @@ def test_two_processes_with_shards_go_on_where_one_stopped(tmp_path: Path) -> No
 
 
 def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> str:
-    """The same command, twice, joined by gloo; what it said meanwhile."""
+    """The same command in two processes joined by gloo; returns what it logged."""
     file = folder / "config.json"
     file.write_text(to_json(config), encoding="utf-8")
     out = str(folder / name)

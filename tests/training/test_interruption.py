@@ -1,4 +1,4 @@
-"""Ctrl-C where there is nothing to lose: the run ends at once, and nothing half-made is left."""
+"""Ctrl-C when there is nothing to lose: the run ends at once and leaves nothing half-written."""
 
 import json
 import signal
@@ -30,7 +30,7 @@ def arguments(tmp_path: Path, *more: str) -> list[str]:
 def signal_after(
     patch: pytest.MonkeyPatch, module: ModuleType, name: str, number: int = signal.SIGINT
 ) -> None:
-    """Let a signal come right after a function of a module was called."""
+    """Send a signal right after a function of a module was called."""
     real = getattr(module, name)
 
     def interrupted(*given: Any, **named: Any) -> Any:
@@ -43,7 +43,7 @@ def signal_after(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("more", [(), ("--resume",), ("--loop.watch=true",)])
-def test_ctrl_c_while_texts_are_tokenised_is_one_line_and_leaves_nothing_half_made(
+def test_ctrl_c_while_texts_are_tokenised_is_one_line_and_leaves_nothing_half_written(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -75,7 +75,7 @@ def test_ctrl_c_before_the_config_is_written_names_no_command_that_would_lose_se
     module: ModuleType,
     name: str,
 ) -> None:
-    """While processes meet, say: `--resume` alone would train with the recipe's own settings."""
+    """While processes join, say: `--resume` alone would train with the recipe's own settings."""
     given = arguments(tmp_path, "--loop.watch=true")
     with monkeypatch.context() as patch:
         signal_after(patch, module, name)
@@ -88,7 +88,7 @@ def test_ctrl_c_before_the_config_is_written_names_no_command_that_would_lose_se
 
 
 def test_ctrl_c_while_a_tokenizer_learns_is_heard(tmp_path: Path) -> None:
-    """The library that learns subwords calls Python for each text: what that raises gets out."""
+    """The subword library calls Python for each text, and exceptions raised there get out."""
     from glassformer.text import SubwordTokenizer
 
     def texts() -> Any:
@@ -99,7 +99,7 @@ def test_ctrl_c_while_a_tokenizer_learns_is_heard(tmp_path: Path) -> None:
         SubwordTokenizer.train(texts(), vocab_size=300)
 
 
-def test_the_command_says_in_one_line_how_to_go_on(
+def test_the_command_says_in_one_line_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     interrupt = At(2, lambda: signal.raise_signal(signal.SIGINT))
@@ -111,7 +111,7 @@ def test_the_command_says_in_one_line_how_to_go_on(
     )
 
 
-def test_ctrl_c_in_the_last_test_ends_at_once_and_the_run_can_go_on(
+def test_ctrl_c_in_the_final_test_ends_at_once_and_the_run_can_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny("shakespeare")
@@ -125,7 +125,7 @@ def test_ctrl_c_in_the_last_test_ends_at_once_and_the_run_can_go_on(
     assert_same_bits(tmp_path / "whole", tmp_path / "run")
 
 
-def test_ctrl_c_while_the_model_is_saved_waits_until_it_is_whole(
+def test_ctrl_c_while_the_model_is_saved_waits_until_it_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny("shakespeare")
@@ -135,10 +135,10 @@ def test_ctrl_c_while_the_model_is_saved_waits_until_it_is_whole(
     assert (tmp_path / "run/model/model.safetensors").is_file()
 
 
-def test_ctrl_c_after_the_last_look_at_it_is_not_forgotten(
+def test_ctrl_c_after_the_last_check_is_not_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signal during the last evaluation comes after the loop has asked for the last time."""
+    """A signal during the last evaluation comes after the loop has checked for the last time."""
     config = tiny("shakespeare", loop__evaluate_every=4)
     signal_after(monkeypatch, evaluation, "Order")
     with pytest.raises(KeyboardInterrupt):
@@ -147,7 +147,7 @@ def test_ctrl_c_after_the_last_look_at_it_is_not_forgotten(
     assert not (tmp_path / "run/model").exists()
 
 
-def test_a_wish_may_wait_only_inside_the_block() -> None:
+def test_a_request_may_wait_only_inside_the_block() -> None:
     with listen() as interruption:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Losses are sums over scored labels: padding, batch size and smoothing change nothing reported."""
+"""Losses are sums over scored labels: padding, batch size and smoothing do not change them."""
 
 import math
 from dataclasses import replace
@@ -79,7 +79,7 @@ def test_trap_22_scores_do_not_depend_on_the_batch_size(name: str) -> None:
     ("name", "bounded"), [("wikitext2", True), ("multi30k", True), ("imdb", False)]
 )
 def test_a_large_vocabulary_does_not_fill_the_memory(name: str, bounded: bool) -> None:
-    """Where every token has a distribution over the vocabulary, fewer tokens go at once."""
+    """If every token has a distribution over the vocabulary, batches have fewer tokens."""
     problem = prepare(tiny(name))
     large = replace(problem, model=problem.model.with_(vocab_size=2**22))
     assert large.valid is not None
@@ -130,7 +130,7 @@ def test_the_first_token_is_not_predicted_so_its_bytes_do_not_count(
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_nothing_to_score_gives_no_loss_and_no_gradient(logits: Tensor, smoothing: float) -> None:
-    """A mean over no labels would be NaN, and one such part would spoil a whole update."""
+    """A mean over no labels would be NaN, and one such batch would spoil a whole step."""
     logits.requires_grad_()
     loss = cross_entropy(logits, torch.full_like(LABELS, IGNORED), smoothing)
     loss.objective.backward()
@@ -180,7 +180,7 @@ def test_two_passes_agree_without_dropout_and_cost_the_more_they_differ() -> Non
 
 
 class Unsure(nn.Module):
-    """Answers two classes with the chances 1/2 and 1/2, and at the next call with 3/4 and 1/4."""
+    """Gives two classes the probabilities 1/2 and 1/2, and at the next call 3/4 and 1/4."""
 
     def __init__(self) -> None:
         super().__init__()

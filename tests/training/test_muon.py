@@ -24,7 +24,7 @@ def newton_schulz(g: Matrix) -> Matrix:
 
 
 def reference(start: Matrix, gradients: list[Matrix], lr: float, decay: float) -> Matrix:
-    """Several updates of one matrix."""
+    """Several steps of one matrix."""
     parameter, momentum = start.copy(), np.zeros_like(start)
     for g in gradients:
         momentum = 0.95 * momentum + g
@@ -35,7 +35,7 @@ def reference(start: Matrix, gradients: list[Matrix], lr: float, decay: float) -
 
 
 @pytest.mark.parametrize("shapes", [[(4, 4), (4, 4)], [(8, 3), (3, 8), (8, 3)]])
-def test_three_updates_agree_with_the_reference(shapes: list[tuple[int, int]]) -> None:
+def test_three_steps_agree_with_the_reference(shapes: list[tuple[int, int]]) -> None:
     rng = np.random.default_rng(0)
     starts = [rng.normal(size=shape) for shape in shapes]
     gradients = [[rng.normal(size=shape) for shape in shapes] for _ in range(3)]
@@ -81,8 +81,8 @@ def test_muon_gets_the_blocks_matrices_and_adamw_the_rest() -> None:
     }
 
 
-def test_the_vectors_of_additive_scores_are_no_matrix() -> None:
-    """One for each head, side by side: nothing is multiplied by them as a whole."""
+def test_the_vectors_of_additive_scores_are_not_a_matrix() -> None:
+    """One per head, stacked: nothing is multiplied by them as a matrix."""
     config = presets.bloem_2024(vocab_size=9, d_model=8, n_heads=2, n_layers=1)
     model = build(config.with_(attention__score="additive"))
     for parameter in model.parameters():
@@ -124,7 +124,7 @@ def test_vectors_do_not_decay() -> None:
     assert torch.equal(model.bias.detach(), torch.ones(2))
 
 
-def test_clipping_shortens_the_gradient_and_reports_its_length() -> None:
+def test_clipping_limits_the_gradient_norm_and_returns_it() -> None:
     model = nn.Linear(1, 1, bias=False)
     optimiser = Optimiser(model, OptimiserConfig(clip=1.0))
     model.weight.grad = torch.full((1, 1), 50.0)

@@ -1,4 +1,4 @@
-"""Every recipe, tiny, from made corpora to a model folder that loads and answers."""
+"""Every recipe at tiny size, from synthetic corpora to a model folder that loads and works."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
 from glassformer.training import RECIPES, recipe, recipes, train
 from glassformer.training.problems import TokenisedData
-from glassformer.training.problems.prepared_problem import learn_tokenizer, teachable_vocab_size
+from glassformer.training.problems.prepared_problem import learn_tokenizer, suitable_vocab_size
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.settings import changed, restored, to_json
 from tests.training.made import tiny
@@ -78,7 +78,7 @@ def test_an_unknown_key_in_a_recipe_is_refused(monkeypatch: pytest.MonkeyPatch) 
         recipe("imdb")
 
 
-def test_a_recipe_that_extends_another_changes_what_it_says_alone() -> None:
+def test_a_recipe_that_extends_another_changes_only_its_own_settings() -> None:
     plain, recurrent = recipe("imdb"), recipe("imdb-lstm")
     assert recurrent.data == plain.data
     assert recurrent.schedule == plain.schedule
@@ -93,7 +93,7 @@ def test_a_typing_mistake_in_a_recipe_gets_a_suggestion() -> None:
         recipe("shakespear")
 
 
-def test_the_classifier_starts_from_the_masked_words(tmp_path: Path) -> None:
+def test_the_classifier_starts_from_its_pretraining(tmp_path: Path) -> None:
     config = tiny("imdb-pretrain", loop__steps=1, optimiser__lr=1e-12, loop__average=0.0)
     train(config, tmp_path / "run")
     first = checkpoint.load(tmp_path / "run/first/model")
@@ -108,12 +108,12 @@ def test_the_classifier_starts_from_the_masked_words(tmp_path: Path) -> None:
     assert first.tokenizer.to_json() == last.tokenizer.to_json()
 
 
-def test_a_small_text_is_given_few_tokens() -> None:
-    """One for every 200 bytes, and those letters that are several bytes and come again."""
-    assert teachable_vocab_size(["to be or not to be\n"] * 20) == 300
-    assert teachable_vocab_size(["x" * 99_999, "y"]) == 500
-    assert teachable_vocab_size(["x" * 100_000, "天地玄黄", "天地"]) == 500 + 2
-    assert teachable_vocab_size(["x" * 10_000_000]) == 4000
+def test_a_small_text_gets_a_small_vocabulary() -> None:
+    """One token per 200 bytes, plus multi-byte characters that occur more than once."""
+    assert suitable_vocab_size(["to be or not to be\n"] * 20) == 300
+    assert suitable_vocab_size(["x" * 99_999, "y"]) == 500
+    assert suitable_vocab_size(["x" * 100_000, "天地玄黄", "天地"]) == 500 + 2
+    assert suitable_vocab_size(["x" * 10_000_000]) == 4000
 
 
 def test_few_pairs_are_not_read_by_whole_phrases(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_small_table_is_not_read_by_whole_phrases(tmp_path: Path) -> None:
     assert min(len(tokenizer.encode(row)) for row in rows) >= 2
 
 
-def test_a_model_that_only_reads_may_know_more_tokens() -> None:
+def test_a_classifier_may_have_a_larger_vocabulary() -> None:
     texts = ["".join(chr(0x4E00 + i % 20_000) for i in range(40_000))]
     for name, most in (("csv", 8000), ("pairs", 4000)):
         data = changed(recipe(name), {"data.tokenizer": "words"}).data
@@ -149,7 +149,7 @@ def test_a_model_that_only_reads_may_know_more_tokens() -> None:
         assert learn_tokenizer([f"{i}" for i in range(9_000)] + texts * 9, data).vocab_size == most
 
 
-def test_a_small_text_is_learnt_from_in_many_updates(tmp_path: Path) -> None:
+def test_a_small_text_is_trained_on_for_many_steps(tmp_path: Path) -> None:
     file = tmp_path / "small.txt"
     file.write_text("In the beginning was the word.\n" * 9, encoding="utf-8")
     loop = {"steps": None, "epochs": 2, "least_steps": 40, "evaluate_every": None, "patience": None}

@@ -1,4 +1,4 @@
-"""A run that was stopped goes on as if it had not been: the same bits at the end."""
+"""A resumed run ends with the same bits as an uninterrupted one."""
 
 import json
 import multiprocessing
@@ -24,12 +24,12 @@ from glassformer.training.run_folder import RunFolder
 from tests.training.made import prose, tiny
 from tests.training.runs import At, assert_same_bits
 
-# Dropout, dropped words, Muon, averaging, best weights: everything that has a state.
+# Dropout, word dropout, Muon, EMA, best weights: everything that has a state.
 EVERYTHING = {"loop__average": 0.9, "optimiser__kind": "muon"}
 
 
 def interrupt() -> None:
-    """Ask a run to stop; it finishes the update after this one."""
+    """Ask a run to stop; it completes the next step."""
     signal.raise_signal(signal.SIGINT)
 
 
@@ -52,7 +52,7 @@ def test_a_run_interrupted_in_the_middle_of_an_epoch_ends_with_the_same_bits(
     assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
 
 
-def test_metrics_after_the_resumed_state_are_made_again_not_twice(tmp_path: Path) -> None:
+def test_metrics_after_the_checkpoint_are_written_once(tmp_path: Path) -> None:
     config = tiny("shakespeare", loop__steps=4, loop__save_every=2)
     train(config, tmp_path / "run")
     whole = losses(tmp_path / "run")
@@ -64,7 +64,7 @@ def test_metrics_after_the_resumed_state_are_made_again_not_twice(tmp_path: Path
     assert losses(tmp_path / "run") == whole
 
 
-def test_a_damaged_newest_state_is_reported_and_the_run_still_ends_the_same(
+def test_a_damaged_newest_checkpoint_is_reported_and_the_run_still_ends_the_same(
     tmp_path: Path,
 ) -> None:
     config = tiny("imdb", **EVERYTHING, loop__steps=9, loop__save_every=3)
@@ -88,13 +88,13 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     assert again.steps == first.steps
 
 
-def test_resuming_where_nothing_is_begins_and_says_so(tmp_path: Path) -> None:
+def test_resuming_an_empty_folder_starts_from_scratch_and_says_so(tmp_path: Path) -> None:
     said = At()
     assert train(tiny("shakespeare"), tmp_path / "run", resume=True, reporter=said).steps == 4
     assert "no checkpoint in" in said.lines[0]
 
 
-def test_a_run_killed_before_its_first_state_has_its_metrics_once(tmp_path: Path) -> None:
+def test_a_run_killed_before_its_first_checkpoint_has_its_metrics_once(tmp_path: Path) -> None:
     config = tiny("shakespeare", loop__watch=True)
     train(config, tmp_path / "run")
     whole = losses(tmp_path / "run")
@@ -104,7 +104,7 @@ def test_a_run_killed_before_its_first_state_has_its_metrics_once(tmp_path: Path
     assert losses(tmp_path / "run") == whole
 
 
-def test_a_run_that_goes_on_with_fewer_updates_than_it_made_makes_none(tmp_path: Path) -> None:
+def test_a_run_resumed_with_fewer_steps_than_it_has_taken_takes_none(tmp_path: Path) -> None:
     config = tiny("shakespeare", loop__steps=6)
     train(config, tmp_path / "whole")
     train(config, tmp_path / "run")
@@ -117,15 +117,15 @@ def test_a_run_that_goes_on_with_fewer_updates_than_it_made_makes_none(tmp_path:
     assert losses(tmp_path / "whole") == losses(tmp_path / "run")
 
 
-def test_averaging_may_begin_where_a_run_goes_on(tmp_path: Path) -> None:
+def test_an_ema_may_be_enabled_on_resume(tmp_path: Path) -> None:
     config = tiny("shakespeare", loop__average=0.0)
     train(config, tmp_path / "run")
     longer = tiny("shakespeare", loop__average=0.9, loop__steps=6)
     assert train(longer, tmp_path / "run", resume=True).steps == 6
 
 
-def test_the_best_are_looked_for_anew_where_they_were_not_kept(tmp_path: Path) -> None:
-    """With the last weights kept, the best ones are gone when a run goes on."""
+def test_the_best_score_is_reset_if_its_weights_were_not_kept(tmp_path: Path) -> None:
+    """With select = last, the best weights are gone when a run resumes."""
     changes: dict[str, Any] = {"optimiser__lr": 1e-12, "optimiser__muon_lr": 1e-12}
     train(tiny("shakespeare", loop__select="last", **changes), tmp_path / "run")
     longer = tiny("shakespeare", loop__select="best", loop__steps=8, **changes)
@@ -134,7 +134,7 @@ def test_the_best_are_looked_for_anew_where_they_were_not_kept(tmp_path: Path) -
     assert about["best_step"] > 4
 
 
-def test_the_run_before_a_run_is_resumed_as_well(tmp_path: Path) -> None:
+def test_pretraining_is_resumed_as_well(tmp_path: Path) -> None:
     config = tiny("imdb-pretrain", first__loop__steps=5, first__loop__save_every=2)
     train(config, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -145,7 +145,7 @@ def test_the_run_before_a_run_is_resumed_as_well(tmp_path: Path) -> None:
     assert_same_bits(tmp_path / "whole", tmp_path / "cut")
 
 
-# --- damage beside good states ---
+# --- damage beside good checkpoints ---
 
 
 def _lose_config(run: Path) -> None:
@@ -171,7 +171,7 @@ BESIDE: dict[str, Callable[[Path], object]] = {
     "a folder named like a state's tensors": lambda run: (
         run / "state/00000006.safetensors"
     ).mkdir(),
-    "a file that is no state": lambda run: (run / "state/1.json").write_text("{}"),
+    "a file that is not a checkpoint": lambda run: (run / "state/1.json").write_text("{}"),
 }
 
 
@@ -185,7 +185,7 @@ _MADE: list[Path] = []
 
 @pytest.fixture
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole run, and the same one stopped after four updates; made once."""
+    """A whole run, and the same one stopped after four steps; made once."""
     if not _MADE:
         folder, config = tmp_path_factory.mktemp("runs"), _six_updates()
         train(config, folder / "whole")
@@ -200,7 +200,7 @@ def _six_updates() -> RunConfig:
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_damage_beside_good_states_does_not_stop_a_run(
+def test_damage_beside_good_checkpoints_does_not_stop_a_run(
     name: str, runs: Path, tmp_path: Path
 ) -> None:
     folder, config, said = tmp_path / "run", _six_updates(), At()
@@ -215,7 +215,7 @@ def test_damage_beside_good_states_does_not_stop_a_run(
 
 
 @pytest.mark.parametrize("ending", ["json", "safetensors"])
-def test_a_newest_state_that_is_nested_or_a_pipe_is_reported_and_the_one_before_used(
+def test_a_newest_checkpoint_that_is_nested_or_a_pipe_is_reported_and_the_one_before_used(
     ending: str, runs: Path, tmp_path: Path
 ) -> None:
     config = _six_updates()
@@ -232,8 +232,8 @@ def test_a_newest_state_that_is_nested_or_a_pipe_is_reported_and_the_one_before_
     assert said.lines[1] == "resuming at step 4 of 6"
 
 
-def test_the_config_of_a_run_is_in_its_states(tmp_path: Path) -> None:
-    """The command goes on with the run's own settings although their file is gone."""
+def test_the_config_of_a_run_is_in_its_checkpoints(tmp_path: Path) -> None:
+    """The command resumes with the run's own settings although their file is gone."""
     train(tiny("shakespeare", loop__steps=4, loop__save_every=2), tmp_path / "run")
     kept = RunFolder(tmp_path / "run").read_config()
     (tmp_path / "run/config.json").unlink()
@@ -248,14 +248,14 @@ def test_the_config_of_a_run_is_in_its_states(tmp_path: Path) -> None:
         RunFolder(tmp_path / "run").read_config()
 
 
-def test_states_of_another_seed_are_refused(tmp_path: Path) -> None:
+def test_checkpoints_of_another_seed_are_refused(tmp_path: Path) -> None:
     train(tiny("shakespeare", loop__seed=3), tmp_path / "run")
     with pytest.raises(TrainingError, match=r"were made with seed 3, not 4; leave loop\.seed"):
         train(tiny("shakespeare", loop__seed=4), tmp_path / "run", resume=True)
     assert RunFolder(tmp_path / "run").read_config().loop.seed == 3
 
 
-def test_metrics_that_are_no_file_are_one_line(tmp_path: Path) -> None:
+def test_metrics_that_are_not_a_file_are_one_line(tmp_path: Path) -> None:
     config = tiny("shakespeare")
     train(config, tmp_path / "run")
     (tmp_path / "run/metrics.jsonl").unlink()
@@ -265,7 +265,7 @@ def test_metrics_that_are_no_file_are_one_line(tmp_path: Path) -> None:
 
 
 def losses(folder: Path) -> list[dict[str, Any]]:
-    """The metrics without what a clock measures."""
+    """The metrics without timings."""
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
     return [
         {k: v for k, v in json.loads(line).items() if "second" not in k and "_per_s" not in k}
@@ -336,7 +336,7 @@ def killable(tmp_path: Path, **changes: Any) -> RunConfig:
 
 
 def kill_and_resume(tmp_path: Path, n_kills: int, n_processes: int = 1) -> None:
-    """Kill a run at random moments, let it go on each time, and compare its end."""
+    """Kill a run at random moments, resume it each time, and compare the result."""
     config = killable(tmp_path, loop__steps=60, loop__evaluate_every=20, loop__save_every=2)
     Run(config, tmp_path / "warm", n_processes).end()  # imports and tokens, which later runs find
     began = time.monotonic()
@@ -367,7 +367,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path: Path) 
 def test_processes_with_dropout_killed_and_resumed_end_with_the_same_bits(
     n: int, tmp_path: Path
 ) -> None:
-    """Every process draws on from its own generator, and three gradients have one sum."""
+    """Every process restores its own RNG, and gradients are summed in a fixed order."""
     config = killable(tmp_path, loop__steps=6, loop__save_every=2, loop__log_every=1)
     Run(config, tmp_path / "whole", n).end()
     assert Run(config, tmp_path / "cut", n, killed_at=3).kill_after(None)

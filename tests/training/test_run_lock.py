@@ -16,7 +16,7 @@ from glassformer.training.run_folder import RunFolder
 from tests.training.made import tiny
 from tests.training.runs import At, assert_same_bits
 
-# Holds the lock of a run folder as a run does, and says so.
+# Locks a run folder as a run does, and says so.
 _HOLD = """
 import sys, time
 from pathlib import Path
@@ -97,13 +97,13 @@ def test_a_model_that_a_killed_run_had_put_aside_is_removed_once_there_is_anothe
         assert not aside.exists()
 
 
-def test_the_run_before_a_run_is_held_as_well(tmp_path: Path) -> None:
+def test_the_folder_of_pretraining_is_locked_as_well(tmp_path: Path) -> None:
     inside = RunFolder(tmp_path / "run/first")
     with inside.locked(), pytest.raises(ConfigError, match="another process is training in"):
         train(tiny("imdb-pretrain"), tmp_path / "run")
 
 
-def test_of_several_processes_only_the_first_holds_the_folder(tmp_path: Path) -> None:
+def test_only_the_first_of_several_processes_locks_the_folder(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with run_module._locked(folder, Processes(rank=1), CPU):
         assert not folder.path.exists()
@@ -111,7 +111,7 @@ def test_of_several_processes_only_the_first_holds_the_folder(tmp_path: Path) ->
             assert (folder.path / ".lock").exists()
 
 
-def test_all_processes_stop_where_the_first_may_not_train(
+def test_all_processes_stop_if_the_first_may_not_train(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Processes, "any", lambda *_: True)  # what the first one tells the others

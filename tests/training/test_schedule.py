@@ -1,4 +1,4 @@
-"""How the learning rate moves."""
+"""The learning-rate schedule."""
 
 from pathlib import Path
 
@@ -17,14 +17,16 @@ KINDS = ("constant", "linear", "cosine", "noam")
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("warmup", [0, 1, 10])
-def test_trap_29_every_update_moves_the_first_and_the_last_included(kind: str, warmup: int) -> None:
+def test_trap_29_every_step_has_a_learning_rate_the_first_and_the_last_included(
+    kind: str, warmup: int
+) -> None:
     config = ScheduleConfig(kind=kind, warmup=warmup)  # type: ignore[arg-type]  # one of KINDS
     shares = [learning_rate_share(config, step, 100) for step in range(100)]
     assert all(0 < share <= 1 for share in shares)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_trap_29_the_first_update_moves_the_parameters(kind: str, tmp_path: Path) -> None:
+def test_trap_29_the_first_step_moves_the_parameters(kind: str, tmp_path: Path) -> None:
     config = tiny("imdb", schedule__kind=kind, schedule__warmup=100, loop__steps=1)
     trainer = make_trainer(config, tmp_path)
     before = [p.detach().clone() for p in trainer.model.parameters()]

@@ -1,4 +1,4 @@
-"""Settings from a command line and from files: typing mistakes never pass."""
+"""Settings from a command line and from files: typos are always refused."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def test_fields_are_set_by_their_dotted_names() -> None:
     assert (config.data.max_tokens, config.data.batch_size) == (None, 8)
 
 
-def test_a_toml_file_has_one_table_a_section(tmp_path: Path) -> None:
+def test_a_toml_file_has_one_table_per_section(tmp_path: Path) -> None:
     file = tmp_path / "my.toml"
     file.write_text(
         "[model]\nd_model = 64\nattention = {n_heads = 2}\n[loop]\nepochs = 2\n", "utf-8"
@@ -52,15 +52,15 @@ def test_a_toml_file_has_one_table_a_section(tmp_path: Path) -> None:
     assert config.loop.epochs == 2.0
 
 
-def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my.toml"
     file.write_text("[loop]\nseed = 1\nepochs = 3\n", encoding="utf-8")
     config = configure("imdb", {"loop.seed": "2"}, config_file=str(file))
     assert (config.loop.seed, config.loop.epochs) == (2, 3.0)
 
 
-def test_who_names_epochs_means_them(tmp_path: Path) -> None:
-    """The recipe's own number of updates does not go before, unless it is named too."""
+def test_explicit_epochs_override_the_recipes_steps(tmp_path: Path) -> None:
+    """Unless the number of steps is set explicitly, too."""
     assert recipe("shakespeare").loop.steps and recipe("text").loop.least_steps
     file = tmp_path / "my.toml"
     file.write_text("[loop]\nepochs = 2\n", "utf-8")
@@ -93,14 +93,14 @@ def test_who_names_epochs_means_them(tmp_path: Path) -> None:
         ({"epochs": 3.0, "steps": 5, "least_steps": 60}, (5, 20)),
     ],
 )
-def test_few_examples_are_seen_more_often(
+def test_few_examples_are_repeated_more_often(
     settings: dict[str, Any], updates: tuple[int, int]
 ) -> None:
     assert LoopConfig(**settings).updates(per_epoch=7) == updates
     assert LoopConfig(epochs=3.0, least_steps=60).updates(per_epoch=70) == (210, 70)
 
 
-def test_the_run_before_a_run_has_settings_of_its_own() -> None:
+def test_pretraining_has_its_own_settings() -> None:
     config = changed(recipe("imdb-pretrain"), {"first.loop.epochs": "2", "loop.epochs": "1"})
     assert config.first is not None
     assert (config.first.loop.epochs, config.loop.epochs) == (2.0, 1.0)
@@ -109,7 +109,7 @@ def test_the_run_before_a_run_has_settings_of_its_own() -> None:
         changed(config, {"first": "none", "first.loop.epochs": "2"})
 
 
-def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path: Path) -> None:
+def test_a_typo_in_a_file_names_the_file_and_the_nearest_key(tmp_path: Path) -> None:
     file = tmp_path / "my.toml"
     file.write_text("[model]\nd_modl = 64\n", encoding="utf-8")
     with pytest.raises(UnknownNameError) as caught:
@@ -153,9 +153,7 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("model.attention.n_heads", "5", "multiple of n_heads"),
     ],
 )
-def test_a_value_that_does_not_fit_says_what_would(
-    key: str, value: str | int, message: str
-) -> None:
+def test_a_wrong_value_says_what_is_expected(key: str, value: str | int, message: str) -> None:
     with pytest.raises(GlassformerError, match=message):
         changed(recipe("imdb"), {key: value})
 
@@ -197,7 +195,7 @@ def test_ratings_are_not_smoothed() -> None:
     ("arguments", "message"),
     [(["loop.seed", "1"], "expected --section.key value"), (["--loop.seed"], "needs a value")],
 )
-def test_arguments_that_are_no_settings_are_refused(arguments: list[str], message: str) -> None:
+def test_arguments_that_are_not_settings_are_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_arguments(arguments)
 
@@ -223,12 +221,12 @@ def test_a_file_that_cannot_be_read_is_named(
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_key_has_a_help_sentence(name: str) -> None:
-    """The sentence under a field is its help: none is missing, of inherited fields neither."""
+    """The sentence under a field is its help: none is missing, not even of inherited fields."""
     assert [setting.name for setting in settings_of(recipe(name)) if not setting.help] == []
 
 
 def test_a_saved_config_may_have_the_settings_of_other_problems() -> None:
-    """Configs of earlier versions have those of all, whether the problem reads them or not."""
+    """Configs of earlier versions have the settings of all problems."""
     config = recipe("shakespeare")
     saved = json.loads(to_json(config))
     saved["data"] |= {"hidden": 0.3, "text_column": "text", "share": 1.0, "word_dropout": 0.0}
@@ -247,7 +245,7 @@ def test_a_setting_of_another_problem_may_be_left_at_its_default() -> None:
 
 
 def test_another_problem_brings_its_own_settings() -> None:
-    """Those that both have are kept; a problem that needs another model is refused."""
+    """Common settings are kept; a problem that needs another model is refused."""
     config = changed(
         recipe("imdb"), {"data.problem": "classify-csv", "data.file": "my.csv", "data.max_len": 99}
     )

@@ -1,4 +1,4 @@
-"""Nothing of ours makes a number that is none out of finite weights, in float32.
+"""Finite weights never give NaN or infinity, in float32.
 
 A run of imdb at a high learning rate once met a loss that was no number. These are the places where
 one could come from: texts of padding alone, scores so large that softmax is certain, updates in
@@ -22,7 +22,7 @@ MODELS = ["imdb", "multi30k", "shakespeare"]
 
 
 def one_update(trainer: Trainer, update: Update) -> tuple[float, float]:
-    """Loss and gradient's length of an update that is made."""
+    """Loss and gradient norm of one step."""
     (record,) = run_updates(trainer, [update])
     return record["loss"], record["grad_norm"]
 

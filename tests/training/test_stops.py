@@ -27,7 +27,7 @@ def states(folder: Path) -> list[str]:
     return sorted(file.stem for file in (folder / "state").glob("*.json"))
 
 
-def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
+def test_a_nan_loss_stops_with_the_last_good_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny("shakespeare", loop__steps=6, loop__save_every=1)
@@ -51,13 +51,13 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
     assert_same_bits(tmp_path / "whole", tmp_path / "run")
 
 
-def test_a_loss_that_is_no_number_from_the_start_leaves_no_state(tmp_path: Path) -> None:
+def test_a_nan_loss_from_the_start_leaves_no_checkpoint(tmp_path: Path) -> None:
     config = tiny("shakespeare", optimiser__lr=1e30, loop__steps=6)
     with pytest.raises(TrainingError, match="not a number at step 2; no checkpoint was saved"):
         train(config, tmp_path / "run")
 
 
-def test_a_full_disk_stops_with_the_states_before(
+def test_a_full_disk_stops_with_the_earlier_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny("shakespeare", loop__steps=6, loop__save_every=2)
@@ -67,7 +67,7 @@ def test_a_full_disk_stops_with_the_states_before(
     def full(file: int) -> None:
         nonlocal n_syncs
         n_syncs += 1
-        if n_syncs > 7:  # config, tokenizer, facts, and two files for each of two states
+        if n_syncs > 7:  # config, tokenizer, facts, and two files for each of two checkpoints
             raise OSError(errno.ENOSPC, "No space left on device")
         real(file)
 
@@ -120,24 +120,24 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
         train(tiny("wikitext2"), tmp_path / "run", resume=True)
 
 
-def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     train(tiny("shakespeare"), tmp_path / "run")
     with pytest.raises(TrainingError, match="belongs to another model"):
         train(tiny("shakespeare", model__d_model=8), tmp_path / "run", resume=True)
 
 
-def test_settings_that_a_run_cannot_go_on_with_do_not_replace_its_own(tmp_path: Path) -> None:
+def test_settings_with_which_a_run_cannot_resume_do_not_replace_its_own(tmp_path: Path) -> None:
     config = tiny("shakespeare")
     train(config, tmp_path / "run")
     kept = {name: (tmp_path / "run" / name).read_text() for name in ("config.json", "about.json")}
     for change in ({"model__d_model": 8}, {"optimiser__kind": "adamw"}, {"data__max_len": 16}):
-        with pytest.raises(TrainingError, match=r"belongs to another|run began with"):
+        with pytest.raises(TrainingError, match=r"belongs to another|since this run began"):
             train(tiny("shakespeare", **change), tmp_path / "run", resume=True)
         assert kept == {name: (tmp_path / "run" / name).read_text() for name in kept}
     train(config, tmp_path / "run", resume=True)
 
 
-def test_settings_of_the_run_before_cannot_change_when_it_is_done(tmp_path: Path) -> None:
+def test_settings_of_complete_pretraining_cannot_change(tmp_path: Path) -> None:
     train(tiny("imdb-pretrain", first__loop__steps=2), tmp_path / "run")
     kept = (tmp_path / "run/config.json").read_text()
     with pytest.raises(ConfigError, match=r"is complete, with first\.loop\.steps 2, not 50"):
@@ -146,7 +146,7 @@ def test_settings_of_the_run_before_cannot_change_when_it_is_done(tmp_path: Path
     train(tiny("imdb-pretrain", first__loop__steps=2), tmp_path / "run", resume=True)
 
 
-def test_the_run_before_finds_data_where_the_run_does(
+def test_pretraining_uses_the_data_folder_of_the_run(
     made_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GLASSFORMER_DATA")
@@ -157,18 +157,18 @@ def test_the_run_before_finds_data_where_the_run_does(
     assert first.loop.device == "cpu"
 
 
-def test_a_run_does_not_go_on_with_a_text_that_was_changed(tmp_path: Path) -> None:
+def test_a_run_does_not_resume_with_a_changed_text(tmp_path: Path) -> None:
     file = tmp_path / "my.txt"
     file.write_text("one two three four five six\n" * 60, encoding="utf-8")
     config = tiny("text", data__file=str(file))
     train(config, tmp_path / "run")
     file.write_text("one two three four five sex\n" * 60, encoding="utf-8")  # as many tokens
-    with pytest.raises(TrainingError, match=r"my\.txt is not what this run began with"):
+    with pytest.raises(TrainingError, match=r"my\.txt has changed since this run began"):
         train(config, tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "model"])
-def test_going_on_in_a_folder_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
+def test_resuming_in_a_folder_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine", encoding="utf-8")
     with pytest.raises(TrainingError, match=f"holds '{name}' and no run to resume"):
         train(tiny("shakespeare"), tmp_path, resume=True)
@@ -187,8 +187,8 @@ def test_a_damaged_config_is_one_clear_line(
         assert "config.json" in shown.err
 
 
-def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
-    """The loss of the last update is that of the weights before it; validation sees the rest."""
+def test_nan_weights_are_not_kept(tmp_path: Path) -> None:
+    """The loss of the last step is that of the weights before it; validation sees the rest."""
     config = tiny("shakespeare", loop__steps=1, optimiser__lr=1e38, optimiser__kind="adamw")
     with pytest.raises(TrainingError, match="the loss on validation data is not a number at step"):
         train(config, tmp_path / "run")
@@ -214,7 +214,7 @@ def test_too_little_memory_is_one_clear_line(
         train(tiny("shakespeare"), tmp_path / "run")
 
 
-def test_other_errors_are_not_taken_for_too_little_memory(
+def test_other_errors_are_not_mistaken_for_too_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_arguments: Any) -> Loss:
@@ -255,7 +255,7 @@ def test_a_run_that_never_began_may_be_tried_again(
     with monkeypatch.context() as patch:
         patch.setenv("GLASSFORMER_DATA", str(tmp_path / "nowhere"))
         for name in ("shakespeare", "imdb-pretrain"):
-            with pytest.raises(DataError, match="was not found"):
+            with pytest.raises(DataError, match="not found"):
                 train(tiny(name), tmp_path / name)
     for name in ("shakespeare", "imdb-pretrain"):
         train(tiny(name), tmp_path / name)
@@ -336,15 +336,13 @@ def test_more_gpus_than_there_are_is_one_clear_line(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("device", ["meta", "xpu", "mps", "gpu"])
-def test_a_device_that_there_is_not_is_one_clear_line(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_device_is_one_clear_line(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"loop\.device"):
         choose_device(device, Processes())
 
 
-def test_a_cpu_that_dies_of_bfloat16_is_not_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_without_bfloat16_is_not_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "multiplies_bfloat16", lambda: False)
     with pytest.raises(ConfigError, match=r"set loop\.precision float32"):
         precision("bfloat16", torch.device("cpu"))

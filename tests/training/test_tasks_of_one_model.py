@@ -85,7 +85,7 @@ def test_one_class_learns_translation_reversal_and_classification(
 def test_without_the_causal_mask_training_looks_perfect_and_generation_fails(
     causal: bool, tmp_path: Path
 ) -> None:
-    """What cannot be foreseen (random letters) is copied from the future where nothing hides it."""
+    """Random letters, which cannot be predicted, are copied from the future if it is not masked."""
     rng = random.Random(1)
     file = tmp_path / "pairs.tsv"
     rows = {(str(i), " ".join(rng.choices("abcdefgh", k=5))) for i in range(160)}

@@ -1,4 +1,4 @@
-"""Watching a run: pictures of attention that are whole, few, and of what the model does."""
+"""Watching a run: snapshots of attention that are complete, few, and true to the model."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_a_watched_run_leaves_attention_that_sums_to_one(name: str, tmp_path: Pa
         assert np.allclose(weights.sum(axis=-1), 1, atol=1e-6)
 
 
-def test_the_picture_is_what_the_model_attends_to(tmp_path: Path) -> None:
+def test_the_snapshot_is_what_the_model_attends_to(tmp_path: Path) -> None:
     config = tiny("shakespeare", loop__watch=True, loop__select="last", loop__average=0.0)
     train(config, tmp_path)
     loaded = checkpoint.load(tmp_path / "model")
@@ -62,7 +62,7 @@ def test_the_picture_is_what_the_model_attends_to(tmp_path: Path) -> None:
     assert np.allclose(read_attention(tmp_path, 4, "decoder")[0], expected, atol=1e-6)
 
 
-def test_a_look_leaves_every_part_in_its_own_mode(tmp_path: Path) -> None:
+def test_a_snapshot_leaves_every_part_in_its_own_mode(tmp_path: Path) -> None:
     """A frozen part stays in evaluation while the rest is trained."""
     trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
     assert trainer.watch is not None
@@ -89,7 +89,7 @@ def test_metrics_are_read_from_an_offset_and_never_half_a_line(tmp_path: Path) -
     assert again.next < second.next
 
 
-def test_an_offset_from_before_a_rewind_is_told_to_begin_anew(tmp_path: Path) -> None:
+def test_an_offset_from_before_a_rewind_starts_over(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text('{"step": 1}\n{"step": 2}\n', encoding="utf-8")
     before = read_watch(tmp_path).next
@@ -105,8 +105,8 @@ def test_an_offset_from_before_a_rewind_is_told_to_begin_anew(tmp_path: Path) ->
         assert [line["step"] for line in found.metrics] in ([1, 2, 3], [2, 3], [3], [1, 2], [1], [])
 
 
-def test_old_pictures_are_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_PICTURES", 6)
+def test_old_snapshots_are_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_SNAPSHOTS", 6)
     trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
     assert trainer.watch is not None
     for step in range(1, 41):
@@ -145,7 +145,7 @@ def test_a_resumed_run_says_that_it_runs_before_anything_is_prepared(
     assert read_watch(tmp_path).state == "finished"
 
 
-def test_a_run_stopped_in_its_last_test_says_so(
+def test_a_run_stopped_in_its_final_test_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_given: Any) -> None:
@@ -157,7 +157,7 @@ def test_a_run_stopped_in_its_last_test_says_so(
     assert read_watch(tmp_path).state == "stopped"
 
 
-def test_a_look_that_fails_leaves_the_model_training(
+def test_a_failed_snapshot_leaves_the_model_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
@@ -169,7 +169,7 @@ def test_a_look_that_fails_leaves_the_model_training(
     assert all(part.training for part in trainer.model.modules())
 
 
-def test_a_model_without_attention_has_metrics_alone(tmp_path: Path) -> None:
+def test_a_model_without_attention_has_metrics_only(tmp_path: Path) -> None:
     train(tiny("imdb-lstm", loop__watch=True), tmp_path)
     watched = read_watch(tmp_path)
     assert (watched.sample, watched.snapshots) == (None, [])

@@ -11,12 +11,19 @@ Read `example` and `example_file` (what is audited), `formulas` (their language)
 else can be said), `judgement` (the audit itself).
 """
 
-from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep
 from glassformer.audit.example_file import example_names, load_example, read_example
 from glassformer.audit.judgement import audit
 from glassformer.audit.slip import Change, Scene, Slip, anywhere, rewriting
 from glassformer.audit.slip_catalogue import CATALOGUE
-from glassformer.audit.verdicts import VERDICTS, Audit, Committed, Explanation, StepResult, Verdict
+from glassformer.audit.verdicts import (
+    VERDICTS,
+    Audit,
+    Committed,
+    SlipExplanation,
+    StepResult,
+    Verdict,
+)
 from glassformer.language import Bilingual
 
 __all__ = [
@@ -26,12 +33,12 @@ __all__ = [
     "Bilingual",
     "Change",
     "Committed",
-    "Digits",
     "Example",
-    "Explanation",
+    "PrintedDigits",
+    "PrintedStep",
     "Scene",
     "Slip",
-    "Step",
+    "SlipExplanation",
     "StepResult",
     "Verdict",
     "anywhere",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Example
-from glassformer.audit.formulas.bounds import Numbers, Words
+from glassformer.audit.example import Example, PrintedDigits
+from glassformer.audit.formulas.bounds import BoundedNumbers, WordList
 from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict
 from glassformer.documents import parts as p
 from glassformer.documents.parts import Look
@@ -88,7 +88,7 @@ def _finding(result: StepResult, example: Example, language: Language) -> str:
     if result.verdict == "wrong" and found is not None:
         if not found.same_shape:
             parts.append(WORDS["shape"].say(language))
-        elif isinstance(result.step.printed, Digits):
+        elif isinstance(result.step.printed, PrintedDigits):
             shown = int(result.step.printed.shown.sum())
             wrong = int(found.wrong.sum())
             if wrong:
@@ -117,7 +117,11 @@ def _slip(result: StepResult, language: Language) -> str | None:
 def _approximated(result: StepResult, language: Language) -> str | None:
     """How many numbers that the article calls approximate are not correctly rounded."""
     digits, value = result.step.printed, result.from_print
-    if not isinstance(digits, Digits) or not digits.approximate or not isinstance(value, Numbers):
+    if (
+        not isinstance(digits, PrintedDigits)
+        or not digits.approximate
+        or not isinstance(value, BoundedNumbers)
+    ):
         return None
     off = np.abs(digits.values - value.mid) * 10.0**digits.decimals > 0.5 + 1e-6
     said = WORDS["approximate"].say(language)
@@ -143,7 +147,11 @@ def _printed(result: StepResult, language: Language) -> p.Part:
         shown += [(right_word, step.formula)] if step.formula is not None else []
         return p.Code("\n".join(f"{label:>8}  {line}" for label, line in shown))
     assert found is not None
-    if isinstance(step.printed, Digits) and isinstance(value, Numbers) and found.same_shape:
+    if (
+        isinstance(step.printed, PrintedDigits)
+        and isinstance(value, BoundedNumbers)
+        and found.same_shape
+    ):
         lines = _cells(step.printed, value, found.wrong)
         labels = step.rows or [str(at) if len(lines) > 1 else "" for at in range(len(lines))]
         # Columns in which nothing is printed are left out.
@@ -151,11 +159,11 @@ def _printed(result: StepResult, language: Language) -> p.Part:
         heads = [step.columns[at] for at in kept] if step.columns else [""] * len(kept)
         rows = zip(labels, ([line[at] for at in kept] for line in lines), strict=False)
         return p.Table("", ("", *heads), tuple((label, *row) for label, row in rows))
-    right = _listed(value if isinstance(value, Numbers | Words) else None)
+    right = _listed(value if isinstance(value, BoundedNumbers | WordList) else None)
     return p.Table("", ("", ""), ((printed_word, _listed(step.printed)), (right_word, right)))
 
 
-def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[p.Inline]]:
+def _cells(digits: PrintedDigits, value: BoundedNumbers, wrong: Cells) -> list[list[p.Inline]]:
     width = digits.values.shape[-1] if digits.values.ndim else 1
     flat: list[p.Inline] = []
     for at in np.ndindex(digits.values.shape):
@@ -169,7 +177,7 @@ def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[p.Inline]]
     return [flat[i : i + width] for i in range(0, len(flat), width)]
 
 
-def _right(value: Numbers, at: tuple[int, ...], places: int) -> str:
+def _right(value: BoundedNumbers, at: tuple[int, ...], places: int) -> str:
     """The right number to the printed decimals, or its range if it is not known."""
     if np.isnan(value.mid[at]):
         low, high = float(value.low[at]), float(value.high[at])
@@ -190,11 +198,11 @@ def _number(number: float, places: int) -> str:
     return text.replace("-", "−")
 
 
-def _listed(value: Digits | Numbers | Words | None) -> str:
+def _listed(value: PrintedDigits | BoundedNumbers | WordList | None) -> str:
     match value:
-        case Words(items=items):
+        case WordList(items=items):
             return " ".join(item or "…" for item in items)
-        case Digits(values=numbers) | Numbers(mid=numbers):
+        case PrintedDigits(values=numbers) | BoundedNumbers(mid=numbers):
             return "  ".join(f"{number:.6g}" for number in np.ravel(numbers))
         case None:
             return ""

@@ -14,19 +14,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.formulas.bounds import (
-    Array,
-    Numbers,
-    Words,
-    exactly,
-)
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, WordList, exactly
 from glassformer.audit.formulas.terms import Node
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.language import Bilingual
 
 
 @dataclass(frozen=True, eq=False)
-class Digits:
+class PrintedDigits:
     """Printed numbers and how many decimals each one shows; NaN where nothing is printed.
 
     `exact` numbers stand for themselves alone, such as given ones, counts and −∞; `approximate`
@@ -49,12 +44,19 @@ class Digits:
             return np.zeros(self.values.shape)
         return np.asarray((1.0 if self.approximate else 0.5) * 10.0 ** (-self.decimals))
 
-    def numbers(self) -> Numbers:
-        """The range of values that the digits may stand for."""
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and greatest value of each printed number; NaN where none is printed."""
+        return self.values - self.half, self.values + self.half
+
+    def numbers(self) -> BoundedNumbers:
+        """The digits as numbers with bounds; an unprinted one may be anything."""
         if self.exact and self.shown.all():
             return exactly(self.values)
-        low = np.where(self.shown, self.values - self.half, -np.inf)
-        return Numbers(self.values, low, np.where(self.shown, self.values + self.half, np.inf))
+        low, high = self.bounds
+        return BoundedNumbers(
+            self.values, np.where(self.shown, low, -np.inf), np.where(self.shown, high, np.inf)
+        )
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Quotation:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class PrintedStep:
     """One step: given (no formula) or computed (a formula), printed or not.
 
     `between` is the range that the article states for numbers it does not print; `produces` lists
@@ -86,7 +88,7 @@ class Step:
     formula: str | None = None
     tree: Node | None = None
     inputs: tuple[str, ...] = ()
-    printed: Digits | Words | None = None
+    printed: PrintedDigits | WordList | None = None
     decimals: int | None = None
     unchecked: Bilingual | None = None
     rows: tuple[str, ...] = ()
@@ -110,7 +112,7 @@ class Step:
     @cached_property
     def complete(self) -> bool:
         """Whether every number or word of the step is printed."""
-        if isinstance(self.printed, Digits):
+        if isinstance(self.printed, PrintedDigits):
             return bool(self.printed.shown.all())
         return self.printed is not None
 
@@ -126,15 +128,15 @@ class Example:
 
     name: str
     title: Bilingual
-    steps: tuple[Step, ...]
+    steps: tuple[PrintedStep, ...]
     source: str
     shipped: bool = False
-    _by_id: dict[str, Step] = field(init=False, repr=False)
+    _by_id: dict[str, PrintedStep] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_id", {step.id: step for step in self.steps})
 
-    def __getitem__(self, id_: str) -> Step:
+    def __getitem__(self, id_: str) -> PrintedStep:
         if id_ not in self._by_id:
             raise UnknownNameError("step", id_, self._by_id)
         return self._by_id[id_]
@@ -144,7 +146,7 @@ class Example:
         steps = [self[id_].called for id_ in ids]
         return Bilingual(", ".join(s.en for s in steps), "、".join(s.zh for s in steps))
 
-    def in_order(self) -> Iterator[Step]:
+    def in_order(self) -> Iterator[PrintedStep]:
         """The steps, each after those it is computed from, otherwise in their order.
 
         Raises `ConfigError` for a step that depends on itself. Not recursive, because a chain may
@@ -173,7 +175,7 @@ class Example:
                     entered.add(name)
                     waiting.append((self._by_id[name], iter(self._by_id[name].inputs)))
 
-    def ancestors(self, step: Step) -> set[str]:
+    def ancestors(self, step: PrintedStep) -> set[str]:
         """All steps that a step is computed from, directly or not."""
         return self._ancestors[step.id]
 

@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Example, Quotation, Step
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep, Quotation
 from glassformer.audit.formulas import (
     FUNCTIONS,
+    BoundedNumbers,
     FormulaError,
-    Numbers,
     Value,
-    Words,
+    WordList,
     names_of,
     parse,
 )
@@ -28,10 +28,10 @@ from glassformer.audit.formulas.bounds import (
     check_size,
     shape_of,
 )
-from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import NAMES, written_out
-from glassformer.audit.formulas.terms import Call, Node, walk
-from glassformer.audit.notation import Notation
+from glassformer.audit.formulas.terms import FunctionCall, Node, walk
+from glassformer.audit.index_notation import Notation
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
 from glassformer.language import Bilingual
 
@@ -150,7 +150,7 @@ def _parse_json(text: str, source: str) -> Any:
         half = error.object[error.start : error.end]
         raise ConfigError(f"{source}: expected Unicode, got half a character, {half!r}") from error
     except ValueError as error:  # a whole number of thousands of digits
-        raise ConfigError(f"{source}: expected numbers that people can read: {error}") from error
+        raise ConfigError(f"{source}: expected numbers with fewer digits: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply") from error
 
@@ -188,12 +188,12 @@ def _expand(steps: Any, source: str) -> list[Any]:
         data = json.loads(_shipped(name))
         found = [step for step in data["steps"] if wanted is None or step.get("id") in wanted]
         if wanted is not None and len(found) != len(wanted):
-            raise ConfigError(f"{source}: {name!r} has not all of the steps {wanted}")
+            raise ConfigError(f"{source}: {name!r} does not have all of the steps {wanted}")
         expanded += [{"case": data.get("case", "keep"), **step} for step in found]
     return expanded
 
 
-def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
+def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> PrintedStep:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         raise ConfigError(f"{where}: expected an object with a name under 'id'")
     if len(data["id"]) > _MOST_LETTERS:
@@ -211,12 +211,14 @@ def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
         ) from error
 
 
-def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: Work) -> Step:
+def _read_step(
+    data: dict[str, Any], example: dict[str, Any], where: str, work: Work
+) -> PrintedStep:
     formula = data.get("formula")
     tree = None
     if formula is not None:
         if not isinstance(formula, str):
-            raise ConfigError(f"expected the formula as a text, got {formula!r}")
+            raise ConfigError(f"expected the formula as a string, got {formula!r}")
         tree = parse(formula)
         _check_functions(tree)
     inputs = tuple(names_of(tree)) if tree is not None else ()
@@ -233,7 +235,7 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: 
     if tree is None and printed is None and reason is None and quoted is None:
         raise ConfigError("expected a formula, or printed numbers, or words")
     decimals = data.get("decimals")
-    return Step(
+    return PrintedStep(
         id=data["id"],
         title=_bilingual(data.get("title", data["id"]), f"{where}: title"),
         formula=formula,
@@ -262,7 +264,7 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
     if formula is not None:
         indices = _labels(data, "indices", None, 0)
         if not isinstance(formula, str) or not has_formula or code is not None:
-            raise ConfigError("expected 'as_printed' as a text, beside the right 'formula'")
+            raise ConfigError("expected 'as_printed' as a string, next to the right 'formula'")
         if any(len(letter) != 1 for letter in indices) or len(set(indices)) != len(indices):
             raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
         Notation(formula)
@@ -274,23 +276,25 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
     if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
         raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
     if result is not None and (not isinstance(result, str) or not has_formula):
-        raise ConfigError("expected 'result' as an expression, beside the right 'formula'")
+        raise ConfigError("expected 'result' as an expression, next to the right 'formula'")
     return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
 
 
-def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words | None:
+def _printed(data: dict[str, Any], work: Work, *, given: bool) -> PrintedDigits | WordList | None:
     if "words" in data:
         words = data["words"]
         listed = [words] if isinstance(words, str) else words
         if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
-            raise ConfigError(f"expected a text or a list of texts under 'words', got {words!r}")
+            raise ConfigError(
+                f"expected a string or a list of strings under 'words', got {words!r}"
+            )
         if data.get("printed") is not None:
             raise ConfigError("expected either 'words' or 'printed', got both")
         if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
             raise ConfigError(
                 f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
             )
-        return Words(tuple(listed), single=isinstance(words, str))
+        return WordList(tuple(listed), single=isinstance(words, str))
     cells = data.get("printed")
     shape = data.get("shape")
     if shape is not None:
@@ -301,7 +305,7 @@ def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words
         return None
     exact = given and not data.get("rounded", False)
     if not exact and data.get("decimals") is None and data.get("significant") is None:
-        raise ConfigError('expected "decimals" (or "significant") beside printed numbers')
+        raise ConfigError('expected "decimals" (or "significant") next to printed numbers')
     digits = read_digits(
         cells,
         tuple(shape) if shape else None,
@@ -321,12 +325,12 @@ def _flag(data: dict[str, Any], key: str) -> bool:
 
 
 def _labels(
-    data: dict[str, Any], key: str, printed: Digits | Words | None, axis: int
+    data: dict[str, Any], key: str, printed: PrintedDigits | WordList | None, axis: int
 ) -> tuple[str, ...]:
     labels = data.get(key, [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise ConfigError(f"expected {key!r} as a list of texts, got {labels!r}")
-    if labels and isinstance(printed, Digits) and printed.values.shape:
+        raise ConfigError(f"expected {key!r} as a list of strings, got {labels!r}")
+    if labels and isinstance(printed, PrintedDigits) and printed.values.shape:
         size = printed.values.shape[axis]
         if len(labels) != size:
             raise ConfigError(f"expected {size} labels under {key!r}, got {len(labels)}")
@@ -358,7 +362,7 @@ def _bilingual(value: Any, where: str) -> Bilingual:
     texts = value if isinstance(value, dict) and set(value) == {"en", "zh"} else {}
     if texts and all(isinstance(text, str) and text for text in texts.values()):
         return Bilingual(texts["en"], texts["zh"])
-    raise ConfigError(f'{where}: expected a text or {{"en": …, "zh": …}}, got {value!r}')
+    raise ConfigError(f'{where}: expected a string or {{"en": …, "zh": …}}, got {value!r}')
 
 
 def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
@@ -370,7 +374,11 @@ def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
 def _check_functions(tree: Node) -> None:
     """Refuse an unknown function before anything is computed."""
     for node in walk(tree):
-        if isinstance(node, Call) and node.function not in FUNCTIONS and written_out(node) is None:
+        if (
+            isinstance(node, FunctionCall)
+            and node.function not in FUNCTIONS
+            and written_out(node) is None
+        ):
             near = did_you_mean(node.function, NAMES)
             raise ConfigError(f"column {node.column}: unknown function {node.function!r}{near}")
 
@@ -411,17 +419,17 @@ def read_digits(
     significant: Any,
     exact: bool,
     work: Work,
-) -> Digits:
+) -> PrintedDigits:
     """The digits of a step.
 
     `work` is the budget for the printed formulas of the whole example.
     """
     values = _read_numbers(cells, shape, work)
     if exact and decimals is None and significant is None:
-        return Digits(values, np.zeros(values.shape, dtype=np.int64), exact=True)
+        return PrintedDigits(values, np.zeros(values.shape, dtype=np.int64), exact=True)
     places = _places(values, decimals, significant)
     _check_precision(values, places)
-    return Digits(values, places, exact)
+    return PrintedDigits(values, places, exact)
 
 
 def _read_numbers(cells: Any, shape: tuple[int, ...] | None, work: Work) -> Array:
@@ -447,10 +455,10 @@ def _fill(cells: Any, shape: tuple[int, ...] | None) -> Any:
     dots = [i for i, cell in enumerate(cells) if isinstance(cell, str) and cell in _ELLIPSIS]
     if dots:
         if not shape:
-            raise ConfigError('expected a "shape" beside printed "..."')
+            raise ConfigError('expected a "shape" next to printed "..."')
         open_ = shape[0] - (len(cells) - 1)
         if len(dots) > 1 or open_ < 0:
-            raise ConfigError(f'expected one "..." and at most {shape[0]} cells beside it')
+            raise ConfigError(f'expected one "..." and at most {shape[0]} other cells')
         cells = cells[: dots[0]] + [None] * open_ + cells[dots[0] + 1 :]
     if shape and len(cells) != shape[0]:
         return cells  # of the wrong size: refused by the caller
@@ -489,7 +497,7 @@ def _read_cell(cell: Any, at: list[int], work: Work) -> float:
         if cell in _MINUS_INFINITY:
             return -math.inf
         value = _printed_formula(cell, work)
-        if isinstance(value, Numbers) and not value.shape and np.isfinite(value.mid):
+        if isinstance(value, BoundedNumbers) and not value.shape and np.isfinite(value.mid):
             return float(value.mid)
     elif isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) < _LARGEST:
         return float(cell)
@@ -505,7 +513,7 @@ def _printed_formula(cell: str, work: Work) -> Value:
         )
     try:
         work.take(10 * len(cell))
-        return Evaluator({}, work=work).value(parse(cell))
+        return FormulaEvaluator({}, work=work).value(parse(cell))
     except WorkSpentError:
         raise FormulaError("expected fewer printed formulas") from None
 

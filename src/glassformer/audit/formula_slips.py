@@ -10,17 +10,17 @@ from itertools import permutations
 
 import numpy as np
 
-from glassformer.audit.example import Digits
-from glassformer.audit.formulas.bounds import Numbers
+from glassformer.audit.example import PrintedDigits
+from glassformer.audit.formulas.bounds import BoundedNumbers
 from glassformer.audit.formulas.formula_functions import REDUCTIONS
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
+    FunctionCall,
     Index,
     Known,
     Name,
     Node,
-    Number,
+    Numeral,
     Partly,
     Slice,
     call,
@@ -50,15 +50,11 @@ def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
     if divisor is None or divisor.ndim:
         return
     instead: list[Node] = [call("sqrt", size) for size in scene.sizes() if size > 1]
-    instead += [Number(float(size)) for size in scene.sizes() if size > 1]
+    instead += [Numeral(float(size)) for size in scene.sizes() if size > 1]
     for new in instead:
         value = scene.numbers(new)
         if value is not None and not np.isclose(value, divisor):
-            detail = scene.tell(
-                "divided by {new} instead of {old}",
-                new=new,
-                old=node.right,
-            )
+            detail = scene.tell("divided by {new} instead of {old}", new=new, old=node.right)
             yield Binary("/", node.left, new, node.column), detail
     yield node.left, scene.tell("not divided by {old}", old=node.right)
 
@@ -66,10 +62,10 @@ def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
 def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
     """n − 1 instead of n, or n instead of n − 1."""
     del scene
-    if not isinstance(node, Call) or node.function not in ("std", "var"):
+    if not isinstance(node, FunctionCall) or node.function not in ("std", "var"):
         return
     given = node.keyword("sample")
-    if isinstance(given, Number) and given.value:
+    if isinstance(given, Numeral) and given.value:
         detail = say.both("divided by n instead of n − 1")
         yield node.with_keyword("sample", 0), detail
     else:
@@ -81,30 +77,34 @@ def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     """Each instead of the other, throughout."""
     del scene
     other = {"sin": "cos", "cos": "sin"}
-    waves = [part for part in walk(tree) if isinstance(part, Call) and part.function in other]
+    waves = [
+        part for part in walk(tree) if isinstance(part, FunctionCall) and part.function in other
+    ]
     if len({part.function for part in waves}) < 2:
         return
-    tree = replace_each(tree, {part: Call(other[part.function], part.arguments) for part in waves})
+    tree = replace_each(
+        tree, {part: FunctionCall(other[part.function], part.arguments) for part in waves}
+    )
     detail = say.both("sine where cosine belongs, and cosine where sine belongs")
     yield Change(tree, detail)
 
 
 def from_one(node: Node, scene: Scene) -> Iterator[Part]:
     """Counted from 1 instead of 0."""
-    if isinstance(node, Call) and node.function == "range" and node.keyword("stop") is None:
+    if isinstance(node, FunctionCall) and node.function == "range" and node.keyword("stop") is None:
         detail = scene.tell("{x} counted from 1", x=node)
-        yield Binary("+", node, Number(1.0)), detail
+        yield Binary("+", node, Numeral(1.0)), detail
 
 
 def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
     """Along columns instead of rows, or the reverse."""
-    if not isinstance(node, Call) or node.function not in _ALONG:
+    if not isinstance(node, FunctionCall) or node.function not in _ALONG:
         return
     x = scene.numbers(node.arguments[0])
     given = node.keyword("axis")
-    if x is None or (given is not None and not isinstance(given, Number)):
+    if x is None or (given is not None and not isinstance(given, Numeral)):
         return
-    axis = int(given.value) if isinstance(given, Number) else -1
+    axis = int(given.value) if isinstance(given, Numeral) else -1
     for other in range(x.ndim):
         if other != axis % x.ndim:
             detail = _along(_name(node.function), other, axis % x.ndim, x.ndim)
@@ -122,16 +122,13 @@ def _along(name: Bilingual, wrong: int, right: int, axes: int) -> Bilingual:
         along = "{function} along the rows instead of down the columns"
         return say.both(down if wrong == 0 else along, function=name)
     return say.both(
-        "{function} along axis {wrong} instead of {right}",
-        function=name,
-        wrong=wrong,
-        right=right,
+        "{function} along axis {wrong} instead of {right}", function=name, wrong=wrong, right=right
     )
 
 
 def transposed(node: Node, scene: Scene) -> Iterator[Part]:
     """A matrix transposed when it should not be, or not when it should."""
-    if isinstance(node, Call) and node.function == "transpose":
+    if isinstance(node, FunctionCall) and node.function == "transpose":
         x = node.arguments[0]
         yield x, scene.tell("{x} is not transposed", x=x)
     elif isinstance(node, Name | Partly):
@@ -145,7 +142,7 @@ def result_transposed(tree: Node, scene: Scene) -> Iterator[Change]:
     """The result itself transposed."""
     if _turned(tree) is not None:  # `factors_exchanged` gives the same numbers
         return
-    if isinstance(scene.right, Numbers) and len(scene.right.shape) == 2:
+    if isinstance(scene.right, BoundedNumbers) and len(scene.right.shape) == 2:
         detail = say.both("rows and columns of the result swapped")
         yield Change(call("transpose", tree), detail)
 
@@ -155,9 +152,7 @@ def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
     if not isinstance(node, Binary) or node.operator != "@" or node.left == node.right:
         return
     detail = scene.tell(
-        "{left} and {right} swapped",
-        left=node.left,
-        right=_turned(node) or node.right,
+        "{left} and {right} swapped", left=node.left, right=_turned(node) or node.right
     )
     other = _turned(node)
     if other is None:
@@ -169,7 +164,7 @@ def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
 def _turned(node: Node) -> Node | None:
     """B of a product A Bᵀ."""
     match node:
-        case Binary(operator="@", right=Call(function="transpose", arguments=(inside,))):
+        case Binary(operator="@", right=FunctionCall(function="transpose", arguments=(inside,))):
             return inside
         case _:
             return None
@@ -177,7 +172,7 @@ def _turned(node: Node) -> Node | None:
 
 def joined_otherwise(node: Node, scene: Scene) -> Iterator[Part]:
     """Heads joined in the wrong order, or with their columns interleaved."""
-    if not isinstance(node, Call) or node.function not in ("concat", "stack", "flatten"):
+    if not isinstance(node, FunctionCall) or node.function not in ("concat", "stack", "flatten"):
         return
     parts = node.arguments
     if len(parts) == 1 and node.function == "flatten":
@@ -189,7 +184,7 @@ def joined_otherwise(node: Node, scene: Scene) -> Iterator[Part]:
         if order != tuple(range(len(parts))):
             said = ", ".join(str(i + 1) for i in order)
             detail = say.both("parts in the order {said}", said=said)
-            yield Call(node.function, tuple(parts[i] for i in order), node.keywords), detail
+            yield FunctionCall(node.function, tuple(parts[i] for i in order), node.keywords), detail
     values = [scene.numbers(part) for part in parts]
     if node.function == "concat" and node.keyword("axis") is None:
         yield from _interleaved(parts, [value.shape for value in values if value is not None])
@@ -203,7 +198,7 @@ def _interleaved(parts: tuple[Node, ...], shapes: list[tuple[int, ...]]) -> Iter
         Index(part, (*before, Slice(i, i + 1))) for i in range(shapes[0][-1]) for part in parts
     )
     detail = say.both("interleaved column by column, not one part after the other")
-    yield Call("concat", columns), detail
+    yield FunctionCall("concat", columns), detail
 
 
 def another_slice(node: Node, scene: Scene) -> Iterator[Part]:
@@ -249,11 +244,11 @@ def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
         del tree
-        shape = scene.printed.values.shape if isinstance(scene.printed, Digits) else None
+        shape = scene.printed.values.shape if isinstance(scene.printed, PrintedDigits) else None
         for name, value in scene.others.items():
             if own != (name in scene.step.inputs):
                 continue
-            if isinstance(value, Numbers) and value.shape == shape and shape != ():
+            if isinstance(value, BoundedNumbers) and value.shape == shape and shape != ():
                 detail = scene.tell("the numbers are those of {x}", x=Name(name))
                 yield Change(Known(value.mid), detail)
 
@@ -270,7 +265,7 @@ def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
             value is not None
             and value.ndim > 0
             and name != node.name
-            and isinstance(other, Numbers)
+            and isinstance(other, BoundedNumbers)
             and other.shape == value.shape
         ):
             detail = scene.tell("{new} used instead of {old}", new=Name(name), old=node)
@@ -281,7 +276,7 @@ def factor_left_out(node: Node, scene: Scene) -> Iterator[Part]:
     """A product that was not carried out: one factor alone."""
     if isinstance(node, Binary) and node.operator in "@*":
         for kept, lost in ((node.left, node.right), (node.right, node.left)):
-            if not isinstance(kept, Number):
+            if not isinstance(kept, Numeral):
                 detail = scene.tell("{kept} alone, without {lost}", kept=kept, lost=lost)
                 yield kept, detail
 
@@ -294,9 +289,13 @@ def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
         digits, right = scene.printed, scene.right
-        if not isinstance(tree, Binary) or tree.operator != "@" or not isinstance(digits, Digits):
+        if (
+            not isinstance(tree, Binary)
+            or tree.operator != "@"
+            or not isinstance(digits, PrintedDigits)
+        ):
             return
-        if not isinstance(right, Numbers) or right.shape != digits.values.shape:
+        if not isinstance(right, BoundedNumbers) or right.shape != digits.values.shape:
             return
         left, other = scene.numbers(tree.left), scene.numbers(tree.right)
         if left is None or other is None:
@@ -332,13 +331,13 @@ def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
 
 def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
     """A range that includes the next row, as happens in a spreadsheet."""
-    if not isinstance(node, Call) or node.function not in REDUCTIONS:
+    if not isinstance(node, FunctionCall) or node.function not in REDUCTIONS:
         return
     x = scene.numbers(node.arguments[0])
     if x is None or x.ndim != 2 or x.shape[0] < 2:
         return
     axis = node.keyword("axis")
-    if axis is None or (isinstance(axis, Number) and axis.value in (1, -1)):
+    if axis is None or (isinstance(axis, Numeral) and axis.value in (1, -1)):
         detail = say.both(
             "{name} of each row together with the row below", name=_name(node.function)
         )
@@ -347,7 +346,7 @@ def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
 
 def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     """The right rows in another order, which follows from the printed ones."""
-    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+    if not isinstance(scene.right, BoundedNumbers) or not isinstance(scene.printed, PrintedDigits):
         return
     right, digits = scene.right, scene.printed
     if right.shape != digits.values.shape or not right.shape or not digits.shown.all():

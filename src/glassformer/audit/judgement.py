@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Example, Quotation, Step
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep, Quotation
 from glassformer.audit.formulas import FormulaError
-from glassformer.audit.formulas.bounds import Numbers, Value, Words
+from glassformer.audit.formulas.bounds import BoundedNumbers, Value, WordList
 from glassformer.audit.formulas.evaluator import Work
 from glassformer.audit.formulas.terms import Name, Partly, walk
 from glassformer.audit.possibility import Impossible, impossible
@@ -20,7 +20,7 @@ from glassformer.audit.recomputation import EndToEnd, FromPrint
 from glassformer.audit.slip import Slip
 from glassformer.audit.slip_catalogue import CATALOGUE
 from glassformer.audit.slip_search import Search, rounding_behind
-from glassformer.audit.verdicts import Audit, Comparison, Explanation, StepResult, compare
+from glassformer.audit.verdicts import Audit, PrintComparison, SlipExplanation, StepResult, compare
 from glassformer.errors import expect
 from glassformer.language import Bilingual, words
 
@@ -56,7 +56,7 @@ class _Judge:
         self._whole = Work(MOST_IN_ALL)
         self._from_print = FromPrint(example, self._whole)
         self._chains = EndToEnd(example, self._from_print, self._whole)
-        self._wrong: dict[str, Comparison] = {}
+        self._wrong: dict[str, PrintComparison] = {}
         self._remarks = self._part(MOST_WORK)
         self._misprints = Work(
             whole=self._whole
@@ -67,7 +67,7 @@ class _Judge:
     def _part(self, numbers: int) -> Work:
         return Work(numbers, self._whole)
 
-    def judge(self, step: Step) -> StepResult:
+    def judge(self, step: PrintedStep) -> StepResult:
         """The verdict on a step; the steps before it must have been judged."""
         right = self._chains.exact.get(step.id)
         if step.unchecked is not None:
@@ -75,7 +75,7 @@ class _Judge:
         if step.quoted is not None:
             return self._judge_quotation(step, step.quoted)
         if step.tree is None:
-            if isinstance(step.printed, Digits) and not step.printed.shown.any():
+            if isinstance(step.printed, PrintedDigits) and not step.printed.shown.any():
                 return StepResult(step, "unchecked", reason=_NOT_PRINTED)
             return StepResult(step, "given")
         local = self._from_print.computed[step.id]
@@ -111,11 +111,11 @@ class _Judge:
         causes = self._causes(step)
         return StepResult(step, "follows", local, right, found, explanations, causes=causes)
 
-    def _causes(self, step: Step) -> tuple[str, ...]:
+    def _causes(self, step: PrintedStep) -> tuple[str, ...]:
         before = self._example.ancestors(step) & self._wrong.keys()
         return tuple(other.id for other in self._example.steps if other.id in before)
 
-    def _judge_quotation(self, step: Step, quoted: Quotation) -> StepResult:
+    def _judge_quotation(self, step: PrintedStep, quoted: Quotation) -> StepResult:
         result = judge_quotation(self._from_print, step, quoted, self._slips, self._quotations)
         above = self._causes(step)
         if result.verdict == "wrong" and above and step.tree is not None:
@@ -131,7 +131,7 @@ class _Judge:
         wrong = {name: self._wrong[name] for name in names}
         return self._from_print.with_right(wrong, self._misprints)
 
-    def _misprints_above(self, step: Step) -> tuple[Comparison, tuple[str, ...]] | None:
+    def _misprints_above(self, step: PrintedStep) -> tuple[PrintComparison, tuple[str, ...]] | None:
         """Whether a step that contradicts its printed inputs follows from the correct inputs.
 
         Then its author computed with the right numbers and misprinted them. Which of the wrong
@@ -148,7 +148,7 @@ class _Judge:
                 return found, misprinted
         return None
 
-    def _possible_from_right(self, step: Step) -> bool:
+    def _possible_from_right(self, step: PrintedStep) -> bool:
         """Whether numbers that the printed inputs rule out are possible from the right ones."""
         above = self._causes(step)
         if not above:
@@ -158,7 +158,7 @@ class _Judge:
         except FormulaError:
             return False
 
-    def _from_misfits(self, step: Step, found: Comparison) -> StepResult:
+    def _from_misfits(self, step: PrintedStep, found: PrintComparison) -> StepResult:
         """A step whose printed inputs do not fit its formula, judged by the right inputs."""
         right = self._chains.exact.get(step.id)
         if found.same_shape and not found.wrong.any() and found.checked:
@@ -177,7 +177,7 @@ class _Judge:
             for id_, found in self._wrong.items()
             if not judged[id_].explanations
         }
-        explanations: dict[str, list[Explanation]] = {}
+        explanations: dict[str, list[SlipExplanation]] = {}
         left = MOST_WORK
         for stage in (Search.one_slip, Search.two_slips):
             waiting = [id_ for id_ in searches if not explanations.get(id_)]
@@ -192,7 +192,7 @@ class _Judge:
         }
 
     def _explained(
-        self, result: StepResult, search: Search, explanations: list[Explanation]
+        self, result: StepResult, search: Search, explanations: list[SlipExplanation]
     ) -> StepResult:
         if not explanations:
             last = impossible(self._from_print, result.step, self._marks)
@@ -204,7 +204,7 @@ class _Judge:
             notes.append(_NOT_SEARCHED)
         return replace(result, explanations=tuple(explanations), note=_joined(notes))
 
-    def _differs(self, step: Step) -> bool:
+    def _differs(self, step: PrintedStep) -> bool:
         """Whether an earlier mistake shows: the right chain would print something else.
 
         The effect of rounding at each step is not a mistake.
@@ -217,7 +217,7 @@ class _Judge:
         found = compare(step, _between(exact, rounded))
         return bool(found.wrong.any()) or not found.same_shape
 
-    def _missing(self, step: Step) -> Bilingual:
+    def _missing(self, step: PrintedStep) -> Bilingual:
         """Which inputs are not printed; if all are, the formula itself has no value."""
         missing = [name for name in step.inputs if _unknown(self._from_print.used.get(name))]
         if not missing:
@@ -250,28 +250,30 @@ def _joined(notes: list[Bilingual]) -> Bilingual | None:
     return Bilingual("; ".join(note.en for note in notes), "；".join(note.zh for note in notes))
 
 
-def _jointly_wrong(step: Step, value: Value, found: Comparison, broken: Impossible) -> Comparison:
+def _jointly_wrong(
+    step: PrintedStep, value: Value, found: PrintComparison, broken: Impossible
+) -> PrintComparison:
     """Cells that may be right one by one but not together.
 
     Those that differ from what the inputs give are marked; if that is unknown, all of them.
     """
-    if not isinstance(step.printed, Digits) or not isinstance(value, Numbers):
+    if not isinstance(step.printed, PrintedDigits) or not isinstance(value, BoundedNumbers):
         return found
     off = np.abs(value.mid - step.printed.values) > step.printed.half * (1 + 1e-6)
     wrong = broken.cells & (off | np.isnan(value.mid))
-    return Comparison(found.right & ~wrong, wrong, found.open & ~wrong)
+    return PrintComparison(found.right & ~wrong, wrong, found.open & ~wrong)
 
 
 def _between(exact: Value, rounded: Value) -> Value:
-    if not isinstance(exact, Numbers) or not isinstance(rounded, Numbers):
+    if not isinstance(exact, BoundedNumbers) or not isinstance(rounded, BoundedNumbers):
         return exact
     if exact.shape != rounded.shape:
         return exact
     low, high = np.fmin(exact.mid, rounded.mid), np.fmax(exact.mid, rounded.mid)
-    return Numbers(exact.mid, low, high)
+    return BoundedNumbers(exact.mid, low, high)
 
 
 def _unknown(value: Value | None) -> bool:
-    if isinstance(value, Numbers):
+    if isinstance(value, BoundedNumbers):
         return bool(np.isnan(value.mid).any())
-    return value is None or (isinstance(value, Words) and None in value.items)
+    return value is None or (isinstance(value, WordList) and None in value.items)

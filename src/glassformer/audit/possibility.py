@@ -17,24 +17,24 @@ from fractions import Fraction
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Step
+from glassformer.audit.example import PrintedDigits, PrintedStep
 from glassformer.audit.formulas import FormulaError
-from glassformer.audit.formulas.bounds import Array, Numbers, Words
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, WordList
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
+    FunctionCall,
     Index,
     Listing,
     Name,
     Node,
-    Number,
+    Numeral,
     Partly,
     Text,
     walk,
 )
 from glassformer.audit.recomputation import FromPrint
-from glassformer.audit.verdicts import Cells, Committed, Explanation
+from glassformer.audit.verdicts import Cells, Committed, SlipExplanation
 from glassformer.language import Bilingual, words
 
 say = words("glassformer.audit.audit")
@@ -55,18 +55,18 @@ class Impossible:
     reason: Bilingual
     cells: Cells
 
-    def explanation(self) -> Explanation:
+    def explanation(self) -> SlipExplanation:
         """In the form in which slips are reported."""
-        return Explanation((Committed(self.kind, self.name, self.reason),))
+        return SlipExplanation((Committed(self.kind, self.name, self.reason),))
 
 
-def impossible(from_print: FromPrint, step: Step, work: Work) -> Impossible | None:
+def impossible(from_print: FromPrint, step: PrintedStep, work: Work) -> Impossible | None:
     """The first mark of the step's formula that its printed numbers lack.
 
     Once `work` is spent, rows of linear layers are no longer compared.
     """
     digits = step.printed
-    if not isinstance(digits, Digits) or step.id not in from_print.trees:
+    if not isinstance(digits, PrintedDigits) or step.id not in from_print.trees:
         return None
     page = _Page(from_print, step, digits, work)
     return next(filter(None, (check(page) for check in _CHECKS)), None)
@@ -75,27 +75,23 @@ def impossible(from_print: FromPrint, step: Step, work: Work) -> Impossible | No
 @dataclass(frozen=True, eq=False)
 class _Page:
     from_print: FromPrint
-    step: Step
-    digits: Digits
+    step: PrintedStep
+    digits: PrintedDigits
     work: Work
 
     @property
     def tree(self) -> Node:
         return self.from_print.trees[self.step.id]
 
-    def numbers(self, node: Node) -> Numbers | None:
+    def numbers(self, node: Node) -> BoundedNumbers | None:
         try:
             value = self.from_print.evaluate(node)
         except FormulaError:
             return None
-        return value if isinstance(value, Numbers) else None
+        return value if isinstance(value, BoundedNumbers) else None
 
     def nowhere(self) -> Cells:
         return np.zeros(self.digits.values.shape, dtype=bool)
-
-    def bounds(self) -> tuple[Array, Array]:
-        """The least and greatest value of each printed number; NaN where none is printed."""
-        return self.digits.values - self.digits.half, self.digits.values + self.digits.half
 
 
 # --- probabilities ---------------------------------------------------------------------------
@@ -106,16 +102,16 @@ _NOT_SOFTMAX = say.both("not a valid softmax")
 def _softmax(page: _Page) -> Impossible | None:
     """A softmax sums to one, and two weights differ by the factor e^(difference of scores)."""
     tree = page.tree
-    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax"):
+    if not isinstance(tree, FunctionCall) or tree.function not in ("softmax", "log_softmax"):
         return None
-    axis = tree.keyword("axis") or Number(-1)
-    if not isinstance(axis, Number) or not page.digits.values.ndim:
+    axis = tree.keyword("axis") or Numeral(-1)
+    if not isinstance(axis, Numeral) or not page.digits.values.ndim:
         return None
     scores = page.numbers(tree.arguments[0])
     if scores is None or scores.shape != page.digits.values.shape:
         return None
     along = int(axis.value)
-    low, high = (_lines(part, along) for part in page.bounds())
+    low, high = (_lines(part, along) for part in page.digits.bounds)
     if tree.function == "log_softmax":
         low, high = np.exp(low), np.exp(high)
     low = np.maximum(low, 0.0)
@@ -150,7 +146,7 @@ def _sum(low: Array, high: Array, scores: Array) -> _Mark | None:
 
 
 def _ratio(
-    page: _Page, function: str, bounds: tuple[Array, Array], scores: Numbers, axis: int
+    page: _Page, function: str, bounds: tuple[Array, Array], scores: BoundedNumbers, axis: int
 ) -> _Mark | None:
     """Two weights whose ratio is impossible for these scores: the pair that is furthest off.
 
@@ -199,20 +195,20 @@ def _average(page: _Page) -> Impossible | None:
         step = page.from_print.example[weights.name]
         # Weights that may have been rounded before use need not sum to one.
         weights = weights.body if step.printed is None and step.decimals is None else weights
-    if not isinstance(weights, Call) or weights.function != "softmax":
+    if not isinstance(weights, FunctionCall) or weights.function != "softmax":
         return None
     scores, values = page.numbers(weights.arguments[0]), page.numbers(tree.right)
-    axis = weights.keyword("axis") or Number(-1.0)
+    axis = weights.keyword("axis") or Numeral(-1.0)
     if scores is None or values is None or len(values.shape) != 2:
         return None
-    if not isinstance(axis, Number) or axis.value not in (-1, len(scores.shape) - 1):
+    if not isinstance(axis, Numeral) or axis.value not in (-1, len(scores.shape) - 1):
         return None
     if np.any(np.isneginf(scores.mid)) or any(
-        isinstance(part, Call) and part.function == "mask" for part in walk(weights)
+        isinstance(part, FunctionCall) and part.function == "mask" for part in walk(weights)
     ):
         return None  # a fully masked row averages nothing
     least, most = values.low.min(axis=0), values.high.max(axis=0)
-    low, high = page.bounds()
+    low, high = page.digits.bounds
     if low.shape[-1:] != least.shape:
         return None
     room = _ROOM * (1 + np.abs(page.digits.values))
@@ -239,7 +235,7 @@ _NOT_NORMALISED = say.both("a row that is not normalised")
 def _normalised(page: _Page) -> Impossible | None:
     """(x − mean) / (deviation + ε): mean 0 and squares that sum to at most n, for any x."""
     tree = page.tree
-    if isinstance(tree, Call) and tree.function == "flatten":
+    if isinstance(tree, FunctionCall) and tree.function == "flatten":
         tree = tree.arguments[0]
     shape = _normalising(tree)
     value = page.numbers(tree)
@@ -253,7 +249,7 @@ def _normalised(page: _Page) -> Impossible | None:
     n = value.shape[-1]
     most = float(n - shape.missing)
     least = _smallest_sum_of_squares(page, shape, float(epsilon.high), most, value.shape[:-1])
-    low, high = (part.reshape(-1, n) for part in page.bounds())
+    low, high = (part.reshape(-1, n) for part in page.digits.bounds)
     cells = np.zeros(low.shape, dtype=bool)
     said: list[Bilingual] = []
     for line in range(len(low)):
@@ -285,36 +281,36 @@ class _Normalising:
 
 def _normalising(tree: Node) -> _Normalising | None:
     match tree:
-        case Binary("/", Binary("-", x, Call("mean", (same,)) as mean), below):
+        case Binary("/", Binary("-", x, FunctionCall("mean", (same,)) as mean), below):
             pass
         case _:
             return None
     if same != x or not _along_last(mean):
         return None
-    epsilon: Node = Number(0.0)
+    epsilon: Node = Numeral(0.0)
     inside = False
     match below:
-        case Call("sqrt", (Binary("+", Call("var", (of,)) as spread, epsilon),)):
+        case FunctionCall("sqrt", (Binary("+", FunctionCall("var", (of,)) as spread, epsilon),)):
             inside = True
-        case Binary("+", Call("std", (of,)) as spread, epsilon):
+        case Binary("+", FunctionCall("std", (of,)) as spread, epsilon):
             pass
-        case Call("std", (of,)) as spread:
+        case FunctionCall("std", (of,)) as spread:
             pass
         case _:
             return None
     if of != x or not _along_last(spread):
         return None
     sample = spread.keyword("sample")
-    missing = int(sample.value) if isinstance(sample, Number) else 0
+    missing = int(sample.value) if isinstance(sample, Numeral) else 0
     return _Normalising(x, epsilon, missing, inside)
 
 
-def _along_last(call: Call) -> bool:
+def _along_last(call: FunctionCall) -> bool:
     """Whether a mean or deviation runs along the rows and keeps the axis."""
     axis, keep = call.keyword("axis"), call.keyword("keep")
     rows = call.keyword("rows")
-    along = axis is None or (isinstance(axis, Number) and axis.value in (-1, 1))
-    return along and isinstance(keep, Number) and keep.value == 1 and rows is None
+    along = axis is None or (isinstance(axis, Numeral) and axis.value in (-1, 1))
+    return along and isinstance(keep, Numeral) and keep.value == 1 and rows is None
 
 
 def _smallest_sum_of_squares(
@@ -322,8 +318,8 @@ def _smallest_sum_of_squares(
 ) -> Array:
     """How small ε can make the sum of squares: n · (deviation / (deviation + ε))²."""
     function = "var" if shape.inside else "std"
-    keywords = (("keep", Number(1.0)), ("sample", Number(float(shape.missing))))
-    spread = page.numbers(Call(function, (shape.x,), keywords))
+    keywords = (("keep", Numeral(1.0)), ("sample", Numeral(float(shape.missing))))
+    spread = page.numbers(FunctionCall(function, (shape.x,), keywords))
     if spread is None:
         return np.zeros(rows).ravel()
     low = np.broadcast_to(spread.low, (*rows, 1)).reshape(-1)
@@ -388,7 +384,7 @@ def _linear(page: _Page) -> Impossible | None:
         return None
     if x.shape[0] != len(page.digits.values) or not np.isnan(weights.mid).all():
         return None  # printed weights need no such check
-    low, high = (np.array(part) for part in page.bounds())
+    low, high = (np.array(part) for part in page.digits.bounds)
     low[np.isnan(low)], high[np.isnan(high)] = -np.inf, np.inf
     if layer.relu:
         low[low <= 0] = -np.inf  # a ReLU shows 0 for anything below
@@ -417,12 +413,12 @@ def _is_given(page: _Page, node: Node) -> bool:
         match part:
             case Name(name=name):
                 step = page.from_print.example[name]
-                exact = isinstance(step.printed, Digits) and step.printed.exact
-                if not (isinstance(step.printed, Words) or (exact and step.complete)):
+                exact = isinstance(step.printed, PrintedDigits) and step.printed.exact
+                if not (isinstance(step.printed, WordList) or (exact and step.complete)):
                     return False
-            case Call(function=function) if function in _MOVING:
+            case FunctionCall(function=function) if function in _MOVING:
                 pass
-            case Index() | Listing() | Number() | Text():
+            case Index() | Listing() | Numeral() | Text():
                 pass
             case _:
                 return False
@@ -439,7 +435,7 @@ class _Layer:
 
 def _layer(tree: Node) -> _Layer | None:
     relu = False
-    if isinstance(tree, Call) and tree.function == "relu":
+    if isinstance(tree, FunctionCall) and tree.function == "relu":
         relu, tree = True, tree.arguments[0]
     match tree:
         case Binary("@", x, weights):
@@ -526,11 +522,7 @@ def _relations(rows: Array, work: Work) -> Iterator[Array]:
 
 
 def _steep_rows(
-    page: _Page,
-    x: Numbers,
-    between: tuple[float, float],
-    low: Array,
-    high: Array,
+    page: _Page, x: BoundedNumbers, between: tuple[float, float], low: Array, high: Array
 ) -> Impossible | None:
     """Two rows whose outputs differ more than weights in the given range allow.
 
@@ -624,10 +616,10 @@ _RANGES = {
 def _range(page: _Page) -> Impossible | None:
     """A number outside the range of the function."""
     tree = page.tree
-    if not isinstance(tree, Call) or tree.function not in _RANGES:
+    if not isinstance(tree, FunctionCall) or tree.function not in _RANGES:
         return None
     said, least, most = _RANGES[tree.function]
-    low, high = page.bounds()
+    low, high = page.digits.bounds
     cells = (high < least - _ROOM) | (low > most + _ROOM)
     if not cells.any():
         return None
@@ -644,7 +636,7 @@ def _lines(values: Array, axis: int) -> Array:
     return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
 
 
-def _unlines(lines: Cells, digits: Digits, axis: int) -> Cells:
+def _unlines(lines: Cells, digits: PrintedDigits, axis: int) -> Cells:
     """Cells marked by line, back in the shape of the printed numbers; unprinted ones are not."""
     moved = np.moveaxis(digits.values, axis, -1).shape
     return np.asarray(np.moveaxis(lines.reshape(moved), -1, axis) & digits.shown)

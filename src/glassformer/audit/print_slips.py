@@ -7,18 +7,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from glassformer.audit.example import Digits
-from glassformer.audit.formulas.bounds import Array, Numbers, Words
+from glassformer.audit.example import PrintedDigits
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, WordList
 from glassformer.audit.formulas.formula_functions import round_half_up
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
+    FunctionCall,
     Known,
     Listing,
     Name,
     Negative,
     Node,
-    Number,
+    Numeral,
     Partly,
     Text,
     call,
@@ -34,7 +34,7 @@ _ROUNDED_CALLS = {"softmax", "mean", "std", "var", "sum", "geometric_mean"}
 def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
     """A value rounded to a few decimals before it is used."""
     worth = isinstance(node, Name | Partly) or (
-        isinstance(node, Call) and node.function in _ROUNDED_CALLS
+        isinstance(node, FunctionCall) and node.function in _ROUNDED_CALLS
     )
     value = scene.numbers(node) if worth else None
     if value is None:
@@ -43,18 +43,14 @@ def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
         finite = value[np.isfinite(value)] * 10.0**decimals
         if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
             return  # further rounding changes nothing
-        detail = scene.tell(
-            "{x} rounded to {decimals} decimals first",
-            x=node,
-            decimals=decimals,
-        )
+        detail = scene.tell("{x} rounded to {decimals} decimals first", x=node, decimals=decimals)
         yield call("round", node, decimals), detail
 
 
 def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
     """Digits truncated instead of rounded."""
     digits, right = scene.printed, scene.right
-    if not isinstance(digits, Digits) or not isinstance(right, Numbers):
+    if not isinstance(digits, PrintedDigits) or not isinstance(right, BoundedNumbers):
         return
     if right.shape != digits.values.shape:
         return
@@ -63,7 +59,7 @@ def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
     yield Change(cut, _cut_off(right.mid, digits))
 
 
-def _cut_off(right: Array, digits: Digits) -> Bilingual:
+def _cut_off(right: Array, digits: PrintedDigits) -> Bilingual:
     """The first number that shows the truncation."""
     for at in np.ndindex(right.shape):
         number, printed, places = right[at], digits.values[at], int(digits.decimals[at])
@@ -77,7 +73,7 @@ def _cut_off(right: Array, digits: Digits) -> Bilingual:
 def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
     """Weights rounded so that each row adds up to one: the largest remainders are rounded up."""
     del tree
-    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+    if not isinstance(scene.right, BoundedNumbers) or not isinstance(scene.printed, PrintedDigits):
         return
     right = scene.right.mid
     if right.ndim < 1 or not np.all(np.isfinite(right)) or not np.allclose(right.sum(-1), 1):
@@ -113,23 +109,23 @@ def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
 
 def sign_lost(tree: Node, scene: Scene) -> Iterator[Change]:
     """The right size with the wrong sign."""
-    if isinstance(scene.printed, Digits):
+    if isinstance(scene.printed, PrintedDigits):
         yield Change(Negative(tree), say.both("the opposite sign"))
 
 
 def point_moved(tree: Node, scene: Scene) -> Iterator[Change]:
     """The right digits with the decimal point one place off."""
-    if isinstance(scene.printed, Digits):
+    if isinstance(scene.printed, PrintedDigits):
         detail = say.both("ten times too large")
-        yield Change(Binary("*", tree, Number(10.0)), detail)
+        yield Change(Binary("*", tree, Numeral(10.0)), detail)
         detail = say.both("ten times too small")
-        yield Change(Binary("/", tree, Number(10.0)), detail)
+        yield Change(Binary("/", tree, Numeral(10.0)), detail)
 
 
 def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     """Two adjacent digits swapped, as in typing."""
     del tree
-    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+    if not isinstance(scene.right, BoundedNumbers) or not isinstance(scene.printed, PrintedDigits):
         return
     right, digits = scene.right.mid, scene.printed
     if right.shape != digits.values.shape:
@@ -162,7 +158,7 @@ def _as_typed(right: float, printed: float, decimals: int) -> float:
 
 def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
     """A word, or its row or number, is missing; the others are right."""
-    if isinstance(scene.right, Words) and isinstance(scene.printed, Words):
+    if isinstance(scene.right, WordList) and isinstance(scene.printed, WordList):
         fold = str.casefold if scene.step.ignore_case else str
         right = [fold(word or "") for word in scene.right.items]
         kept = _places_of([fold(word or "") for word in scene.printed.items], right)
@@ -171,11 +167,11 @@ def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
             words = ", ".join(f"“{scene.right.items[i]}”" for i in lost)
             detail = say.both("{words} is missing", words=words)
             yield Change(Listing(tuple(Text(word or "") for word in scene.printed.items)), detail)
-    elif isinstance(scene.right, Numbers) and isinstance(scene.printed, Digits):
+    elif isinstance(scene.right, BoundedNumbers) and isinstance(scene.printed, PrintedDigits):
         yield from _rows_dropped(tree, scene.right.mid, scene.printed)
 
 
-def _rows_dropped(tree: Node, right: Array, digits: Digits) -> Iterator[Change]:
+def _rows_dropped(tree: Node, right: Array, digits: PrintedDigits) -> Iterator[Change]:
     shown = digits.values
     if min(right.ndim, shown.ndim) < 1 or right.shape[1:] != shown.shape[1:]:
         return

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Quotation, Step
-from glassformer.audit.formulas.bounds import Array, Numbers
+from glassformer.audit.example import PrintedDigits, PrintedStep, Quotation
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
-from glassformer.audit.notation import Edit, Notation, NotationError
+from glassformer.audit.index_notation import FormulaEdit, Notation, NotationError
 from glassformer.audit.recomputation import FromPrint
 from glassformer.audit.slip import Slip
 from glassformer.audit.slip_search import Search
-from glassformer.audit.verdicts import Committed, Explanation, StepResult, compare
+from glassformer.audit.verdicts import Committed, SlipExplanation, StepResult, compare
 from glassformer.language import Bilingual, words
 
 say = words("glassformer.audit.audit")
@@ -35,13 +35,13 @@ _NOT_RUN = say.both("parsed, but not run: code in a user's file is never execute
 
 
 def judge_quotation(
-    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip], work: Work
+    from_print: FromPrint, step: PrintedStep, quoted: Quotation, slips: Sequence[Slip], work: Work
 ) -> StepResult:
     """The verdict on a printed formula or on printed code."""
     if quoted.language == "python":
         return _judge_code(from_print, step, quoted, slips, work)
     right = from_print.computed[step.id]
-    if not isinstance(right, Numbers) or not np.all(np.isfinite(right.mid)):
+    if not isinstance(right, BoundedNumbers) or not np.all(np.isfinite(right.mid)):
         return StepResult(step, "unchecked", right, right, reason=_NO_NUMBER)
     try:
         return _judge_formula(from_print, step, quoted, right, work)
@@ -50,7 +50,7 @@ def judge_quotation(
 
 
 def _judge_formula(
-    from_print: FromPrint, step: Step, quoted: Quotation, right: Numbers, work: Work
+    from_print: FromPrint, step: PrintedStep, quoted: Quotation, right: BoundedNumbers, work: Work
 ) -> StepResult:
     indices = "".join(quoted.indices)
     known = _known(from_print, step)
@@ -65,16 +65,18 @@ def _judge_formula(
     except NotationError as error:
         reason = error.said
     found = _misprints(formula, known, indices, right.mid, work)
-    explanations = tuple(Explanation(tuple(map(_committed, edits))) for edits in found)
+    explanations = tuple(SlipExplanation(tuple(map(_committed, edits))) for edits in found)
     if reason is None and not explanations:
         reason = say.both("gives different numbers")
     return StepResult(step, "wrong", right, right, None, explanations, reason)
 
 
-def _known(from_print: FromPrint, step: Step) -> dict[str, Array]:
+def _known(from_print: FromPrint, step: PrintedStep) -> dict[str, Array]:
     """The numbers that a printed formula may refer to: those of all other steps."""
     values = {
-        name: value.mid for name, value in from_print.used.items() if isinstance(value, Numbers)
+        name: value.mid
+        for name, value in from_print.used.items()
+        if isinstance(value, BoundedNumbers)
     }
     values.pop(step.id, None)
     return values
@@ -87,16 +89,16 @@ def _same(value: Array, right: Array) -> bool:
 
 def _misprints(
     formula: Notation, known: Mapping[str, Array], indices: str, right: Array, work: Work
-) -> list[tuple[Edit, ...]]:
+) -> list[tuple[FormulaEdit, ...]]:
     """The smallest changes of print that make the formula right: one, or otherwise two."""
 
-    def mends(edits: tuple[Edit, ...]) -> bool:
+    def mends(edits: tuple[FormulaEdit, ...]) -> bool:
         try:
             return _same(edits[-1].formula.value(known, indices, right.shape, work), right)
         except NotationError:
             return False
 
-    found: list[tuple[Edit, ...]] = []
+    found: list[tuple[FormulaEdit, ...]] = []
     try:
         found.extend((edit,) for edit in formula.edits(known, indices, work) if mends((edit,)))
         if not found:
@@ -107,7 +109,7 @@ def _misprints(
     return found[:_MOST_READINGS]
 
 
-def _committed(edit: Edit) -> Committed:
+def _committed(edit: FormulaEdit) -> Committed:
     return Committed(edit.kind, edit.name, edit.detail)
 
 
@@ -115,26 +117,26 @@ def _committed(edit: Edit) -> Committed:
 
 
 def _judge_code(
-    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip], work: Work
+    from_print: FromPrint, step: PrintedStep, quoted: Quotation, slips: Sequence[Slip], work: Work
 ) -> StepResult:
     right = from_print.computed.get(step.id)
     broken = _syntax(quoted)
     if broken is None and quoted.whole:
         broken = _unread(quoted)
     if broken is not None:
-        return StepResult(step, "wrong", right, right, None, (Explanation((broken,)),))
+        return StepResult(step, "wrong", right, right, None, (SlipExplanation((broken,)),))
     if quoted.result is None:
         return StepResult(step, "agrees", right, right)
     if not from_print.example.shipped:
         return StepResult(step, "unchecked", right, right, reason=_NOT_RUN)
-    assert isinstance(right, Numbers), "a shipped example"
+    assert isinstance(right, BoundedNumbers), "a shipped example"
     try:
         value = _run(quoted, _known(from_print, step))
     except Exception as error:  # whatever printed code does is a finding, not a crash
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         name = say.both("the code does not run")
         failed = Committed("code", name, Bilingual(what, what))
-        return StepResult(step, "wrong", right, right, None, (Explanation((failed,)),))
+        return StepResult(step, "wrong", right, right, None, (SlipExplanation((failed,)),))
     if value.shape == right.shape and _same(value, right.mid):
         return StepResult(step, "agrees", right, right)
     return _other_numbers(from_print, step, right, value, slips, work)
@@ -142,14 +144,14 @@ def _judge_code(
 
 def _other_numbers(
     from_print: FromPrint,
-    step: Step,
-    right: Numbers,
+    step: PrintedStep,
+    right: BoundedNumbers,
     value: Array,
     slips: Sequence[Slip],
     work: Work,
 ) -> StepResult:
     """Code that runs and gives other numbers, which are searched for slips like printed ones."""
-    digits = Digits(value, np.full(value.shape, _DIGITS, dtype=np.int64))
+    digits = PrintedDigits(value, np.full(value.shape, _DIGITS, dtype=np.int64))
     as_numbers = replace(step, printed=digits)
     found = compare(as_numbers, right)
     search = Search(from_print, as_numbers, found, slips)

@@ -16,22 +16,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep
 from glassformer.audit.formulas import FormulaError
 from glassformer.audit.formulas.affine import closer
-from glassformer.audit.formulas.bounds import Array, Numbers, Value, Words, exactly
-from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Value, WordList, exactly
+from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import round_half_up, write_out
 from glassformer.audit.formulas.terms import (
-    Call,
+    FunctionCall,
     Name,
     Node,
-    Number,
+    Numeral,
     Partly,
     names_of,
     replace_each,
 )
-from glassformer.audit.verdicts import Cells, Comparison, compare, overlap
+from glassformer.audit.verdicts import Cells, PrintComparison, compare, overlap
 from glassformer.errors import ConfigError
 
 
@@ -39,8 +39,8 @@ from glassformer.errors import ConfigError
 class Rewritten:
     """Evaluators for rewritten formulas, which count their work."""
 
-    bounds: Evaluator
-    faces: Evaluator
+    bounds: FormulaEvaluator
+    faces: FormulaEvaluator
 
 
 class _TooMuchError(FormulaError):
@@ -65,16 +65,16 @@ class FromPrint:
         self.faces: dict[str, Value] = {}
         self.trees: dict[str, Node] = {}
         self.misfits: dict[str, FormulaError] = {}
-        self._wrong: Mapping[str, Comparison] = {}
+        self._wrong: Mapping[str, PrintComparison] = {}
         self._closer = Work(whole=whole)
         self._mistaken: set[str] = set()
         self._below: set[str] = set()
-        self._bounds = Evaluator(self.used, self._lay_over, Work(whole=whole))
-        self._face_values = Evaluator(self.faces, self._lay_over, Work(whole=whole))
+        self._bounds = FormulaEvaluator(self.used, self._lay_over, Work(whole=whole))
+        self._face_values = FormulaEvaluator(self.faces, self._lay_over, Work(whole=whole))
         for step in example.in_order():
             self._take(step)
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: PrintedStep) -> None:
         if step.tree is not None and step.unchecked is None:
             self.trees[step.id] = self._written_out(step.tree)
             value = self._computed(step)
@@ -86,16 +86,16 @@ class FromPrint:
                 if found.wrong.any() or not found.same_shape:
                     self._mistaken.add(step.id)
             self.used[step.id] = self._lay_over(step.id, value)
-        elif isinstance(step.printed, Digits):
+        elif isinstance(step.printed, PrintedDigits):
             self.used[step.id] = step.printed.numbers()
         elif step.printed is not None:
             self.used[step.id] = step.printed
         else:
             return  # a statement without numbers
         value = self.used[step.id]
-        self.faces[step.id] = value.faces() if isinstance(value, Numbers) else value
+        self.faces[step.id] = value.faces() if isinstance(value, BoundedNumbers) else value
 
-    def _computed(self, step: Step) -> Value:
+    def _computed(self, step: PrintedStep) -> Value:
         try:
             return self.value(step)
         except FormulaError as error:
@@ -117,13 +117,13 @@ class FromPrint:
         except WorkSpentError:
             raise _TooMuchError("expected fewer numbers in all steps together") from None
 
-    def rewritten(self, step: Step, work: Work) -> Rewritten:
+    def rewritten(self, step: PrintedStep, work: Work) -> Rewritten:
         """Evaluators for slips in a step's formula; what the slips leave alone is known already."""
         with suppress(FormulaError):
             self.evaluate(self.trees[step.id], faces=True)
         return Rewritten(self._bounds.branch(work), self._face_values.branch(work))
 
-    def with_right(self, wrong: Mapping[str, Comparison], work: Work) -> FromPrint:
+    def with_right(self, wrong: Mapping[str, PrintComparison], work: Work) -> FromPrint:
         """The same page with wrong numbers corrected."""
         mended = copy(self)
         mended._wrong = wrong
@@ -131,18 +131,22 @@ class FromPrint:
         for id_, found in wrong.items():
             mended.used[id_] = self._mended(id_, found, self.computed[id_])
         mended.faces = {
-            id_: value.faces() if isinstance(value, Numbers) else value
+            id_: value.faces() if isinstance(value, BoundedNumbers) else value
             for id_, value in mended.used.items()
         }
-        mended._bounds = Evaluator(mended.used, mended._lay_over, work)
-        mended._face_values = Evaluator(mended.faces, mended._lay_over, work)
+        mended._bounds = FormulaEvaluator(mended.used, mended._lay_over, work)
+        mended._face_values = FormulaEvaluator(mended.faces, mended._lay_over, work)
         return mended
 
-    def value(self, step: Step) -> Value:
+    def value(self, step: PrintedStep) -> Value:
         """A step's value from print, with the closest bounds."""
         tree, digits = self.trees[step.id], step.printed
         value = self.evaluate(tree)
-        if not isinstance(value, Numbers) or value.exact or not isinstance(digits, Digits):
+        if (
+            not isinstance(value, BoundedNumbers)
+            or value.exact
+            or not isinstance(digits, PrintedDigits)
+        ):
             return value
         if value.shape != digits.values.shape:
             return value
@@ -155,20 +159,20 @@ class FromPrint:
     def _follows(self, id_: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """The cells of a step that are not printed."""
         digits = self.example[id_].printed
-        if isinstance(digits, Digits) and digits.values.shape == shape:
+        if isinstance(digits, PrintedDigits) and digits.values.shape == shape:
             return ~digits.shown
         return np.full(shape, digits is None)
 
-    def _mended(self, id_: str, found: Comparison, value: Value) -> Value:
+    def _mended(self, id_: str, found: PrintComparison, value: Value) -> Value:
         """What is printed of a step, with wrong numbers replaced by right ones, rounded or not."""
-        if not isinstance(value, Numbers):
+        if not isinstance(value, BoundedNumbers):
             return value
         digits = self.example[id_].printed
-        if not isinstance(digits, Digits) or not found.same_shape:
+        if not isinstance(digits, PrintedDigits) or not found.same_shape:
             return value
         used = self._printed_over(id_, value)
-        assert isinstance(used, Numbers)
-        return Numbers(
+        assert isinstance(used, BoundedNumbers)
+        return BoundedNumbers(
             np.where(found.wrong, value.mid, used.mid),
             np.where(found.wrong, value.low - digits.half, used.low),
             np.where(found.wrong, value.high + digits.half, used.high),
@@ -189,9 +193,9 @@ class FromPrint:
 
     def _printed_over(self, id_: str, value: Value) -> Value:
         step = self.example[id_]
-        if isinstance(step.printed, Words):
+        if isinstance(step.printed, WordList):
             return step.printed
-        if not isinstance(value, Numbers):
+        if not isinstance(value, BoundedNumbers):
             return value
         if step.printed is None:
             return value if value.exact else _loosen(value, step)
@@ -209,33 +213,40 @@ class FromPrint:
 
 
 def _together(
-    step: Step, tree: Node, digits: Digits, value: Numbers, mid: Array, right: Cells
-) -> Numbers:
+    step: PrintedStep,
+    tree: Node,
+    digits: PrintedDigits,
+    value: BoundedNumbers,
+    mid: Array,
+    right: Cells,
+) -> BoundedNumbers:
     printed = digits.numbers()
     low = np.where(right, np.minimum(mid, np.maximum(value.low, printed.low)), printed.low)
     high = np.where(right, np.maximum(mid, np.minimum(value.high, printed.high)), printed.high)
     loose = _loosen(value, step)
     low = np.where(digits.shown, low, loose.low)
     high = np.where(digits.shown, high, loose.high)
-    if isinstance(tree, Call) and tree.function == "softmax":
+    if isinstance(tree, FunctionCall) and tree.function == "softmax":
         high = _leave_room(tree, digits, low, high)
     if np.array_equal(low, mid) and np.array_equal(high, mid):
         return exactly(mid)
-    return Numbers(mid, low, high)
+    return BoundedNumbers(mid, low, high)
 
 
-def _loosen(value: Numbers, step: Step) -> Numbers:
+def _loosen(value: BoundedNumbers, step: PrintedStep) -> BoundedNumbers:
     """An unprinted value may have been rounded before it was used."""
     if step.decimals is None:
         return value
     half = 0.5 * 10.0**-step.decimals
-    return Numbers(value.mid, value.low - half, value.high + half)
+    return BoundedNumbers(value.mid, value.low - half, value.high + half)
 
 
-def _leave_room(softmax: Call, digits: Digits, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _leave_room(
+    softmax: FunctionCall, digits: PrintedDigits, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     """Probabilities sum to one, so unprinted ones get at most what the printed ones leave."""
-    axis = softmax.keyword("axis") or Number(-1)
-    if not isinstance(axis, Number):
+    axis = softmax.keyword("axis") or Numeral(-1)
+    if not isinstance(axis, Numeral):
         return high
     along = int(axis.value)
     taken = np.where(digits.shown, low, 0.0).sum(axis=along, keepdims=True)
@@ -257,7 +268,7 @@ def right_values(
     work: Work,
     *,
     rounded: bool = False,
-    until: Step | None = None,
+    until: PrintedStep | None = None,
 ) -> dict[str, Value]:
     """The value of each step from the given ones; one that cannot be computed is taken as printed.
 
@@ -268,7 +279,7 @@ def right_values(
         value = _from_values(step, values, work)
         if value is None:
             value = faces.get(step.id)
-        elif rounded and isinstance(value, Numbers):
+        elif rounded and isinstance(value, BoundedNumbers):
             value = _rounded(value, step)
         if value is not None:
             values[step.id] = value
@@ -277,20 +288,20 @@ def right_values(
     return values
 
 
-def _from_values(step: Step, values: Mapping[str, Value], work: Work) -> Value | None:
+def _from_values(step: PrintedStep, values: Mapping[str, Value], work: Work) -> Value | None:
     if step.tree is None or step.unchecked is not None or step.any_order:
         return None  # where any order is right, the printed one counts
     try:
-        value = Evaluator(values, work=work).value(step.tree)
+        value = FormulaEvaluator(values, work=work).value(step.tree)
     except (FormulaError, WorkSpentError):
         return None  # the right inputs do not fit the shape of other printed inputs
-    if isinstance(value, Numbers) and np.isnan(value.mid).all():
+    if isinstance(value, BoundedNumbers) and np.isnan(value.mid).all():
         return None
     return value
 
 
-def _rounded(value: Numbers, step: Step) -> Numbers:
-    if isinstance(step.printed, Digits) and step.printed.values.shape == value.shape:
+def _rounded(value: BoundedNumbers, step: PrintedStep) -> BoundedNumbers:
+    if isinstance(step.printed, PrintedDigits) and step.printed.values.shape == value.shape:
         scale = 10.0**step.printed.decimals
         with np.errstate(all="ignore"):
             return exactly(round_half_up(value.mid * scale, 0) / scale)
@@ -299,5 +310,5 @@ def _rounded(value: Numbers, step: Step) -> Numbers:
     return value
 
 
-def _located(example: Example, step: Step, error: FormulaError) -> ConfigError:
+def _located(example: Example, step: PrintedStep, error: FormulaError) -> ConfigError:
     return ConfigError(f"{example.source}: step {step.id!r}: {error}")

@@ -15,16 +15,16 @@ from string import Formatter
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Step
+from glassformer.audit.example import PrintedDigits, PrintedStep
 from glassformer.audit.formulas import FormulaError, parse
-from glassformer.audit.formulas.bounds import Array, Numbers, Value, Words
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Value, WordList
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
+    FunctionCall,
     Listing,
     Name,
     Node,
-    Number,
+    Numeral,
     Partly,
     replace_all,
     replace_each,
@@ -57,9 +57,9 @@ class Change:
 class Scene:
     """What a slip may use: the step, what is printed, and what else is on the page."""
 
-    step: Step
+    step: PrintedStep
     right: Value
-    printed: Digits | Words
+    printed: PrintedDigits | WordList
     others: dict[str, Value]
     evaluate: Callable[[Node], Value]
     called: Mapping[str, Bilingual] = field(default_factory=dict)
@@ -94,9 +94,11 @@ class Scene:
             match part:
                 case Name(name=name) | Partly(name=name):
                     plain[part] = Name(called(name))
-                case Call(function="transpose", arguments=(Name(name=name) | Partly(name=name),)):
+                case FunctionCall(
+                    function="transpose", arguments=(Name(name=name) | Partly(name=name),)
+                ):
                     plain[part] = Name(f"{called(name)}ᵀ")
-                case Call(function="sqrt" | "range" as function, arguments=(inside,)):
+                case FunctionCall(function="sqrt" | "range" as function, arguments=(inside,)):
                     size = self._size(inside)
                     if size is None:
                         continue
@@ -104,14 +106,14 @@ class Scene:
                 case _:
                     size = self._size(part)
                     if size is not None:
-                        plain[part] = Number(size)
+                        plain[part] = Numeral(size)
         return replace_each(node, plain)
 
     def _size(self, node: Node) -> float | None:
         """A literal number, or what stands for one, such as a count of rows."""
-        if isinstance(node, Number):
+        if isinstance(node, Numeral):
             return node.value
-        counts = isinstance(node, Call) and node.function in _SIZES
+        counts = isinstance(node, FunctionCall) and node.function in _SIZES
         size = self.numbers(node) if counts or isinstance(node, Name | Partly) else None
         return None if size is None or size.ndim else float(size)
 
@@ -121,13 +123,13 @@ class Scene:
             value = self.evaluate(node)
         except FormulaError:
             return None
-        return value.mid if isinstance(value, Numbers) else None
+        return value.mid if isinstance(value, BoundedNumbers) else None
 
     def sizes(self) -> list[int]:
         """The row and column counts of everything on the page, and whole numbers given as sizes."""
         found: set[int] = set()
         for value in self.others.values():
-            if isinstance(value, Numbers):
+            if isinstance(value, BoundedNumbers):
                 found.update(value.shape)
                 if not value.shape and 1 < value.mid < _LARGEST_SIZE and value.mid % 1 == 0:
                     found.add(int(value.mid))
@@ -136,7 +138,7 @@ class Scene:
     @property
     def decimals(self) -> int:
         """The largest number of decimals that the step shows."""
-        return int(np.max(self.printed.decimals)) if isinstance(self.printed, Digits) else 0
+        return int(np.max(self.printed.decimals)) if isinstance(self.printed, PrintedDigits) else 0
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def _match(pattern: Node, node: Node) -> dict[str, Node] | None:
         match wanted, part:
             case Binary(operator=one), Binary(operator=other) if one == other:
                 pairs += zip(wanted.below, part.below, strict=True)
-            case Call(), Call() if (wanted.function, len(wanted.arguments)) == (
+            case FunctionCall(), FunctionCall() if (wanted.function, len(wanted.arguments)) == (
                 part.function, len(part.arguments),
             ):  # fmt: skip
                 pairs += zip(wanted.arguments, part.arguments, strict=True)
@@ -217,14 +219,14 @@ def _match(pattern: Node, node: Node) -> dict[str, Node] | None:
 
 
 def _filled(made: Node, parts: Mapping[str, Node], old: Node) -> Node:
-    keywords = old.keywords if isinstance(old, Call) else ()
+    keywords = old.keywords if isinstance(old, FunctionCall) else ()
 
     def put(node: Node) -> Node:
         match node:
             case Name(name=name):
                 return parts[name]
-            case Call(function=function, arguments=(Name(name=name),)):
-                return Call(function, (parts[name],), keywords)
+            case FunctionCall(function=function, arguments=(Name(name=name),)):
+                return FunctionCall(function, (parts[name],), keywords)
         return node
 
     exchanged = {part: new for part in walk(made) if (new := put(part)) is not part}
@@ -243,8 +245,10 @@ def either(*rules: Rule) -> Rule:
 
 def take_rows(tree: Node, rows: list[int]) -> Node:
     """Selected rows of a formula's value, in this order."""
-    return Call("embedding", (Listing(tuple(Number(float(row)) for row in rows)), tree))
+    return FunctionCall("embedding", (Listing(tuple(Numeral(float(row)) for row in rows)), tree))
 
 
 def _parts(tree: Node, not_below: tuple[str, ...]) -> Iterator[Node]:
-    return walk(tree, lambda node: not (isinstance(node, Call) and node.function in not_below))
+    return walk(
+        tree, lambda node: not (isinstance(node, FunctionCall) and node.function in not_below)
+    )

@@ -30,10 +30,7 @@ def _part(kind: str, name: str, *rules: Rule, not_below: tuple[str, ...] = ()) -
 
 
 def _whole(
-    kind: str,
-    name: str,
-    rewrite: Callable[[Node, Scene], Iterator[Change]],
-    doubt: float = 1.5,
+    kind: str, name: str, rewrite: Callable[[Node, Scene], Iterator[Change]], doubt: float = 1.5
 ) -> Slip:
     """A slip made with the whole result."""
     return Slip(kind, say[name], rewrite, doubt)

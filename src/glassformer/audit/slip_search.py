@@ -17,9 +17,9 @@ from itertools import combinations
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Step
+from glassformer.audit.example import PrintedDigits, PrintedStep
 from glassformer.audit.formulas import FormulaError
-from glassformer.audit.formulas.bounds import Array, Numbers, Value, Words
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Value, WordList
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
 from glassformer.audit.formulas.terms import Node, walk
 from glassformer.audit.print_slips import rounded_before_use
@@ -29,8 +29,8 @@ from glassformer.audit.slip_catalogue import ROUNDING
 from glassformer.audit.verdicts import (
     Cells,
     Committed,
-    Comparison,
-    Explanation,
+    PrintComparison,
+    SlipExplanation,
     overlap,
     same_words,
 )
@@ -58,7 +58,11 @@ class Search:
     """
 
     def __init__(
-        self, from_print: FromPrint, step: Step, found: Comparison, slips: Sequence[Slip]
+        self,
+        from_print: FromPrint,
+        step: PrintedStep,
+        found: PrintComparison,
+        slips: Sequence[Slip],
     ) -> None:
         assert step.printed is not None
         self._from_print = from_print
@@ -82,12 +86,12 @@ class Search:
         self.finished = True
         self.failed: dict[str, tuple[Bilingual, Exception]] = {}
 
-    def one_slip(self, work: Work) -> list[Explanation]:
+    def one_slip(self, work: Work) -> list[SlipExplanation]:
         """The slips that explain the step alone; several where they fit equally well."""
         self._spend(work, self._try_singles)
         return self._choose([(single,) for single in self._singles])
 
-    def two_slips(self, work: Work) -> list[Explanation]:
+    def two_slips(self, work: Work) -> list[SlipExplanation]:
         """The pairs of slips that explain the step together.
 
         A single wrong number is too little evidence to tell two slips from a misprint.
@@ -151,15 +155,15 @@ class Search:
         printed = self._scene.printed
         try:
             value = self._faces(change.tree)
-            if isinstance(printed, Words):
+            if isinstance(printed, WordList):
                 return self._try_words(change, made, value)
-            if not isinstance(value, Numbers) or value.shape != printed.values.shape:
+            if not isinstance(value, BoundedNumbers) or value.shape != printed.values.shape:
                 return None
             if not made[1:] or self._near(value, printed):
                 value = self._rewritten.bounds.value(change.tree)
         except FormulaError:
             return None
-        assert isinstance(value, Numbers)
+        assert isinstance(value, BoundedNumbers)
         fits = overlap(printed, value) & np.isfinite(value.low) & np.isfinite(value.high)
         fits |= (value.low == printed.values) & (value.high == printed.values)
         width = (value.high - value.low)[self._found.wrong]
@@ -169,28 +173,28 @@ class Search:
         self, change: Change, made: tuple[tuple[Slip, Bilingual], ...], value: Value
     ) -> _Try | None:
         printed = self._scene.printed
-        assert isinstance(printed, Words)
-        if not isinstance(value, Words) or len(value.items) != len(printed.items):
+        assert isinstance(printed, WordList)
+        if not isinstance(value, WordList) or len(value.items) != len(printed.items):
             return None
         fits = np.array(same_words(self._step, printed.items, value.items), dtype=bool)
         return _Try(made, change.tree, fits, np.zeros(int(self._found.wrong.sum())))
 
-    def _near(self, value: Numbers, printed: Digits) -> bool:
+    def _near(self, value: BoundedNumbers, printed: PrintedDigits) -> bool:
         """Whether bounds could make any wrong cell fit; computing them takes most of the time."""
-        if not isinstance(self._right, Numbers) or self._right.shape != printed.values.shape:
+        if not isinstance(self._right, BoundedNumbers) or self._right.shape != printed.values.shape:
             return True
         with np.errstate(invalid="ignore"):
             slack = 3 * (self._right.high - self._right.low) + 2 * printed.half + 1e-9
             near = np.abs(value.mid - printed.values) <= slack
         return bool((near | np.isnan(slack))[self._found.wrong].any())
 
-    def _choose(self, groups: list[tuple[_Try, ...]]) -> list[Explanation]:
+    def _choose(self, groups: list[tuple[_Try, ...]]) -> list[SlipExplanation]:
         """The groups that cover all wrong cells, best first, one per set of kinds."""
         tried: dict[tuple[str, ...], int] = {}
         for group in groups:
             kinds = _kinds(group)
             tried[kinds] = tried.get(kinds, 0) + 1
-        found: list[tuple[bool, Explanation]] = []
+        found: list[tuple[bool, SlipExplanation]] = []
         seen: set[tuple[str, ...]] = set()
         for group in groups:
             kinds = _kinds(group)
@@ -210,11 +214,11 @@ class Search:
     def _weight(self, group: tuple[_Try, ...]) -> float:
         """How surprising the fit would be by chance, in nats."""
         printed = self._scene.printed
-        if isinstance(printed, Words):
+        if isinstance(printed, WordList):
             return float(4.0 * self._found.wrong.sum())  # a word is one of many
         finite = printed.values[printed.shown & np.isfinite(printed.values)]
         sizes = [np.abs(finite).max(initial=0.0)]
-        if isinstance(self._right, Numbers):
+        if isinstance(self._right, BoundedNumbers):
             right = self._right.mid[np.isfinite(self._right.mid)]
             sizes.append(np.abs(right).max(initial=0.0))
         scale = max(*sizes, 1e-12)
@@ -224,12 +228,12 @@ class Search:
         chance = np.clip(len(group) * width / scale, 1e-6, 1.0)
         return float(-np.log(chance).sum())
 
-    def _explain(self, group: tuple[_Try, ...]) -> tuple[bool, Explanation]:
+    def _explain(self, group: tuple[_Try, ...]) -> tuple[bool, SlipExplanation]:
         """Which slip was made where, with as few mixtures of slips as possible."""
         wrong, shown = self._found.wrong, self._found.wrong | self._found.right
         full = max(group, key=lambda tried: len(tried.made))
         if full.fits[shown].all():
-            return True, Explanation(tuple(_committed(*part) for part in full.made))
+            return True, SlipExplanation(tuple(_committed(*part) for part in full.made))
         used = self._mixture(group, wrong, shown)
         slips = []
         for slip, detail in full.made:
@@ -241,7 +245,7 @@ class Search:
             everywhere = not without and _union(having)[shown].all()
             cells = tuple(tuple(int(i) for i in at) for at in np.argwhere(needed))
             slips.append(_committed(slip, detail, None if everywhere else cells))
-        return False, Explanation(tuple(slips))
+        return False, SlipExplanation(tuple(slips))
 
     @staticmethod
     def _mixture(group: tuple[_Try, ...], wrong: Cells, shown: Cells) -> list[_Try]:
@@ -276,13 +280,13 @@ def _committed(
 _FEWEST = 6  # cells that must differ before and agree after: fewer could be chance
 
 
-def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanation | None:
+def rounding_behind(from_print: FromPrint, step: PrintedStep, work: Work) -> SlipExplanation | None:
     """The intermediate rounding that gives every printed digit when the printed inputs do not.
 
     This is only a remark: once its budget is spent there are none, and nothing depends on it.
     """
     digits, tree = step.printed, from_print.trees[step.id]
-    if not isinstance(digits, Digits) or digits.values.size < _FEWEST:
+    if not isinstance(digits, PrintedDigits) or digits.values.size < _FEWEST:
         return None
 
     rewritten = from_print.rewritten(step, work)
@@ -295,7 +299,7 @@ def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanatio
             value = faces(node)
         except FormulaError:
             return digits.values.size
-        if not isinstance(value, Numbers) or value.shape != digits.values.shape:
+        if not isinstance(value, BoundedNumbers) or value.shape != digits.values.shape:
             return digits.values.size
         off = np.abs(value.mid - digits.values) > digits.half * (1 + 1e-6) + 1e-12
         return int((off & digits.shown).sum())
@@ -307,7 +311,7 @@ def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanatio
         scene = Scene(step, from_print.computed[step.id], digits, {}, faces, called)
         for change in anywhere(rounded_before_use)(tree, scene):
             if misses(change.tree) == 0:
-                return Explanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))
+                return SlipExplanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))
     except WorkSpentError:
         pass
     return None

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.example import Digits, Example, Step
-from glassformer.audit.formulas.bounds import Array, Mask, Numbers, Value, Words
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Mask, Value, WordList
 from glassformer.language import Bilingual, Language, words
 
 say = words("glassformer.audit.audit")
@@ -26,7 +26,7 @@ _ROOM = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class PrintComparison:
     """Which printed cells are right, wrong, or open because too little is printed to decide."""
 
     right: Cells
@@ -40,26 +40,26 @@ class Comparison:
         return int(self.right.sum() + self.wrong.sum())
 
 
-def compare(step: Step, value: Value) -> Comparison:
+def compare(step: PrintedStep, value: Value) -> PrintComparison:
     """Compare what is printed of a step with a value computed for it."""
-    if isinstance(step.printed, Words):
+    if isinstance(step.printed, WordList):
         return _compare_words(step, value)
-    assert isinstance(step.printed, Digits)
+    assert isinstance(step.printed, PrintedDigits)
     digits = step.printed
-    if not isinstance(value, Numbers) or value.shape != digits.values.shape:
+    if not isinstance(value, BoundedNumbers) or value.shape != digits.values.shape:
         nowhere = np.zeros(digits.values.shape, dtype=bool)
-        return Comparison(nowhere, digits.shown, nowhere, same_shape=False)
+        return PrintComparison(nowhere, digits.shown, nowhere, same_shape=False)
     meets = overlap(digits, value)
     unbounded = (np.isinf(value.low) | np.isinf(value.high)) & (value.low != value.high)
     unbounded |= np.isnan(value.low) | np.isnan(value.high)
     shown = digits.shown
-    return Comparison(shown & meets & ~unbounded, shown & ~meets, shown & meets & unbounded)
+    return PrintComparison(shown & meets & ~unbounded, shown & ~meets, shown & meets & unbounded)
 
 
-def overlap(digits: Digits, value: Numbers) -> Cells:
+def overlap(digits: PrintedDigits, value: BoundedNumbers) -> Cells:
     """Where a computed number may be what the printed digits stand for."""
     with np.errstate(all="ignore"):
-        low, high = _bounds(digits)
+        low, high = digits.bounds
         size = np.maximum(np.abs(digits.values), np.abs(value.mid))
         room = _ROOM * np.where(np.isfinite(size), np.maximum(size, 1e-3), 1.0)
         meets = (value.low <= high + room) & (value.high >= low - room)
@@ -67,23 +67,19 @@ def overlap(digits: Digits, value: Numbers) -> Cells:
     return np.asarray(meets | np.isnan(value.low) | np.isnan(value.high))
 
 
-def _bounds(digits: Digits) -> tuple[Array, Array]:
-    return digits.values - digits.half, digits.values + digits.half
-
-
-def _compare_words(step: Step, value: Value) -> Comparison:
-    assert isinstance(step.printed, Words)
+def _compare_words(step: PrintedStep, value: Value) -> PrintComparison:
+    assert isinstance(step.printed, WordList)
     printed = step.printed.items
     nowhere = np.zeros(len(printed), dtype=bool)
-    if not isinstance(value, Words) or len(value.items) != len(printed):
-        return Comparison(nowhere, ~nowhere, nowhere, same_shape=False)
+    if not isinstance(value, WordList) or len(value.items) != len(printed):
+        return PrintComparison(nowhere, ~nowhere, nowhere, same_shape=False)
     unknown = np.array([item is None for item in value.items], dtype=bool)
     same = np.array(same_words(step, printed, value.items), dtype=bool)
-    return Comparison(same & ~unknown, ~same & ~unknown, unknown)
+    return PrintComparison(same & ~unknown, ~same & ~unknown, unknown)
 
 
 def same_words(
-    step: Step, printed: tuple[str | None, ...], computed: tuple[str | None, ...]
+    step: PrintedStep, printed: tuple[str | None, ...], computed: tuple[str | None, ...]
 ) -> list[bool]:
     """Compare word by word, by the step's own rule for case and order."""
 
@@ -113,7 +109,7 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class SlipExplanation:
     """Slips that together reproduce what is printed."""
 
     slips: tuple[Committed, ...]
@@ -137,12 +133,12 @@ class StepResult:
     that the search for the cause ended early.
     """
 
-    step: Step
+    step: PrintedStep
     verdict: Verdict
     from_print: Value | None = None
     end_to_end: Value | None = None
-    comparison: Comparison | None = None
-    explanations: tuple[Explanation, ...] = ()
+    comparison: PrintComparison | None = None
+    explanations: tuple[SlipExplanation, ...] = ()
     reason: Bilingual | None = None
     causes: tuple[str, ...] = ()
     note: Bilingual | None = None
@@ -162,14 +158,13 @@ class StepResult:
     def off(self) -> Array | None:
         """Distance of each printed number from the nearest possible one; 0 if it is right."""
         digits, value = self.step.printed, self.from_print
-        if not isinstance(digits, Digits) or not isinstance(value, Numbers):
+        if not isinstance(digits, PrintedDigits) or not isinstance(value, BoundedNumbers):
             return None
         if digits.values.shape != value.shape:
             return None
         with np.errstate(invalid="ignore"):  # −∞ from −∞ is no distance
-            above = digits.values - digits.half - value.high
-            below = value.low - digits.values - digits.half
-            distance = np.maximum(np.maximum(above, below), 0.0)
+            low, high = digits.bounds
+            distance = np.maximum(np.maximum(low - value.high, value.low - high), 0.0)
         wrong = self.comparison.wrong if self.comparison else False
         return np.where(wrong, distance, 0.0)
 
@@ -248,11 +243,11 @@ def _plain(value: Value | None) -> Any:
     match value:
         case None:
             return None
-        case Words(items=items, single=single):
+        case WordList(items=items, single=single):
             return items[0] if single else list(items)
         case Mask(allowed=allowed):
             return allowed.tolist()
-        case Numbers(mid=mid):
+        case BoundedNumbers(mid=mid):
             return _listed(mid.tolist())
 
 

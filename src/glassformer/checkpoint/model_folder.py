@@ -11,8 +11,6 @@ import hashlib
 import json
 import math
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,7 +32,7 @@ from glassformer.checkpoint import (
     WEIGHTS,
 )
 from glassformer.errors import CheckpointError, GlassformerError, expect
-from glassformer.files import as_path, read_object, read_tensor_entries
+from glassformer.files import as_path, read_object, read_tensor_entries, replaced_folder
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
 from glassformer.nn.description import parameter_shapes
@@ -79,13 +77,8 @@ def save(
     _check_replaceable(target)
     model = _unwrapped(checkpoint.model)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
+        with replaced_folder(target) as work:
             _write_files(work, replace(checkpoint, model=model), card, dtype)
-            _put_in_place(work, target)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         if isinstance(error, GlassformerError):
             raise
@@ -255,22 +248,6 @@ def _check_replaceable(target: Path) -> None:
             target=target,
             held=held[0],
         )
-
-
-def _put_in_place(work: Path, target: Path) -> None:
-    work.chmod(0o755)  # mkdtemp makes it private
-    if not target.exists():
-        work.rename(target)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-    target.rename(old / "model")
-    try:
-        work.rename(target)
-    except OSError:
-        (old / "model").rename(target)  # fails if another process has put its own there
-        old.rmdir()
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

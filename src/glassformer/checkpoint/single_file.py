@@ -144,8 +144,8 @@ def _filled(
 
 # --- pickles ---
 
-_MOST_PICKLE = 4 * 2**20  # bytes; a tensor takes about 200, its numbers are stored elsewhere
-_MOST_BUILDS = 16  # a state dict has one, for its metadata
+_MAX_PICKLE = 4 * 2**20  # bytes; a tensor takes about 200, its numbers are stored elsewhere
+_MAX_BUILDS = 16  # a state dict has one, for its metadata
 # The only names in a pickle of plain tensors. torch's own loader allows more, such as bytearray,
 # which allocates as many bytes as the file asks for.
 _GLOBALS = re.compile(
@@ -164,7 +164,7 @@ def _load_tensors(path: Path) -> dict[str, Any]:
             ]
             if is_plain and len(pickles) == 1:
                 with archive.open(pickles[0]) as pickled:
-                    _check_pickle(path, pickled.read(_MOST_PICKLE + 1))
+                    _check_pickle(path, pickled.read(_MAX_PICKLE + 1))
             else:
                 is_plain = False
     except OSError as error:
@@ -191,8 +191,8 @@ def _check_pickle(path: Path, data: bytes) -> None:
     Raises ValueError if it is not a pickle.
     """
     wrong = f"{path} does not contain plain tensors: its pickle"
-    if len(data) > _MOST_PICKLE:
-        raise CheckpointError(f"{wrong} is larger than {_MOST_PICKLE:,} bytes")
+    if len(data) > _MAX_PICKLE:
+        raise CheckpointError(f"{wrong} is larger than {_MAX_PICKLE:,} bytes")
     dicts: set[object] = set()  # memo entries that hold the class OrderedDict
     is_dict, n_builds = False, 0
     for operation, argument, _ in pickletools.genops(data):
@@ -209,8 +209,8 @@ def _check_pickle(path: Path, data: bytes) -> None:
         if name in ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"):
             raise CheckpointError(f"{wrong} has {name}, which torch.save does not write")
         n_builds += name == "BUILD"
-        if n_builds > _MOST_BUILDS:
-            raise CheckpointError(f"{wrong} sets attributes more than {_MOST_BUILDS} times")
+        if n_builds > _MAX_BUILDS:
+            raise CheckpointError(f"{wrong} sets attributes more than {_MAX_BUILDS} times")
         is_dict = argument == "collections OrderedDict" and name == "GLOBAL"
         is_dict = is_dict or (name in ("BINGET", "LONG_BINGET") and argument in dicts)
 

@@ -9,7 +9,7 @@ Read `claim` (what a claim is), `basic_claims` (the first group of experiments; 
 experiments are built from `specimens`, `properties`, `costs` and `studies`.
 """
 
-from glassformer.claims.claim import Claim, Figures, Outcome, Rule, Stored, Verdict
+from glassformer.claims.claim import Claim, Figures, Outcome, Stored, Verdict, VerdictRule
 from glassformer.claims.claim_list import GROUPS, claims, find, outcomes
 
 __all__ = [
@@ -17,9 +17,9 @@ __all__ = [
     "Claim",
     "Figures",
     "Outcome",
-    "Rule",
     "Stored",
     "Verdict",
+    "VerdictRule",
     "claims",
     "find",
     "outcomes",

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from glassformer.claims.claim import Figures, Group, Rule, stored_results
+from glassformer.claims.claim import Figures, Group, VerdictRule, stored_results
 from glassformer.claims.properties import (
     equivariance,
     influence,
@@ -169,11 +169,7 @@ def only_attention_joins_positions() -> Figures:
     parts_join = sum(influence(part, x).mixes_positions for part in others)
     for parameter in made.attention.parameters():
         torch.nn.init.zeros_(parameter)
-    return {
-        "attention": joins,
-        "others": parts_join,
-        "silent": influence(made, x).mixes_positions,
-    }
+    return {"attention": joins, "others": parts_join, "silent": influence(made, x).mixes_positions}
 
 
 @group.claim("C10", lambda f: f["unread"] > 0 and f["attention"] < f["convolution"])
@@ -219,7 +215,7 @@ _SEEDS = range(3)
 
 @group.claim(
     "C13",
-    Rule(
+    VerdictRule(
         lambda f: (
             f["noun_verb_least"] > max(f["noun_place_most"], f["the_most"])
             and f["both_noun_verb"] > f["both_noun_place"]
@@ -271,7 +267,7 @@ def signs_and_sizes_make_the_score() -> Figures:
 
 @group.claim(
     "C15",
-    Rule(
+    VerdictRule(
         lambda f: f["noisy"] > 0.8 and f["control"] < 0.3 and f["genres"] > 0.95,
         partly=lambda f: (
             f["noisy"] > 0.5 and f["control"] < 0.3 and f["genres"] > f["genres_control"] + 0.1
@@ -292,7 +288,7 @@ def likes_reveal_content() -> Figures:
 
 @group.claim(
     "C16",
-    Rule(
+    VerdictRule(
         lambda f: f["basic"] == f["heads"] == f["narrow_values"] == f["input"],
         partly=lambda f: f["basic"] == f["heads"] == f["input"],
     ),

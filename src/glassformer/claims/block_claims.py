@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
     ROUNDING,
@@ -16,10 +16,7 @@ from glassformer.claims.specimens import (
     seeded,
     vectors,
 )
-from glassformer.claims.studies import (
-    learn_at_depth,
-    learn_at_width,
-)
+from glassformer.claims.studies import learn_at_depth, learn_at_width
 from glassformer.nn import (
     Classifier,
     FeedForward,
@@ -64,8 +61,7 @@ def layer_norm_acts_on_each_vector() -> Figures:
 
 
 @group.claim(
-    "C53",
-    lambda f: f["both"] > max(f["no_norm"], f["no_residual"]) + 0.1 and f["both"] > 0.9,
+    "C53", lambda f: f["both"] > max(f["no_norm"], f["no_residual"]) + 0.1 and f["both"] > 0.9
 )
 def residuals_and_norms_help_deep_nets() -> Figures:
     """Four blocks after a hundred steps: with everything, without norms, without residuals."""
@@ -83,7 +79,7 @@ def residuals_and_norms_help_deep_nets() -> Figures:
 
 @group.claim(
     "C54",
-    Rule(
+    VerdictRule(
         lambda f: f["k_hard"] > f["less_hard"] + 0.05 and f["less_easy"] < 0.95,
         partly=lambda f: f["wide_hard"] > f["less_hard"] + 0.05 and f["less_easy"] > 0.95,
     ),
@@ -156,9 +152,8 @@ def epsilon_prevents_division_by_zero() -> Figures:
 
 @group.claim(
     "C58",
-    Rule(
-        lambda f: max(f["ordinary"], f["small"]) < 1e-3,
-        partly=lambda f: f["ordinary"] < 1e-3,
+    VerdictRule(
+        lambda f: max(f["ordinary"], f["small"]) < 1e-3, partly=lambda f: f["ordinary"] < 1e-3
     ),
 )
 def epsilon_beside_the_deviation() -> Figures:

@@ -43,7 +43,7 @@ def _always(_: Figures) -> bool:
 
 
 @dataclass(frozen=True)
-class Rule:
+class VerdictRule:
     """From figures to a verdict: the first condition that is met decides."""
 
     holds: Decision
@@ -109,7 +109,7 @@ class Claim:
     remark: Bilingual | None
     """The condition of a claim that holds in part, or why it cannot be decided."""
     measure: Callable[[], Figures]
-    rule: Rule
+    rule: VerdictRule
     slow: bool = False
     command: str | None = None
     """The command that runs a slow one."""
@@ -238,7 +238,7 @@ class Group:
         self.claims: dict[str, Claim] = {}
 
     def claim(
-        self, id_: str, rule: Rule | Decision, *, command: str | None = None
+        self, id_: str, rule: VerdictRule | Decision, *, command: str | None = None
     ) -> Callable[[Experiment], Experiment]:
         """Register an experiment under a claim's id; a claim with a `command` is slow.
 
@@ -253,7 +253,7 @@ class Group:
                 found=self._words[f"{id_} found"],
                 remark=self._words.get(f"{id_} remark"),
                 measure=measure,
-                rule=rule if isinstance(rule, Rule) else Rule(rule),
+                rule=rule if isinstance(rule, VerdictRule) else VerdictRule(rule),
                 slow=command is not None,
                 command=command,
                 stored=next(iter(stored_results(id_)), None),

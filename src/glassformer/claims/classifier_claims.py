@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.claims.bloem import SelfAttention, Transformer, attend_folded
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
     ROUNDING,
@@ -28,7 +28,7 @@ from glassformer.claims.specimens import (
 )
 from glassformer.errors import DataError
 from glassformer.nn import Classifier, presets
-from glassformer.training import Result, RunConfig, recipe, train
+from glassformer.training import RunConfig, RunResult, recipe, train
 from glassformer.training.problems import TokenisedData
 
 group = Group("classifier_claims")
@@ -56,7 +56,7 @@ def pooled_log_probabilities() -> Figures:
     }
 
 
-def _train(config: RunConfig) -> Result:
+def _train(config: RunConfig) -> RunResult:
     """Train in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         return train(config, Path(folder) / "run")
@@ -86,7 +86,7 @@ def depth_6_and_length_512_reach_85_percent() -> Figures:
 
 @group.claim(
     "C70",
-    Rule(
+    VerdictRule(
         lambda f: f["accuracy"] > f["recurrent"] - 0.01 and f["ratio"] > 2,
         partly=lambda f: f["accuracy"] > f["recurrent"] - 0.01 or f["ratio"] > 2,
     ),
@@ -112,10 +112,7 @@ def as_good_as_an_rnn_and_faster() -> Figures:
 
 @group.claim(
     "C71",
-    Rule(
-        lambda f: f["more"] >= 0.95,
-        partly=lambda f: f["more"] > f["plain"] + 0.01,
-    ),
+    VerdictRule(lambda f: f["more"] >= 0.95, partly=lambda f: f["more"] > f["plain"] + 0.01),
     command="glassformer claims C71 --slow",
 )
 def more_data_and_depth_help() -> Figures:
@@ -218,7 +215,7 @@ _READ_TEXTS = "GLASSFORMER_TEXTS=… glassformer claims {} --slow"
 
 @group.claim(
     "C72",
-    Rule(
+    VerdictRule(
         lambda f: f["compiled"] == f["blocks"] and f["compiled_classes"] == f["classes"],
         partly=lambda f: f["compiled_classes"] == f["classes"],
     ),
@@ -236,9 +233,7 @@ def the_printed_code_runs() -> Figures:
 
 
 @group.claim(
-    "C73",
-    lambda f: f["read"] > 0 and f["printed"] == 0,
-    command=_READ_TEXTS.format("C73"),
+    "C73", lambda f: f["read"] > 0 and f["printed"] == 0, command=_READ_TEXTS.format("C73")
 )
 def the_mask_option_masks() -> Figures:
     """How often the printed code reads `mask`; whether it, and our class, look ahead."""

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.audit.example import Digits
+from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import load_example
-from glassformer.audit.formulas.bounds import Words
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.audit.formulas.bounds import WordList
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.classifier_claims import held_out_accuracy
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
@@ -128,7 +128,7 @@ def hidden_scores_become_zero() -> Figures:
 def _printed_mask(id_: str) -> Tensor:
     """What a head of the text's masked example may see: the scores not printed as 0."""
     printed = load_example("masked")[id_].printed
-    assert isinstance(printed, Digits)
+    assert isinstance(printed, PrintedDigits)
     return torch.from_numpy(printed.values != 0)
 
 
@@ -159,7 +159,7 @@ def masking_helps_against_overfitting() -> Figures:
 
 @group.claim(
     "C82",
-    Rule(
+    VerdictRule(
         lambda f: max(f["unpadded"], f["padded"]) < ROUNDING,
         partly=lambda f: f["unpadded"] < ROUNDING,
     ),
@@ -209,7 +209,7 @@ def the_largest_logit_wins() -> Figures:
 
 @group.claim(
     "C85",
-    Rule(
+    VerdictRule(
         lambda f: f["ends"] > 0 and f["ended"] == f["texts"],
         partly=lambda f: f["ends"] > 0 and f["ended"] > 0,
     ),
@@ -219,7 +219,11 @@ def generation_ends_with_the_end_token() -> Figures:
     example = load_example("thrones")
     words, answer = example["word_list"].printed, example["decoder_input"].printed
     layer = example["w_vocabulary"].printed
-    assert isinstance(words, Words) and isinstance(answer, Words) and isinstance(layer, Digits)
+    assert (
+        isinstance(words, WordList)
+        and isinstance(answer, WordList)
+        and isinstance(layer, PrintedDigits)
+    )
     model = load("en-de")
     sentences = ["A dog runs.", "Two men are playing football.", "A woman reads a book."]
     answers = model.translate(sentences, beam=1)

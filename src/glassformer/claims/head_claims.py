@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.claims.bloem import FOLDS, attend_einsum, attend_folded
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.costs import attention_cost, attention_parameters, time_calls
 from glassformer.claims.properties import influence, of_vectors
 from glassformer.claims.specimens import (
@@ -21,11 +21,7 @@ from glassformer.claims.specimens import (
     seeded,
     vectors,
 )
-from glassformer.claims.studies import (
-    ONE_HEAD_BOUND,
-    learn_neighbours,
-    learn_roles,
-)
+from glassformer.claims.studies import ONE_HEAD_BOUND, learn_neighbours, learn_roles
 from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, MultiHeadAttention, attend_written, build, presets
 from glassformer.nn.attention import split_heads
@@ -35,9 +31,8 @@ group = Group("head_claims")
 
 @group.claim(
     "C38",
-    Rule(
-        lambda f: f["in_scores"] < 0.5 and f["added"] < 0.5,
-        partly=lambda f: f["in_scores"] < 0.5,
+    VerdictRule(
+        lambda f: f["in_scores"] < 0.5 and f["added"] < 0.5, partly=lambda f: f["in_scores"] < 0.5
     ),
 )
 def one_head_mixes_giver_and_receiver() -> Figures:
@@ -134,8 +129,7 @@ def three_products_serve_all_heads() -> Figures:
 
 
 @group.claim(
-    "C42",
-    lambda f: f["one"] == f["narrow"] == 3 * f["k"] ** 2 and f["output"] == f["k"] ** 2,
+    "C42", lambda f: f["one"] == f["narrow"] == 3 * f["k"] ** 2 and f["output"] == f["k"] ** 2
 )
 def heads_add_no_parameters() -> Figures:
     """Parameters counted in the modules, for k = 256."""
@@ -150,7 +144,7 @@ def heads_add_no_parameters() -> Figures:
 
 @group.claim(
     "C43",
-    Rule(
+    VerdictRule(
         lambda f: f["gap"] < ROUNDING and f["folded"] <= f["with_map"],
         partly=lambda f: f["gap"] < ROUNDING,
     ),
@@ -189,8 +183,7 @@ def _lines(*functions: Callable[..., object]) -> int:
 
 
 @group.claim(
-    "C45",
-    lambda f: f["gap"] < ROUNDING and f["refused"] == 1 and f["einsum"] < f["folding"],
+    "C45", lambda f: f["gap"] < ROUNDING and f["refused"] == 1 and f["einsum"] < f["folding"]
 )
 def reshape_and_einsum_are_shorter() -> Figures:
     """Folds by view and by reshape, `view` without `contiguous`, and lines of code."""
@@ -245,7 +238,7 @@ def vectors_of_heads_make_a_matrix() -> Figures:
 
 @group.claim(
     "C49",
-    Rule(
+    VerdictRule(
         lambda f: f["narrow"] == f["tried"],
         partly=lambda f: f["divisors"] == f["divisors_run"] and f["with_width"] == f["tried"],
     ),

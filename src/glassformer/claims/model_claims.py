@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.costs import growth, time_calls
 from glassformer.claims.properties import RecurrentLayer, layer_cost, make_layer, path_lengths
 from glassformer.claims.specimens import (
@@ -177,7 +177,8 @@ def the_product_with_v_relates() -> Figures:
 
 
 @group.claim(
-    "C94", Rule(lambda f: f["accuracy"] > 0.95, partly=lambda f: f["loss"] < 0.5 * f["start"])
+    "C94",
+    VerdictRule(lambda f: f["accuracy"] > 0.95, partly=lambda f: f["loss"] < 0.5 * f["start"]),
 )
 def adam_trains_it() -> Figures:
     """A small encoder-decoder learns to copy five tokens."""

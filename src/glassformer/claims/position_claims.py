@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.costs import (
     DERIVED_CONSTANT,
     PRINTED_CONSTANT,
@@ -64,10 +64,7 @@ def _trained_rows(lengths: tuple[int, ...]) -> int:
 
 @group.claim(
     "C61",
-    Rule(
-        lambda f: f["longest"] < f["every"],
-        partly=lambda f: f["short"] < f["every"],
-    ),
+    VerdictRule(lambda f: f["longest"] < f["every"], partly=lambda f: f["short"] < f["every"]),
 )
 def every_length_is_needed() -> Figures:
     """Position vectors trained by texts of every length, of the longest, and by short ones."""
@@ -117,7 +114,7 @@ def learn_left_neighbour(kind: str, lengths: tuple[int, ...], *, steps: int = 40
 
 @group.claim(
     "C63",
-    Rule(
+    VerdictRule(
         lambda f: max(f["sinusoidal_32"], f["rotary_32"]) < 0.8,
         partly=lambda f: min(f["sinusoidal_32"], f["rotary_32"]) < 0.8,
     ),
@@ -146,7 +143,9 @@ def encodings_need_no_learning() -> Figures:
     }
 
 
-@group.claim("C65", Rule(lambda f: f["gap"] > ROUNDING, decidable=lambda f: f["gap"] > ROUNDING))
+@group.claim(
+    "C65", VerdictRule(lambda f: f["gap"] > ROUNDING, decidable=lambda f: f["gap"] > ROUNDING)
+)
 def adding_is_a_kind_of_joining() -> Figures:
     """W (x + p) compared with [W W] [x; p]: a sum is a concatenation with equal maps."""
     words, places = vectors(5, 16), sinusoidal_table(5, 16)
@@ -183,7 +182,7 @@ def _least_width(vocab_size: int) -> int:
 
 @group.claim(
     "C67",
-    Rule(
+    VerdictRule(
         lambda f: abs(f["rule"] / f["exact"] - 1) < 0.02 and f["text_width"] > f["rule"],
         partly=lambda f: abs(f["rule"] / f["exact"] - 1) < 0.2,
     ),

@@ -18,10 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.autograd.functional import jacobian
 
-from glassformer.claims.costs import (
-    attention_cost,
-    attention_parameters,
-)
+from glassformer.claims.costs import attention_cost, attention_parameters
 from glassformer.errors import ConfigError, ShapeError, UnknownNameError
 from glassformer.nn.attention import MultiHeadAttention, softmax_over_keys
 from glassformer.nn.config import AttentionConfig, ModelConfig

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.specimens import (
     ROUNDING,
     attention,
@@ -205,10 +205,7 @@ def _copy_the_left_neighbour(*, shared: bool) -> tuple[float, float]:
 
 @group.claim(
     "C27",
-    Rule(
-        lambda f: f["shared_runs"] == 0,
-        partly=lambda f: f["own"] < 0.1 < f["shared"],
-    ),
+    VerdictRule(lambda f: f["shared_runs"] == 0, partly=lambda f: f["own"] < 0.1 < f["shared"]),
 )
 def queries_and_keys_need_their_own_maps() -> Figures:
     """A task with a direction, with separate maps and with one map for queries and keys."""

@@ -7,14 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.properties import score_spread
-from glassformer.claims.specimens import (
-    ROUNDING,
-    accuracy,
-    attention,
-    fit,
-)
+from glassformer.claims.specimens import ROUNDING, accuracy, attention, fit
 from glassformer.nn import AttentionConfig, presets
 
 group = Group("scaling_claims")
@@ -42,7 +37,7 @@ def large_scores_saturate() -> Figures:
 
 @group.claim(
     "C31",
-    Rule(
+    VerdictRule(
         lambda f: f["mean_wide"] > 2 * max(abs(f["mean_narrow"]), f["error"]),
         partly=lambda f: f["deviation_wide"] > 2 * f["deviation_narrow"],
     ),
@@ -153,7 +148,7 @@ def look_up(width: int, *, steps: int = 80, seed: int = 0, **settings: Any) -> f
 
 @group.claim(
     "C37",
-    Rule(
+    VerdictRule(
         lambda f: f["additive"] > f["unscaled"] + 0.05 and f["scaled"] > f["unscaled"] + 0.05,
         partly=lambda f: f["scaled"] > f["unscaled"] + 0.05,
     ),

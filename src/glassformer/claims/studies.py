@@ -280,10 +280,7 @@ class _NeighbourReader(nn.Module):
     def __init__(self, n_heads: int, n_positions: int, width: int) -> None:
         super().__init__()
         heads = AttentionConfig(
-            n_heads=n_heads,
-            d_head=n_positions,
-            d_value=2 * width // n_heads,
-            output_map=False,
+            n_heads=n_heads, d_head=n_positions, d_value=2 * width // n_heads, output_map=False
         )
         self.attention = MultiHeadAttention(n_positions + width, heads)
         self.to_neighbours = nn.Linear(2 * width, 2 * width)
@@ -312,9 +309,7 @@ def learn_neighbours(
         with torch.no_grad():
             final = float(error(1000))
     return Resolution(
-        n_heads=n_heads,
-        error=final,
-        parameters=sum(p.numel() for p in model.parameters()),
+        n_heads=n_heads, error=final, parameters=sum(p.numel() for p in model.parameters())
     )
 
 
@@ -436,12 +431,7 @@ class RoleReader(nn.Module):
 
 
 def learn_roles(
-    n_heads: int,
-    positions: Positions,
-    *,
-    d_model: int = 16,
-    steps: int = 250,
-    seed: int = 0,
+    n_heads: int, positions: Positions, *, d_model: int = 16, steps: int = 250, seed: int = 0
 ) -> RoleReading:
     """Train on all sentences of five names and three gifts; the width is shared by the heads."""
     ids = _role_sentences()

@@ -3,8 +3,8 @@
 import torch
 
 from glassformer.audit.example_file import load_example
-from glassformer.audit.formulas.bounds import Words
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.audit.formulas.bounds import WordList
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.nn import Block, MultiHeadAttention, build, presets
 from glassformer.tasks import load
 from glassformer.text import CharacterTokenizer, WordTokenizer, split_words, tokens_per_word
@@ -16,17 +16,11 @@ group = Group("token_claims")
 def _corpus() -> list[str]:
     """The three sentences of the by-hand text, as its worked example has them."""
     printed = load_example("thrones")["corpus"].printed
-    assert isinstance(printed, Words)
+    assert isinstance(printed, WordList)
     return [text for text in printed.items if text is not None]
 
 
-@group.claim(
-    "C95",
-    Rule(
-        lambda f: f["kept"] == 23,
-        partly=lambda f: f["ignored"] == 23,
-    ),
-)
+@group.claim("C95", VerdictRule(lambda f: f["kept"] == 23, partly=lambda f: f["ignored"] == 23))
 def the_vocabulary_has_23_words() -> Figures:
     """Distinct words of the corpus, case-sensitive and not."""
     corpus = _corpus()
@@ -49,15 +43,14 @@ _LEARNED = (
 
 @group.claim(
     "C96",
-    Rule(
+    VerdictRule(
         lambda f: all(0.7 <= f[kind] <= 0.8 for kind in ("everyday", "learned", "letters")),
         partly=lambda f: f["letters"] < f["learned"] < 0.75 < f["everyday"],
     ),
 )
 def a_token_is_three_quarters_of_a_word() -> Figures:
     """Words per token: everyday and learned English in subwords, and in letters."""
-    shipped = load("en-de").checkpoint.tokenizer
-    assert shipped is not None
+    shipped = load("en-de").reader
     letters = CharacterTokenizer.build(_EVERYDAY)
     return {
         "vocabulary": shipped.vocab_size,
@@ -67,18 +60,16 @@ def a_token_is_three_quarters_of_a_word() -> Figures:
     }
 
 
-@group.claim("C97", Rule(lambda f: f["gigabytes"] == 570, decidable=lambda f: f["copies"] > 0))
+@group.claim(
+    "C97", VerdictRule(lambda f: f["gigabytes"] == 570, decidable=lambda f: f["copies"] > 0)
+)
 def the_data_set_has_570_gigabytes() -> Figures:
     """Recipes that read such a data set, and what 570 GB would be in tokens."""
-    shipped = load("en-de").checkpoint.tokenizer
-    assert shipped is not None
+    shipped = load("en-de").reader
     n_bytes = sum(len(text.encode()) for text in _EVERYDAY)
     n_tokens = sum(map(len, shipped.encode_batch(_EVERYDAY)))
     copies = [name for name in RECIPES if "chatgpt" in name]
-    return {
-        "copies": len(copies),
-        "billions": 570 * n_tokens / n_bytes,
-    }
+    return {"copies": len(copies), "billions": 570 * n_tokens / n_bytes}
 
 
 @group.claim("C98", lambda f: f["attending"] == f["blocks"] > 0)

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from cyclopts import Parameter
 
+from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
 from glassformer.language import words
 
 if TYPE_CHECKING:
     from glassformer.tasks import Model
-
-
-# --- run lines ---
-# Lines in, answers out: where `glassformer run` reads from, and how it prints.
-
+    from glassformer.tasks.answers import Answer
 
 say = words("glassformer.cli.messages")
 
@@ -33,16 +30,16 @@ def print_answers(
     *,
     batch_size: int,
     as_json: bool,
+    why: bool = False,
 ) -> None:
     """Answer lines in their order; say on stderr which were not read well, and how far we are."""
     from glassformer.tasks.answers import answer_lines
-    from glassformer.tasks.results import as_json as one_object
 
     with Counter(_MANY) as counter:
         typed = isinstance(lines, _Typed)
         answers = answer_lines(model, lines, options, batch_size=batch_size, one_by_one=typed)
         for number, answer in enumerate(answers, start=1):
-            _write((one_object(answer.to_dict()) if as_json else answer.to_text()) + "\n")
+            _write(_shown(model, answer, as_json, why) + "\n")
             if model.task == "generate":  # it may read the end of anything
                 continue
             if answer.cut:
@@ -50,6 +47,18 @@ def print_answers(
             if answer.unknown:
                 counter.note(say("run knows nothing", model=model.name, number=number))
             counter.count()
+
+
+def _shown(model: Model, answer: Answer, as_json: bool, why: bool) -> str:
+    """An answer as a line; with `why`, which words made it below."""
+    from glassformer.cli.word_colours import coloured
+    from glassformer.tasks.results import Unread
+    from glassformer.tasks.results import as_json as one_object
+
+    found = model.words(answer.input) if why and not isinstance(answer, Unread) else None
+    if as_json:
+        return one_object(answer.to_dict() | ({} if found is None else {"why": found.to_dict()}))
+    return answer.to_text() if found is None else f"{answer.to_text()}\n{coloured(found)}"
 
 
 def stream_answers(model: Model, lines: Iterable[str], options: dict[str, Any]) -> None:
@@ -98,10 +107,6 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-# --- run options ---
-# Options of `glassformer run` that fit some models and not others.
-
-
 @Parameter(name="*")
 @dataclass(frozen=True)
 class RunOptions:
@@ -112,7 +117,7 @@ class RunOptions:
     beam: int | None = None
     """Translations: continuations followed at once (4); 1 is greedy."""
     n_best: int | None = None
-    """Translations: how many to give for each text."""
+    """Translations: how many to give for each text; masked words: how many for each gap (5)."""
     length_penalty: float | None = None
     """Translations: above 1 favours longer ones, below 1 shorter ones."""
     temperature: float | None = None
@@ -147,32 +152,24 @@ def run(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     batch_size: int = 32,
     weights: str = "float32",
+    why: Annotated[bool, Parameter(negative=())] = False,
     options: RunOptions = _NONE,
+    opening: ModelOptions = AS_IT_IS,
 ) -> None:
-    """Classify, translate, continue or recommend; lines of stdin if no text is given."""
-    from glassformer.checkpoint import find
-
-    find(model)  # a wrong name is answered without waiting for torch
+    """Classify, translate, continue, fill in or recommend; lines of stdin if no text is given."""
+    check_model(model)
 
     from glassformer.decoding.fast.workers import check_batch_size
-    from glassformer.tasks import load
     from glassformer.tasks.answers import check_options
 
     check_batch_size(batch_size)
-    loaded = load(model, weights=weights)  # type: ignore[arg-type]  # checked there
-    given = options.given()
+    loaded = open_model(model, opening, weights=weights)
+    given, lines = options.given(), lines_of(texts)
     check_options(loaded, given)
-    if loaded.task == "generate" and not as_json and given.get("n_samples", 1) == 1:
-        stream_answers(loaded, lines_of(texts), given)
+    if loaded.task == "generate" and not (as_json or why) and given.get("n_samples", 1) == 1:
+        stream_answers(loaded, lines, given)
     else:
-        print_answers(loaded, lines_of(texts), given, batch_size=batch_size, as_json=as_json)
-
-
-# --- counting ---
-# How far a command is, on stderr, where a person looks at it and there is much to do.
-
-
-say = words("glassformer.cli.messages")
+        print_answers(loaded, lines, given, batch_size=batch_size, as_json=as_json, why=why)
 
 
 class Counter:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
 from glassformer.cli.output import check_place, show_size
+from glassformer.errors import ConfigError
 from glassformer.language import spoken, words
 
 if TYPE_CHECKING:
+    from glassformer.tasks import Model
     from glassformer.tracing import Step, Trace
-
 
 say = words("glassformer.cli.messages")
 
@@ -27,20 +29,20 @@ def trace(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     steps: Annotated[list[str] | None, Parameter(name="--step")] = None,
     target: str | None = None,
+    options: ModelOptions = AS_IT_IS,
 ) -> None:
     """Record every number of one pass over a text, as a page, a workbook, data or a list."""
-    from glassformer.checkpoint import find
-
-    find(model)  # a wrong name is answered without waiting for torch
+    check_model(model)
+    check_place(output)
 
     from glassformer.documents import render, render_text
 
-    check_place(output)
+    loaded = open_model(model, options, attention="written")
     if output is not None and output.suffix.lower() == ".html":
-        recorded = _write_page(model, text, target, steps or [], output)
+        recorded = _write_page(loaded, text, target, steps or [], output)
         _tell(output, recorded)
         return
-    recorded = trace_text(model, text, target)
+    recorded = loaded.trace(text, target=target)
     chosen = [recorded[name] for name in steps or ()]
     if output is None:
         parts: list[Step] | list[Trace] = chosen or [recorded]
@@ -51,15 +53,15 @@ def trace(
     _tell(output, recorded)
 
 
-def _write_page(model: str, text: str, target: str | None, steps: list[str], output: Path) -> Trace:
+def _write_page(
+    model: Model, text: str, target: str | None, steps: list[str], output: Path
+) -> Trace:
     """The explorer's page of the run, with the text and the model's answer."""
-    from glassformer.checkpoint import find
     from glassformer.documents.renderer import write_file
     from glassformer.explorer.model_list import open_text
     from glassformer.explorer.saved_page import page_of
-    from glassformer.tasks import load
 
-    opened = open_text(load(find(model), attention="written"), Path(model).name, text, target)
+    opened = open_text(model, model.name, text, target)
     chosen = [opened.trace[name] for name in steps]
     write_file(output, page_of(opened, chosen or None, spoken()))
     return opened.trace
@@ -76,40 +78,38 @@ def explain(
     text: str,
     /,
     *,
-    at: str,
+    at: str | None = None,
     depth: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     terms: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    by_words: Annotated[bool, Parameter(name="--words", negative=())] = False,
+    method: str = "leave one out",
     target: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    options: ModelOptions = AS_IT_IS,
 ) -> None:
-    """Show the arithmetic of one number: formula, real operands, source line."""
-    from glassformer.checkpoint import find
+    """Show the arithmetic of one number, or which words made it."""
+    if at is None and not by_words:
+        raise ConfigError(
+            "expected --at with a number, such as 'logits[0,1]', or --words for what made the "
+            "answer"
+        )
+    check_model(model)
 
-    find(model)  # a wrong name is answered without waiting for torch
-
+    from glassformer.cli.word_colours import coloured
     from glassformer.documents.trace_data import json_text
     from glassformer.tracing.cells import MOST_LISTED
     from glassformer.tracing.formula import MOST_TERMS
-    from glassformer.tracing.trace import find_cell
 
-    cell = find_cell(trace_text(model, text, target), at)
+    loaded = open_model(model, options, attention="written")
+    if by_words:
+        found = loaded.words(text, at, method=method, target=target)  # type: ignore[arg-type]  # checked there
+        sys.stdout.write(
+            (json_text(found.to_dict(), indent=1) if as_json else coloured(found)) + "\n"
+        )
+        return
+    cell = loaded.cell(text, at, target=target)
     if as_json:
         data = cell.to_dict(depth, terms or MOST_LISTED)
         sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
         sys.stdout.write(cell.explain(depth, terms or MOST_TERMS) + "\n")
-
-
-# --- tracing ---
-# What `explain` and `trace` share: a model and a text to a trace.
-
-
-def trace_text(model: str, text: str, target: str | None) -> Trace:
-    """The trace of one pass over a text, attention written out."""
-    from glassformer import checkpoint
-    from glassformer.tasks.forward_pass import forward_pass
-    from glassformer.tracing import trace as record
-
-    loaded = checkpoint.load(checkpoint.find(model), attention="written")
-    reading = forward_pass(loaded, text, target)
-    return record(reading.model, *reading.arguments, axis_labels=reading.labels)

@@ -29,10 +29,6 @@ def _watch(folder: Path) -> AbstractContextManager[None]:
     return watch(folder)
 
 
-# --- recipes ---
-# `glassformer recipes`: what can be trained, and what can be set.
-
-
 known = words("glassformer.training.reference")
 
 

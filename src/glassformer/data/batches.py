@@ -291,7 +291,7 @@ class Order:
         return -(-len(bucket) // size)
 
 
-def share_out(batch: Ids, parts: int) -> list[Ids]:
+def divide_batch(batch: Ids, parts: int) -> list[Ids]:
     """A batch in parts of nearly equal size; some are empty if it has fewer examples than parts."""
     return [batch[part::parts] for part in range(parts)]
 

@@ -5,7 +5,6 @@ A review's id contains its stars, which give the label away, so an id never leav
 
 from __future__ import annotations
 
-import hashlib
 import json
 import lzma
 import re
@@ -16,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.data.corpora import Found
+from glassformer.data.corpora import FoundCorpus
+from glassformer.data.readers import hash_fraction
 from glassformer.data.text_files import read_lines
 from glassformer.errors import DataError
 from glassformer.files import write_whole
@@ -34,7 +34,7 @@ class Review:
     movie: str
 
 
-def read_reviews(found: Found, split: str) -> list[Review]:
+def read_reviews(found: FoundCorpus, split: str) -> list[Review]:
     """The reviews of "train", "test" or "unsup", in file order."""
     path = found.file(f"imdb/{split}.jsonl.xz")
     reviews = []
@@ -60,9 +60,7 @@ def split_by_film(reviews: list[Review], share: float) -> tuple[list[Review], li
     kept: list[Review] = []
     held_out: list[Review] = []
     for review in reviews:
-        digest = hashlib.sha256(review.movie.encode()).digest()
-        at = int.from_bytes(digest[:8]) / 2**64
-        (held_out if at < share else kept).append(review)
+        (held_out if hash_fraction(review.movie) < share else kept).append(review)
     return kept, held_out
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from glassformer.data.batches import Batch, EpochRNG, Order, share_out
+from glassformer.data.batches import Batch, EpochRNG, Order, divide_batch
 from glassformer.data.examples import Examples
 from glassformer.data.token_store import Ids
 
@@ -57,7 +57,7 @@ class Loader:
     def _share(self, indices: Ids, rng: EpochRNG) -> tuple[Batch, ...]:
         """This process's batches of the examples of one update."""
         n_parts = self.accumulate * self.n_processes
-        mine = share_out(indices, n_parts)[self.rank :: self.n_processes]
+        mine = divide_batch(indices, n_parts)[self.rank :: self.n_processes]
         shape = self.order.shape_of(indices) if self.fixed_shapes else None
         batches = []
         for part in mine:

@@ -1,46 +1,46 @@
 """A user's own table: a CSV file with a column of texts and a column of labels."""
 
 import csv
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.data.readers import hash_fraction
 from glassformer.data.text_files import stream_lines
 from glassformer.errors import DataError, Fragment, did_you_mean
 
-_MOST_CELL = 2**20  # characters, about two hundred pages
-_MOST_COLUMNS = 10_000
+_MAX_CELL = 2**20  # characters, about two hundred pages
+_MAX_COLUMNS = 10_000
 _MANY_CLASSES = 100
 _AFTER_CR = re.compile(r"(?<=\r)(?!\n)(?=.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Texts and their labels."""
 
     texts: list[str]
     labels: list[str]
 
 
-def read_table(path: Path, text_column: str, label_column: str) -> Table:
+def read_table(path: Path, text_column: str, label_column: str) -> TextTable:
     """Two columns of a CSV file with a header row; quoted texts may contain line breaks."""
     if not path.is_file():
         raise DataError("there is no CSV file {path}", path=path)
     rows = csv.DictReader(_lines(path), strict=True)
-    table = Table([], [])
+    table = TextTable([], [])
     try:
         with _long_cells():
             names = list(rows.fieldnames or ())
-            if len(names) > _MOST_COLUMNS:
+            if len(names) > _MAX_COLUMNS:
                 raise DataError(
                     "{path} has {n_names:,} columns, expected at most {most_columns:,}; keep only "
                     "the texts and the labels",
                     path=path,
                     n_names=len(names),
-                    most_columns=_MOST_COLUMNS,
+                    most_columns=_MAX_COLUMNS,
                 )
             for column in (text_column, label_column):
                 _check_column(path, column, names)
@@ -61,7 +61,7 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
         if "field limit" in str(error):
             what = Fragment.of(
                 "a cell has more than {most:,} characters; shorten it or check the quotes",
-                most=_MOST_CELL,
+                most=_MAX_CELL,
             )
         raise DataError(
             "{path}, in the row after line {line_num}: {what}",
@@ -73,7 +73,7 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
     return table
 
 
-def _check_classes(path: Path, label_column: str, table: Table) -> None:
+def _check_classes(path: Path, label_column: str, table: TextTable) -> None:
     n_classes, n_rows = len(set(table.labels)), len(table.labels)
     if n_classes < 2:
         found = f"only {table.labels[0]!r}" if table.labels else "no rows"
@@ -124,7 +124,7 @@ def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
 @contextmanager
 def _long_cells() -> Iterator[None]:
     """Raises Python's limit of 131,072 characters per cell, which a book chapter exceeds."""
-    before = csv.field_size_limit(_MOST_CELL)
+    before = csv.field_size_limit(_MAX_CELL)
     try:
         yield
     finally:
@@ -132,15 +132,15 @@ def _long_cells() -> Iterator[None]:
 
 
 def split_by_text(
-    table: Table, share: float
+    table: TextTable, share: float
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """(text, label) pairs for training and validation; equal texts are on the same side.
 
     The side depends only on the text, so it is the same in every run.
     """
     rows = list(zip(table.texts, table.labels, strict=True))
-    train = [row for row in rows if _position(row[0]) >= share]
-    valid = [row for row in rows if _position(row[0]) < share]
+    train = [row for row in rows if hash_fraction(row[0]) >= share]
+    valid = [row for row in rows if hash_fraction(row[0]) < share]
     missing = sorted(set(table.labels) - {label for _, label in train})
     if missing:
         raise DataError(
@@ -150,8 +150,3 @@ def split_by_text(
             share=share,
         )
     return train, valid
-
-
-def _position(text: str) -> float:
-    """A hash of a text as a number in [0, 1)."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) / 2**64

@@ -13,29 +13,29 @@ from glassformer.errors import DataError, Fragment
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """The exceptions of a file that cannot be read or is damaged."""
 
-MOST_LINE = 16 * 2**20
+MAX_LINE = 16 * 2**20
 """Bytes per line: a file without line ends is not text in lines and could fill the memory."""
-MOST_TEXT = 2 * 2**30
+MAX_TEXT = 2 * 2**30
 """Decompressed bytes of a text read at once; the file itself may be a thousand times smaller."""
 
 _BLOCK = 2**20
 
 
 def read_text(path: Path) -> str:
-    """The whole text of a file of at most `MOST_TEXT` bytes, line ends unchanged."""
+    """The whole text of a file of at most `MAX_TEXT` bytes, line ends unchanged."""
     # One growing bytearray, decoded once: a string per line would take 37 times the file's size.
     data = bytearray()
     try:
         size = path.stat().st_size
         with open_decompressed(path) as opened:
-            while size <= MOST_TEXT and (block := opened.read(_BLOCK)):
+            while size <= MAX_TEXT and (block := opened.read(_BLOCK)):
                 data += block
                 size = max(size, len(data))
-        if size > MOST_TEXT:
+        if size > MAX_TEXT:
             raise DataError(
                 "{path} has more than {most_text:,} bytes of text; use only part of it",
                 path=path,
-                most_text=MOST_TEXT,
+                most_text=MAX_TEXT,
             )
     except UNREADABLE as error:
         if isinstance(error, DataError):
@@ -50,19 +50,19 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def stream_lines(path: Path) -> Iterator[str]:
-    """The lines of a file one by one, with their ends; a line over `MOST_LINE` is an error."""
+    """The lines of a file one by one, with their ends; a line over `MAX_LINE` is an error."""
     try:
         with open_decompressed(path) as opened:
             number = 0
-            while line := opened.readline(MOST_LINE + 1):
+            while line := opened.readline(MAX_LINE + 1):
                 number += 1
-                if len(line) > MOST_LINE:
+                if len(line) > MAX_LINE:
                     raise DataError(
                         "{path}, line {number}: longer than {most_line:,} bytes; "
                         "split it into shorter lines",
                         path=path,
                         number=number,
-                        most_line=MOST_LINE,
+                        most_line=MAX_LINE,
                     )
                 yield _decode(line, path, number)
     except UNREADABLE as error:

@@ -60,7 +60,7 @@ def render(
 
 
 def render_text(thing: Document | Traced, to: str = "terminal", **options: Any) -> str:
-    """The same in a format that is text."""
+    """Like `render`, for formats that are text."""
     made = render(thing, to, **options)
     if not isinstance(made, str):
         raise TraceError("{to} is no text: give render() a path to write it to", to=to)
@@ -68,14 +68,14 @@ def render_text(thing: Document | Traced, to: str = "terminal", **options: Any) 
 
 
 def notebook_markdown(thing: Traced) -> str:
-    """What a notebook shows: of a trace the index, else matrices and formulas set in TeX."""
+    """Markdown for notebooks: a trace's index, or matrices and formulas in TeX."""
     made = TraceDocuments()
     document = made.index(thing) if isinstance(thing, Trace) else made.document(thing)
     return render_text(document, "md")
 
 
 def _document(thing: Traced, to: str, lang: str, options: dict[str, Any]) -> Document:
-    """The document of a trace; takes its own options out of `options`."""
+    """Make the document of a trace; its own options are taken out of `options`."""
     sizes = {name: options.pop(name) for name in ("digits", "terms") if name in options}
     made = TraceDocuments(lang, **sizes)
     if to == "terminal":

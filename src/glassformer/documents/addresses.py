@@ -20,12 +20,12 @@ Whole = npt.NDArray[np.int64]
 
 
 def all_steps(trace: Trace) -> list[Step]:
-    """Every step of a trace once, in the order of their numbers: sources, steps, views."""
+    """Return every step of a trace once, ordered by number: sources, steps, views."""
     return list(dict.fromkeys(trace[name] for name in trace.names))
 
 
 def flat_place(shape: Index, index: Index) -> int:
-    """The position of a cell when its tensor is read row by row."""
+    """The position of a cell in row-major order."""
     place = 0
     for size, position in zip(shape, index, strict=True):
         place = place * size + position
@@ -33,7 +33,7 @@ def flat_place(shape: Index, index: Index) -> int:
 
 
 def index_of(shape: Index, place: int) -> Index:
-    """The index of the cell at a position: the inverse of `flat_place`."""
+    """The inverse of `flat_place`."""
     index = []
     for size in reversed(shape):
         place, position = divmod(place, size)
@@ -48,17 +48,17 @@ class Cells:
     letters: tuple[str, ...]
     sizes: Index
     step: int | None
-    """The number of the one step that wrote them all; None where they lie irregularly."""
+    """The number of the one step that wrote them all; None if they have no regular layout."""
     base: int = 0
-    """The place of the first."""
+    """The flat position of the first cell."""
     strides: Index = ()
-    """How far one position of each letter moves."""
+    """The stride of each letter."""
     pairs: tuple[tuple[int, int], ...] = ()
-    """Where they lie irregularly: step and place of each, the last letter running fastest."""
+    """Without a regular layout: step and flat position of each, the last letter varying fastest."""
 
 
 class Addresses:
-    """Finds the writers of operands. Tables of a storage's writers are made when first needed."""
+    """Finds who wrote an operand. A storage's table of writers is built on first use."""
 
     def __init__(self) -> None:
         self._sole: dict[int, Step | None] = {}
@@ -85,14 +85,14 @@ class Addresses:
         return self._looked_up(view, start, tuple(letters), tuple(sizes), strides)
 
     def along(self, view: View, index: tuple[int | None, ...]) -> Cells:
-        """The cells of a view with some axes left open (None): those that a lookup may reach."""
+        """The cells of a view with some axes left open (None): all that a lookup may reach."""
         parts: list[int | Axis] = []
         for axis, (place, size) in enumerate(zip(index, view.shape, strict=True)):
             parts.append(Axis(f"axis {axis}", size) if place is None else place)
         return self.of(Entry(view, tuple(parts)))
 
     def writers(self, view: View) -> list[int]:
-        """The numbers of the steps that wrote what a view shows, in order."""
+        """The numbers of the steps that wrote a view's cells, in order."""
         sole = self._sole_owner(view.version)
         if sole is not None or view.numel == 0:
             return [sole.number] if sole is not None and view.numel else []
@@ -100,7 +100,7 @@ class Addresses:
         return [cells.step] if cells.step is not None else sorted({n for n, _ in cells.pairs})
 
     def read_by(self, step: Step) -> list[int]:
-        """The numbers of the steps that a step reads; of a view, those that it shows."""
+        """The numbers of the steps that a step reads, or that a view shows."""
         views = [step.view] if step.is_view else [operand.view for operand in step.operands]
         return sorted({number for view in views for number in self.writers(view)})
 
@@ -112,7 +112,7 @@ class Addresses:
     def _looked_up(
         self, view: View, start: int, letters: tuple[str, ...], sizes: Index, strides: list[int]
     ) -> Cells:
-        """Cells of a storage that several steps wrote, or one not row by row."""
+        """Cells of a storage with several writers, or one that wrote out of row-major order."""
         key = (id(view.version), view.dtype.itemsize)
         if key not in self._tables:
             self._tables[key] = _table(view.version, view.dtype.itemsize)
@@ -129,7 +129,7 @@ class Addresses:
 
 
 def _strides(places: Whole) -> Index | None:
-    """How far each axis moves; None where the places are no such sum."""
+    """The stride of each axis; None if the positions are not affine in the indices."""
     if not places.size:
         return None
     first = int(places.flat[0])
@@ -144,7 +144,7 @@ def _strides(places: Whole) -> Index | None:
 
 
 def _sole_owner(version: Version) -> Step | None:
-    """The step that wrote the whole storage row by row, so that an address is a place."""
+    """The step that wrote the whole storage in row-major order, so that addresses are positions."""
     if version.base is not None or len(version.owners) != 1:
         return None
     view = version.owners[0].view
@@ -160,7 +160,7 @@ def _sole_owner(version: Version) -> Step | None:
 
 
 def _table(version: Version, itemsize: int) -> tuple[Whole, Whole]:
-    """For every element of a storage the number of its last writer, and the place there."""
+    """For each element of a storage, the number of its last writer and the position there."""
     size = version.nbytes // itemsize
     if version.base is not None:
         steps, places = (table.copy() for table in _table(version.base, itemsize))
@@ -171,7 +171,7 @@ def _table(version: Version, itemsize: int) -> tuple[Whole, Whole]:
         if view.dtype.itemsize != itemsize or view.numel == 0:
             continue
         own = np.arange(view.numel, dtype=np.int64).reshape(view.shape)
-        # A broadcast axis (stride 0) holds one number under many indices: the first counts.
+        # A broadcast axis (stride 0) holds one number under many indices: the first one counts.
         first = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in view.strides)
         address = np.asarray(view.offset, dtype=np.int64)
         for length, stride in zip(view.shape, view.strides, strict=True):

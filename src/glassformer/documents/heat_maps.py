@@ -1,4 +1,4 @@
-"""Steps as matrices: two-dimensional slices with labels, and how much of them fits."""
+"""Steps as matrices: two-dimensional slices with labels and colour scales."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Matrix:
 
     step: Step
     lead: Index
-    """The positions on the axes before the last two."""
+    """The indices on the axes before the last two."""
     values: npt.NDArray[np.float64]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """`scores[0, 1, :, :]`, or the plain name where there is one slice."""
+        """`scores[0, 1, :, :]`, or the plain name if there is only one slice."""
         if all(size == 1 for size in self.step.shape[:-2]):
             return self.step.name
         places = [str(place) for place in self.lead]
@@ -43,7 +43,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def axis_labels(step: Step, axis: int) -> tuple[str, ...]:
-    """The labels of an axis, its numbers where it has none."""
+    """The labels of an axis; indices if it has none."""
     return step.labels[axis] or tuple(str(place) for place in range(step.shape[axis]))
 
 
@@ -80,12 +80,12 @@ def matrices(step: Step) -> Iterator[Matrix]:
 
 
 def is_unwritten(step: Step, index: Index) -> bool:
-    """Whether nothing was written to a cell yet, so that its number means nothing."""
+    """Whether a cell has not been written yet, so that its number means nothing."""
     return step.trace.has_unwritten_memory and Cell(step, index).is_unwritten
 
 
 def row_labels(step: Step, words: Words | None = None) -> list[str]:
-    """A label for each row when all slices stand one below another; heads in the language."""
+    """A label for each row when all slices are stacked; heads are named in `words`."""
     said = words_in("en") if words is None else words
     axes = range(max(0, len(step.shape) - 1))
     telling = [axis for axis in axes if step.shape[axis] > 1]
@@ -113,7 +113,7 @@ CIVIDIS: tuple[Colour, ...] = (
     (254, 232, 56),
 )
 _ROW_SUM = 1e-3
-"""How far a row's sum may be from 1 (or 0, all masked) for the row to be probabilities."""
+"""How far a row's sum may be from 1 (or from 0, if all is masked) to count as probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Scale:
 
 
 def scale_of(step: Step) -> Scale | None:
-    """The scale of a step, one for all of its slices; None for ids and other whole numbers."""
+    """The scale of a step, shared by its slices; None for ids and other integers."""
     if not step.dtype.is_floating_point:
         return Scale("probability") if step.dtype.itemsize == 1 and _is_truth(step) else None
     values = as_floats(step.view.array)
@@ -144,9 +144,9 @@ def scale_of(step: Step) -> Scale | None:
 
 
 def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    """Where a signed scale ends: the 99th percentile of finite sizes, or what is above 0.
+    """Where a signed scale ends: the 99th percentile of the magnitudes, but never 0.
 
-    The same number as numpy's `percentile`, without the time it takes to tell its methods apart.
+    The same number as `numpy.percentile`, without its overhead.
     """
     if not sizes.size:
         return 1.0
@@ -171,7 +171,7 @@ def _are_probabilities(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def _between(stops: tuple[Colour, ...], share: float) -> Colour:
-    """The colour at a share of the way along the stops."""
+    """Interpolate between the stops; `share` runs from 0 to 1."""
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     part = place - low
@@ -182,7 +182,7 @@ def _between(stops: tuple[Colour, ...], share: float) -> Colour:
 
 
 def ink_on(colour: Colour) -> Colour:
-    """Black or white, whichever reads better on a colour."""
+    """Black or white, whichever is easier to read on a colour."""
     red, green, blue = colour
     light = 0.299 * red + 0.587 * green + 0.114 * blue
     return (0, 0, 0) if light > 140 else (255, 255, 255)

@@ -21,7 +21,6 @@ class Html(Renderer[str]):
     """A page with a table of contents where sections are numbered."""
 
     def render(self) -> str:
-        """The whole page."""
         document = self.document
         title = escape(document.title or self.words["title"])
         style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -46,7 +45,7 @@ class Html(Renderer[str]):
         return f'<nav aria-label="{label}"><ol>{items}</ol></nav>\n' if items else ""
 
     def write_all(self, parts: Sequence[p.Part]) -> list[str]:
-        """Small matrices and tables that follow one another stand side by side."""
+        """Consecutive small matrices and tables are placed side by side."""
         blocks: list[str] = []
         for beside, group in groupby(parts, lambda part: isinstance(part, p.HeatMap | p.Table)):
             made = super().write_all(list(group))
@@ -54,7 +53,6 @@ class Html(Renderer[str]):
         return blocks
 
     def paragraph(self, part: p.Paragraph) -> str:
-        """A paragraph."""
         look = "" if part.look == "plain" else f' class="{part.look}"'
         return f"<p{look}>{_inline(part.text)}</p>"
 
@@ -64,12 +62,12 @@ class Html(Renderer[str]):
         return f'<p class="remark {part.look}">{lead} {escape(part.text)}</p>'
 
     def formula(self, part: p.Formula) -> str:
-        """MathML, which browsers set without any script."""
+        """MathML, which browsers render without scripts."""
         lines = "".join(mathml_lines(part.card, self.words))
         return f'<div class="formula">{lines}</div>'
 
     def heatmap(self, part: p.HeatMap) -> str:
-        """A table with coloured cells; all digits of a number appear under the pointer."""
+        """A table with coloured cells; hovering over a number shows all its digits."""
         heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in part.matrix.columns[:_MOST])
         rows = "".join(
             f'<tr><th scope="row">{escape(label)}</th>{"".join(map(self._cell, line))}</tr>'
@@ -92,7 +90,7 @@ class Html(Renderer[str]):
         return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
 
     def table(self, part: p.Table) -> str:
-        """A table; a column without a head holds the labels of its rows."""
+        """A table; a column without a heading holds the row labels."""
         right = [
             ' class="right"' if numeric else "" if width else ' class="short"'
             for numeric, width in zip(part.is_numeric(), part.widths(), strict=True)
@@ -105,7 +103,7 @@ class Html(Renderer[str]):
             [f"<td{look}>{_inline(item)}</td>" for look, item in zip(right, row, strict=True)]
             for row in part.rows
         ]
-        if part.shares:  # bars stand right of the first column
+        if part.shares:  # bars go right of the first column
             heads.insert(1, "<th></th>")
             for row, share in zip(rows, part.shares, strict=True):
                 row.insert(1, _bar(share))
@@ -114,16 +112,15 @@ class Html(Renderer[str]):
         return _figure(part.caption, f'<table class="words">{lines}</table>')
 
     def code(self, part: p.Code) -> str:
-        """Preformatted text."""
         return f'<div class="wide"><pre>{escape(part.text)}</pre></div>'
 
     def figure(self, part: p.Figure) -> str:
-        """The drawing itself."""
+        """The SVG, inline."""
         caption = f"<figcaption>{escape(part.caption)}</figcaption>"
         return f'<figure class="drawn">{caption}{part.drawing.svg(alone=False)}</figure>'
 
     def section(self, part: p.Section) -> str:
-        """A heading; numbered sections can be linked to."""
+        """A heading; numbered sections have anchors."""
         level = self.depth + 2
         number = "" if part.number is None else f'<span class="number">{part.number}</span>'
         name = "" if part.number is None else f' id="step-{part.number}"'

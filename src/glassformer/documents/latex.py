@@ -21,13 +21,13 @@ _PREAMBLE = r"""\documentclass[a4paper]{article}
 \setlength{\parskip}{0.6em}
 \sloppy
 """
-# Chinese fonts are asked for only where there is Chinese to set.
+# Chinese fonts are loaded only if the text contains Chinese.
 _CHINESE = r"""\usepackage{xeCJK}
 \IfFontExistsTF{Noto Serif CJK SC}{\setCJKmainfont{Noto Serif CJK SC}}{}
 \IfFontExistsTF{Noto Sans CJK SC}{\setCJKsansfont{Noto Sans CJK SC}}{}
 \IfFontExistsTF{Noto Sans Mono CJK SC}{\setCJKmonofont{Noto Sans Mono CJK SC}}{}
 """
-# What the text fonts lack, set as mathematics. In this order: −∞ before its minus.
+# Characters missing from text fonts, set in math mode. The order matters: −∞ before the minus.
 _SIGNS = {
     "−∞": r"-\infty", "∞": r"\infty", "−": "-", "∂": r"\partial", "→": r"\to", "×": r"\times",
     "✓": r"\checkmark", "✗": r"\times", "↳": r"\hookrightarrow", "·": r"\cdot",
@@ -37,7 +37,7 @@ _SIGNS = {
     "ε": r"\varepsilon", "ḡ": r"\bar{g}", "Π": r"\Pi",
     "ₖ": "_{k}", "ₗ": "_{l}", "ₘ": "_{m}", "ₙ": "_{n}", "ⱼ": "_{j}",
 }  # fmt: skip
-_BREAKS = re.compile(r"[/.,(=]|\\_")  # the underscore of a name, not of mathematics
+_BREAKS = re.compile(r"[/.,(=]|\\_")  # the underscore of a name, not a subscript
 _SIGN = re.compile("|".join(_SIGNS))
 _SUPERSCRIPTS = {ord(sign): str(digit) for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {ord("⁻"): "-"}
 _COLOURS: dict[p.Look, str] = {
@@ -48,14 +48,13 @@ _HEADINGS = ("section", "subsection*", "subsubsection*", "paragraph*")
 
 
 class Latex(Renderer[str]):
-    """`whole` False leaves the preamble out, for use inside another document."""
+    """`whole=False` leaves out the preamble, for inclusion in another document."""
 
     def __init__(self, document: p.Document, *, whole: bool = True) -> None:
         super().__init__(document)
         self._whole = whole
 
     def render(self) -> str:
-        """The document, or the fragment."""
         title = rf"\title{{{_prose(self.document.title)}}}\date{{}}\author{{}}\maketitle"
         made = self.write_all(self.document.parts)
         body = "\n\n".join([title, *made] if self.document.title else made) + "\n"
@@ -65,17 +64,15 @@ class Latex(Renderer[str]):
         return f"{_PREAMBLE}{chinese}\\begin{{document}}\n{body}\\end{{document}}\n"
 
     def paragraph(self, part: p.Paragraph) -> str:
-        """Prose."""
         said = p.Span(part.text, part.look) if isinstance(part.text, str) else part.text
         return rf"{{\small {_inline(said)}}}" if part.look == "quiet" else _inline(said)
 
     def remark(self, part: p.Remark) -> str:
-        """A quotation."""
         lead = rf"\textbf{{{_looking(_prose(part.lead), part.look)}}}"
         return rf"\begin{{quote}}\small {lead}\quad {_prose(part.text)}\end{{quote}}"
 
     def formula(self, part: p.Formula) -> str:
-        """Mathematics that TeX may break; what continues a formula stands further in."""
+        """Math that TeX may break across lines; continuation lines are indented."""
         return "\n\n".join(map(_formula_line, tex_lines(part.card, self.words)))
 
     def heatmap(self, part: p.HeatMap) -> str:
@@ -92,7 +89,7 @@ class Latex(Renderer[str]):
         )
 
     def table(self, part: p.Table) -> str:
-        """Numbers in columns no wider than the page; prose in broken lines, over several pages."""
+        """Columns of numbers are scaled to the page; prose is wrapped and may span pages."""
         heads = " & ".join(rf"\textbf{{{_inline(head)}}}" for head in part.heads)
         lines = [" & ".join(map(_inline, row)) for row in part.rows]
         lines = [heads, *lines] if any(map(p.plain, part.heads)) else lines
@@ -107,18 +104,17 @@ class Latex(Renderer[str]):
         return f"{title}{{\\small\\begin{{longtable}}{{{columns}}}\n{inside}\n\\end{{longtable}}}}"
 
     def facts(self, part: p.Facts) -> str:
-        """Small lines."""
         lines = (f"{_prose(label)}: {_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
     def code(self, part: p.Code) -> str:
-        """Typewriter, with the spaces that stand there."""
+        """Typewriter type, spaces preserved."""
         lines = (_typewriter(line).replace(" ", "~") for line in part.text.splitlines())
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
     def section(self, part: p.Section) -> str:
-        """A heading; LaTeX counts those that are numbered."""
+        """A heading; LaTeX numbers the numbered ones."""
         kind = _HEADINGS[min(self.depth, len(_HEADINGS) - 1)]
         kind = kind if part.number is not None or kind.endswith("*") else f"{kind}*"
         heading = rf"\{kind}{{{_inline(part.title)}}}"
@@ -126,7 +122,7 @@ class Latex(Renderer[str]):
 
 
 def _prose(said: str) -> str:
-    """Text as it is; the signs that text fonts lack are set as mathematics."""
+    """Escape text; characters missing from text fonts are set in math mode."""
     powers = re.sub(r"[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", _power, escaped(said))
     return _SIGN.sub(lambda found: f"${_SIGNS[found[0]]}$", powers)
 
@@ -136,7 +132,7 @@ def _power(found: re.Match[str]) -> str:
 
 
 def _typewriter(said: str) -> str:
-    """Code that may be broken where a reader expects it."""
+    """Code with line breaks allowed where a reader expects them."""
     broken = _BREAKS.sub(lambda found: rf"{found[0]}\allowbreak{{}}", _prose(said))
     return rf"\texttt{{{broken}}}"
 
@@ -191,7 +187,7 @@ def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
 
 
 def _paragraph_columns(part: p.Table, widths: Sequence[int]) -> list[str]:
-    """Columns that share the page: short ones as wide as their text, prose by its length."""
+    """Columns that fill the page: short ones fit their text, prose shares the rest by length."""
     needed = [
         0.0 if width else max(map(p.columns_of, [p.plain(head), *column])) * 0.0115 + 0.025
         for head, column, width in zip(part.heads, part.columns(), widths, strict=True)

@@ -1,4 +1,4 @@
-"""Markdown: pipe tables, and formulas as `$$…$$`, which GitHub and notebooks set."""
+"""Markdown: pipe tables, and formulas as `$$…$$`, which GitHub and notebooks render."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPECIAL = re.compile(r"[\\`*\[\]|$]|(?<!\w)_|_(?!\w)|~(?=~)|^[#>+-](?=\s)|^\d+(
 
 
 class Markdown(Renderer[str]):
-    """`tex` False: formulas are plain text; `figures` is the folder that holds the drawings."""
+    """`tex=False` writes formulas as plain text; `figures` is the folder with the drawings."""
 
     def __init__(
         self, document: p.Document, *, tex: bool = True, figures: str | None = None
@@ -26,12 +26,11 @@ class Markdown(Renderer[str]):
         self._figures = figures
 
     def render(self) -> str:
-        """The whole text."""
         title = [f"# {_escaped(self.document.title)}"] if self.document.title else []
         return "\n\n".join([*title, *self.write_all(self.document.parts)]) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file, its drawings to a folder beside."""
+        """Write the file, and its drawings to a folder next to it."""
         if self.document.figures():
             folder = Path(path).with_name(f"{Path(path).stem}-figures")
             write_figures(self.document, folder)
@@ -39,12 +38,10 @@ class Markdown(Renderer[str]):
         return super().save(path)
 
     def paragraph(self, part: p.Paragraph) -> str:
-        """A line of text."""
         look: p.Look = "emphasis" if part.look == "quiet" else part.look
         return _inline(p.Span(part.text, look) if isinstance(part.text, str) else part.text)
 
     def remark(self, part: p.Remark) -> str:
-        """A quotation."""
         return f"> **{_escaped(part.lead)}** {_escaped(part.text)}"
 
     def formula(self, part: p.Formula) -> str:
@@ -55,7 +52,7 @@ class Markdown(Renderer[str]):
         return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
 
     def heatmap(self, part: p.HeatMap) -> str:
-        """A table; the marked number stands in brackets."""
+        """A table; the marked number is in brackets."""
         heads = ["", *map(_escaped, part.matrix.columns[:_COLUMNS])]
         more = ["…"] if len(part.matrix.columns) > _COLUMNS else []
         cells = part.cells(_ROWS, _COLUMNS, coloured=False)
@@ -70,31 +67,29 @@ class Markdown(Renderer[str]):
         return _captioned(part.caption, table) + (f"\n\n*{_escaped(note)}*" if note else "")
 
     def table(self, part: p.Table) -> str:
-        """A table, numbers on the right."""
+        """A table, numbers right-aligned."""
         rows = [[_inline(item) for item in row] for row in part.rows]
         return _captioned(
             part.caption, _pipes([_inline(head) for head in part.heads], rows, part.is_numeric())
         )
 
     def facts(self, part: p.Facts) -> str:
-        """A list."""
         lines = (f"{_escaped(label)}: {_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return "\n".join(f"- {line}" for line in lines)
 
     def code(self, part: p.Code) -> str:
-        """A fenced block."""
         fence = "`" * max(3, _longest_run(part.text) + 1)
         return f"{fence}text\n{part.text}\n{fence}"
 
     def figure(self, part: p.Figure) -> str | None:
-        """A link, where the drawings lie beside the text."""
+        """A link, if the drawings were written to a folder."""
         if self._figures is None:
             return None
         return f"![{_escaped(part.caption)}]({self._figures}/{part.name}.svg)"
 
     def section(self, part: p.Section) -> str:
-        """A heading, one level further down."""
+        """A heading, one level below the enclosing section."""
         number = "" if part.number is None else f"{part.number}. "
         heading = f"{'#' * (self.depth + 2)} {number}{_inline(part.title)}"
         return "\n\n".join([heading, *self.inside(part)])
@@ -105,7 +100,7 @@ def _captioned(caption: str, table: str) -> str:
 
 
 def _escaped(said: str) -> str:
-    """Text that Markdown shows as it is, in tables too."""
+    """Escape text for Markdown, tables included."""
     marked = _SPECIAL.sub(lambda found: "\\" + found[0], " ".join(said.splitlines()))
     return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 

@@ -27,7 +27,7 @@ Look = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters that share a look."""
+    """Text in one style."""
 
     text: str
     look: Look = "plain"
@@ -43,7 +43,7 @@ def spans(inline: Inline) -> tuple[Span, ...]:
 
 
 def plain(inline: Inline) -> str:
-    """The characters alone."""
+    """The text without styles."""
     return inline if isinstance(inline, str) else "".join(span.text for span in spans(inline))
 
 
@@ -55,19 +55,16 @@ def with_code(said: str) -> Inline:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Prose."""
-
     text: Inline
     look: Look = "plain"
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         return {"kind": "text", "text": plain(self.text)}
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A verdict on what stands here: a lead such as “✗ In the text”, then the sentence."""
+    """A verdict on the preceding part: a lead such as “✗ In the text”, then the sentence."""
 
     verdict: str
     text: str
@@ -75,7 +72,6 @@ class Remark:
     look: Look = "quiet"
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         return {"kind": "remark", "verdict": self.verdict, "text": self.text}
 
 
@@ -87,7 +83,6 @@ class Formula:
 
     @property
     def cell(self) -> Cell:
-        """The cell that is explained."""
         return self.card.cell
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,7 +115,7 @@ class HeatCell:
     value: float
     text: str
     colour: Colour | None
-    """The ground on which it stands; none where the number is not finite or has no scale."""
+    """Its background; None if the number is not finite or has no scale."""
     is_marked: bool
     is_unwritten: bool = False
 
@@ -142,15 +137,14 @@ class HeatMap:
     turned: bool = False
     digits: int = 4
     decimals: int | None = None
-    """How many decimals numbers below 10 have; None: `digits` significant digits for all."""
+    """Decimals for numbers below 10; None: `digits` significant digits throughout."""
 
     @property
     def step(self) -> Step:
-        """The step whose numbers these are."""
         return self.matrix.step
 
     def place(self, row: int, column: int) -> tuple[int, ...]:
-        """The trace's index of a number that stands here."""
+        """The index in the trace of the number shown at a row and column."""
         two = (column, row) if self.turned else (row, column)
         return (*self.matrix.lead, *two[2 - min(2, len(self.step.shape)) :])
 
@@ -165,7 +159,7 @@ class HeatMap:
     def cells(
         self, rows: int | None = None, columns: int | None = None, *, coloured: bool = True
     ) -> list[list[HeatCell]]:
-        """The numbers of the first rows and columns, as they are shown."""
+        """The first rows and columns, formatted and coloured."""
         scale = self.scale if coloured else None
         write = _truth if str(self.step.dtype) == "torch.bool" else self._text
         found = [
@@ -202,7 +196,7 @@ class HeatMap:
         return number_text(rounded, self.digits).replace("-", "−")
 
     def notes(self, words: Words, rows: int | None = None, columns: int | None = None) -> str:
-        """What a reader of the first rows and columns has to know: what is missing, what ∅ is."""
+        """Notes on the first rows and columns: what is left out, what ∅ means."""
         shown = self.matrix
         more_rows = 0 if rows is None else len(shown.rows) - rows
         more_columns = 0 if columns is None else len(shown.columns) - columns
@@ -214,7 +208,7 @@ class HeatMap:
         return "; ".join(notes)
 
     def to_dict(self) -> dict[str, Any]:
-        """As data; infinities as text, since JSON has none."""
+        """As data; infinities as strings, which JSON lacks."""
         shown, scale = self.matrix, self.scale
         return {
             "kind": "matrix",
@@ -242,17 +236,17 @@ def _json_number(number: float) -> float | str:
 
 _NUMBER = re.compile(r"[-−+]?(?:(?:0|[1-9][\d,]*)?(?:\.\d+)?(?:e[-−+]?\d+)?|∞|NaN)%?|…|\?")
 _PROSE = 40
-"""A column with a longer text than this is prose, and its lines are broken."""
+"""A column with longer text than this counts as prose and is wrapped."""
 
 
 def columns_of(said: str) -> int:
-    """How many columns of a terminal a text takes: two for each Chinese character."""
+    """Width in terminal columns: Chinese characters take two."""
     return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in said)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Words and numbers in rows; with `shares`, one from −1 to 1 per row, each row has a bar."""
+    """Words and numbers in rows; `shares`, one per row from −1 to 1, are drawn as bars."""
 
     caption: str
     heads: tuple[Inline, ...]
@@ -260,18 +254,18 @@ class Table:
     shares: tuple[float, ...] = ()
 
     def columns(self) -> list[list[str]]:
-        """The characters of each column, without its head."""
+        """The plain text of each column, without its heading."""
         return [[plain(row[at]) for row in self.rows] for at in range(len(self.heads))]
 
     def is_numeric(self) -> list[bool]:
-        """Which columns hold nothing but numbers, and stand on the right."""
+        """Which columns hold only numbers, and so are right-aligned."""
         return [
             all(_NUMBER.fullmatch(word) for item in column for word in item.split())
             for column in self.columns()
         ]
 
     def widths(self) -> list[int]:
-        """How much room a column of prose should have relative to the others; 0: what it needs."""
+        """Relative widths of prose columns; 0: as wide as the text."""
         columns = [list(map(columns_of, column)) for column in self.columns()]
         return [
             math.isqrt(sum(lengths)) if max(lengths, default=0) > _PROSE else 0
@@ -279,7 +273,6 @@ class Table:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         return {
             "kind": "table",
             "caption": self.caption,
@@ -295,11 +288,10 @@ class Drawing(Protocol):
     """What all drawings of its class share."""
 
     @property
-    def title(self) -> str:
-        """What it shows."""
+    def title(self) -> str: ...
 
     def svg(self, *, alone: bool = True) -> str:
-        """The SVG; inside a page that has `style` it need not be `alone`."""
+        """The SVG; `alone=False` omits the style, for pages that include it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +303,6 @@ class Figure:
 
     @property
     def caption(self) -> str:
-        """What it shows."""
         return self.drawing.title
 
     def to_dict(self) -> dict[str, Any]:
@@ -322,23 +313,21 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines that stand as they are."""
+    """Preformatted lines."""
 
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         return {"kind": "code", "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Labels and what belongs to each."""
+    """Labelled facts."""
 
     items: tuple[tuple[str, Inline], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         return {"kind": "facts", "items": [[label, plain(said)] for label, said in self.items]}
 
 
@@ -356,7 +345,6 @@ class Tree:
             yield from branch.lines(depth + 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         below = [branch.to_dict() for branch in self.branches]
         return {"kind": "tree", "text": plain(self.text), "branches": below}
 
@@ -370,7 +358,6 @@ class Section:
     number: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         below = [part.to_dict() for part in self.parts]
         return {"kind": "section", "title": plain(self.title), "parts": below}
 
@@ -390,10 +377,10 @@ class Document:
     label: str = ""
     """One word for the kind of document: the name of its sheet in a workbook."""
     data: Callable[[], Mapping[str, Any]] | None = None
-    """What the JSON format writes where it is not the parts: the schema of its kind."""
+    """What the JSON format writes instead of the parts, for kinds with a schema of their own."""
 
     def walk(self) -> Iterator[Part]:
-        """All parts, sections before what they hold."""
+        """All parts, each section before its contents."""
         waiting = list(reversed(self.parts))
         while waiting:
             part = waiting.pop()
@@ -402,7 +389,6 @@ class Document:
                 waiting += reversed(part.parts)
 
     def figures(self) -> list[Figure]:
-        """Its figures, in order."""
         return [part for part in self.walk() if isinstance(part, Figure)]
 
     def steps(self) -> list[Step]:
@@ -419,7 +405,6 @@ class Document:
         return list({id(step.trace): step.trace for step in self.steps()}.values())
 
     def to_dict(self) -> Mapping[str, Any]:
-        """As data."""
         if self.data is not None:
             return self.data()
         parts = [part.to_dict() for part in self.parts]

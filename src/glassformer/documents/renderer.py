@@ -1,4 +1,4 @@
-"""What a format is: a class that writes each kind of part. And which formats there are.
+"""What a format is, a class that writes each kind of part; and the formats there are.
 
 A format must write paragraphs, formulas, heat maps, tables, code and sections. The other parts are
 made of those unless it has something better: a remark is a paragraph, facts are a table, a tree is
@@ -34,10 +34,10 @@ FORMATS = {
     "json": "glassformer.documents.renderer:Json",
     "xlsx": "glassformer.documents.spreadsheet:Spreadsheet",
 }
-"""The class of each format; its module is imported when the format is first asked for."""
+"""The class of each format; its module is imported on first use."""
 
 SUFFIXES = {".txt": "terminal", **{f".{name}": name for name in list(FORMATS)[1:]}}
-"""What the ending of a file's name says."""
+"""Formats by file extension."""
 
 
 class DocumentWriter(ABC):
@@ -47,11 +47,10 @@ class DocumentWriter(ABC):
         self.document = document
 
     @abstractmethod
-    def render(self) -> str | bytes:
-        """The whole document."""
+    def render(self) -> str | bytes: ...
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file, whole or not at all."""
+        """Write it to a file atomically."""
         return write_file(path, self.render())
 
 
@@ -70,10 +69,10 @@ class Renderer(DocumentWriter, Generic[Made]):
         super().__init__(document)
         self.words = words_in(document.language)
         self.depth = 0
-        """How many sections are around the part being written."""
+        """The nesting depth of sections around the current part."""
 
     def write_all(self, parts: Sequence[p.Part]) -> list[Made]:
-        """The parts one after another, without those that the format leaves out."""
+        """Write parts in order, skipping those that the format leaves out."""
         return [made for part in parts if (made := self.write(part)) is not None]
 
     def inside(self, section: p.Section) -> list[Made]:
@@ -84,33 +83,28 @@ class Renderer(DocumentWriter, Generic[Made]):
         return made
 
     def write(self, part: p.Part) -> Made | None:
-        """One part, by the method that has the name of its class."""
+        """Write one part with the method named after its class."""
         made: Made | None = getattr(self, type(part).__name__.lower())(part)
         return made
 
     @abstractmethod
-    def paragraph(self, part: p.Paragraph) -> Made:
-        """Prose."""
+    def paragraph(self, part: p.Paragraph) -> Made: ...
 
     @abstractmethod
-    def formula(self, part: p.Formula) -> Made:
-        """A cell's arithmetic."""
+    def formula(self, part: p.Formula) -> Made: ...
 
     @abstractmethod
-    def heatmap(self, part: p.HeatMap) -> Made:
-        """A matrix of a trace."""
+    def heatmap(self, part: p.HeatMap) -> Made: ...
 
     @abstractmethod
-    def table(self, part: p.Table) -> Made:
-        """Words and numbers in rows."""
+    def table(self, part: p.Table) -> Made: ...
 
     @abstractmethod
-    def code(self, part: p.Code) -> Made:
-        """Lines as they are."""
+    def code(self, part: p.Code) -> Made: ...
 
     @abstractmethod
     def section(self, part: p.Section) -> Made:
-        """A heading, and what `inside` makes of the parts below it."""
+        """A heading, followed by `inside(part)`."""
 
     def remark(self, part: p.Remark) -> Made:
         """By default a paragraph."""
@@ -131,7 +125,7 @@ class Renderer(DocumentWriter, Generic[Made]):
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format that the ending of a file's name asks for."""
+    """The format for a file extension."""
     ending = Path(path).suffix.lower()
     if ending not in SUFFIXES:
         raise UnknownNameError("file ending", ending, SUFFIXES)
@@ -139,7 +133,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def writer(document: p.Document, to: str, **options: Any) -> DocumentWriter:
-    """What writes the document in a format; `options` are those of the format's class."""
+    """The writer of a document in a format; `options` go to its class."""
     if to not in FORMATS:
         raise UnknownNameError("format", to, FORMATS)
     module, _, name = FORMATS[to].partition(":")
@@ -148,7 +142,7 @@ def writer(document: p.Document, to: str, **options: Any) -> DocumentWriter:
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     target = as_path(path, TraceError)
     try:
         return write_whole(target, content)
@@ -161,7 +155,7 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
 def write_figures(
     document: p.Document, folder: str | os.PathLike[str], *, prefix: str = ""
 ) -> list[Path]:
-    """Every figure of a document as an SVG file that needs nothing else."""
+    """Write every figure of a document as a self-contained SVG file."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -202,8 +196,14 @@ def text_lines(card: Card, words: Words) -> list[str]:
     return lines or [f"{card.name} = {card.value}"]
 
 
+def legend_text(card: Card, words: Words) -> str:
+    """`with Q: projected_queries, K: projected_keys`; empty where the symbols are the names."""
+    entries = ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items())
+    return words["legend"].format(legend=entries) if entries else ""
+
+
 def tex_lines(card: Card, words: Words) -> list[str]:
-    """TeX mathematics; a line that continues the one above begins with its sign."""
+    """TeX math; a continuation line begins with its sign."""
     phrases = phrases_in(words)
     lines: list[str] = []
     sign = r"\neq" if card.relation == "≠" else "="
@@ -229,8 +229,8 @@ def mathml_lines(card: Card, words: Words) -> list[str]:
         lead = f'<span class="where">{escape(words["where"])}</span>' if place == 1 else ""
         lines.append(f"<div>{lead}{_math(f'{left}<mo>{sign}</mo>{symbols}')}</div>")
         terms = [to_mathml(term, card.digits, phrases) for term in summands(equation.numbers)]
-        # Each term is mathematics of its own, since browsers break lines only between such; its
-        # sign begins it and still has space on both sides.
+        # Each term is a <math> of its own, since browsers break lines only between them. The
+        # sign that begins it is marked as infix to keep its spacing.
         signs = [sign, *("+" for _ in terms[1:])]
         shown = [] if terms == [value] else list(zip(signs, terms, strict=True))
         pieces = (_math(f'<mo form="infix">{s}</mo>{x}') for s, x in [*shown, (sign, value)])

@@ -1,7 +1,7 @@
 """A workbook: one sheet to read, and sheets with live formulas that its matrices link to.
 
-The sheets behind are those of the trace's own workbook: parameters and inputs are plain numbers to
-change, everything computed is a formula. Change one, and the matrices to read follow.
+The other sheets are those of the trace's own workbook: parameters and inputs are plain numbers to
+change, everything computed is a formula. Change one, and the matrices on the first sheet follow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST = 256
 
 
 class Spreadsheet(Renderer[None]):
-    """Writes the sheet to read from top to bottom."""
+    """Writes the first sheet, read from top to bottom."""
 
     def __init__(self, document: p.Document) -> None:
         super().__init__(document)
@@ -55,28 +55,25 @@ class Spreadsheet(Renderer[None]):
         return self._file.getvalue()
 
     def section(self, part: p.Section) -> None:
-        """A bold line."""
         self._row += 1
         number = "" if part.number is None else f"{part.number}. "
         self._line(number + _plain(part.title), self._formats.name)
         self.inside(part)
 
     def paragraph(self, part: p.Paragraph) -> None:
-        """Lines over several columns."""
+        """Text merged across several columns."""
         self._text(_plain(part.text))
 
     def formula(self, part: p.Formula) -> None:
-        """Plain text: the live formula stands on the sheet behind."""
+        """Plain text; the live formula is on its step's own sheet."""
         for line in text_lines(part.card, self.words):
             self._line(line, self._formula)
 
     def code(self, part: p.Code) -> None:
-        """Line by line."""
         for line in part.text.splitlines():
             self._line(line, self._formula)
 
     def table(self, part: p.Table) -> None:
-        """Cells of text."""
         if part.caption:
             self._line(part.caption, self._formats.quiet)
         prose = [self._prose if width else None for width in part.widths()]
@@ -89,7 +86,7 @@ class Spreadsheet(Renderer[None]):
         self._row += 2
 
     def heatmap(self, part: p.HeatMap) -> None:
-        """Links to the cells of the sheets behind, in the colours of the numbers."""
+        """Links to the cells of the other sheets, coloured by value."""
         matrix = part.matrix
         target = self._live.address(part.step, part.place(0, 0))
         caption = f"{part.caption or part.step.name} →"
@@ -125,7 +122,7 @@ class Spreadsheet(Renderer[None]):
             self._sheet.write_string(self._row, column, cell.text, format_)
             return
         cached: float | str = cell.value if math.isfinite(cell.value) else "−∞"
-        # −∞ stands as a huge number on the other sheets; here it is shown as what it means.
+        # The other sheets encode −∞ as a huge number; here it is shown as −∞.
         formula = f"={source}"
         if cell.value == -math.inf:
             formula = f'=IF({source}<-1E+100,"−∞",{source})'
@@ -136,7 +133,7 @@ class Spreadsheet(Renderer[None]):
         self._row += 1
 
     def _text(self, said: str) -> None:
-        """A paragraph over several columns; a merged cell does not grow by itself."""
+        """A paragraph across several columns, its height set by hand: merged cells do not grow."""
         self._sheet.merge_range(self._row, 0, self._row, _PROSE_COLUMNS, said, self._prose)
         lines = math.ceil(len(said) / _CHARACTERS_PER_LINE[self.document.language])
         self._sheet.set_row(self._row, 16 * lines)
@@ -144,5 +141,5 @@ class Spreadsheet(Renderer[None]):
 
 
 def _plain(inline: p.Inline) -> str:
-    """The characters; an arrow leads from what is deleted to what is inserted."""
+    """Plain text; an arrow joins deleted and inserted text."""
     return "".join(f"{s.text} →" if s.look == "deleted" else s.text for s in p.spans(inline))

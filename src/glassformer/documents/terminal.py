@@ -1,7 +1,7 @@
-"""The terminal: prose, formulas, and heat maps in which the numbers stand, too.
+"""The terminal: prose, formulas, and heat maps that also show the numbers.
 
-Colours are left out where the terminal has none or `NO_COLOR` is set. rich breaks lines at spaces
-alone, so a Chinese sentence would break at whatever Latin word stands in it: `Prose` does better.
+Without colour support, or with `NO_COLOR` set, there are no colours. rich breaks lines only at
+spaces, which Chinese text lacks; `Prose` handles that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FILE_WIDTH = 100
 
 
 class Terminal(Renderer[RenderableType]):
-    """`width` and `colour` None: what the terminal has."""
+    """`width` and `colour` default to those of the terminal."""
 
     def __init__(
         self, document: p.Document, *, width: int | None = None, colour: bool | None = None
@@ -49,33 +49,31 @@ class Terminal(Renderer[RenderableType]):
         self.width = self._console.width
 
     def render(self) -> str:
-        """The text, with the codes of its colours."""
+        """The text, with ANSI colour codes."""
         with self._console.capture() as captured:
             self._console.print(self.renderable(), highlight=False)
         lines = [line.rstrip() for line in captured.get().splitlines()]
         return "\n".join(lines).strip("\n") + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file, which knows neither the width nor the colours of this terminal."""
+        """Write a file without colours, at a fixed width."""
         if self._is_free:
             return Terminal(self.document, width=_FILE_WIDTH, colour=False).save(path)
         return super().save(path)
 
     def renderable(self) -> Group:
-        """For rich's console."""
+        """The document as a rich renderable."""
         title = [Prose(self.document.title, "bold")] if self.document.title else []
         return _spaced([*title, *self.write_all(self.document.parts)])
 
     def paragraph(self, part: p.Paragraph) -> RenderableType:
-        """Lines as wide as the terminal."""
         return _inline(part.text, _STYLES[part.look])
 
     def formula(self, part: p.Formula) -> RenderableType:
-        """Plain text, line by line."""
         return Padding(Text("\n".join(text_lines(part.card, self.words)), "cyan"), (0, 0, 0, 2))
 
     def heatmap(self, part: p.HeatMap) -> RenderableType:
-        """Numbers on coloured ground, as many columns as fit."""
+        """Numbers on a coloured background, as many columns as fit."""
         fitting = self._fitting(part)
         cells = part.cells(_ROWS, fitting)
         grid = Grid(box=None, padding=(0, 0), show_header=True, header_style="dim")
@@ -89,7 +87,7 @@ class Terminal(Renderer[RenderableType]):
         return Group(*caption, grid, *([Text(f"  {note}", "dim")] if note else []))
 
     def _fitting(self, part: p.HeatMap) -> int:
-        """How many columns stand side by side; each takes three characters at least."""
+        """How many columns fit; each takes at least three characters."""
         cells = part.cells(_ROWS, self.width // 3, coloured=False)
         left = self.width - 4 - max(cell_len(label) for label in part.matrix.rows)
         for column, label in enumerate(part.matrix.columns[: self.width // 3]):
@@ -99,7 +97,7 @@ class Terminal(Renderer[RenderableType]):
         return min(len(part.matrix.columns), self.width // 3)
 
     def table(self, part: p.Table) -> RenderableType:
-        """Prose in a frame; numbers in plain columns, on their side if they are too wide."""
+        """Prose in a frame; numbers in plain columns, transposed if too wide."""
         widths = part.widths()
         if not any(widths) and self._is_too_wide(part):
             heads, *rows = zip(part.heads, *part.rows, strict=True)
@@ -125,7 +123,7 @@ class Terminal(Renderer[RenderableType]):
         return grid
 
     def _is_too_wide(self, part: p.Table) -> bool:
-        """Whether a table that is wider than long does not fit between the margins."""
+        """Whether a table that is wider than it is long exceeds the width."""
         columns = zip(
             map(p.plain, part.heads), *(map(p.plain, row) for row in part.rows), strict=True
         )
@@ -133,7 +131,6 @@ class Terminal(Renderer[RenderableType]):
         return needed > self.width and len(part.rows) + 1 < len(part.heads)
 
     def facts(self, part: p.Facts) -> RenderableType:
-        """Two columns."""
         grid = Grid.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
@@ -142,15 +139,13 @@ class Terminal(Renderer[RenderableType]):
         return grid
 
     def code(self, part: p.Code) -> RenderableType:
-        """The lines, indented."""
         return Padding(Text(part.text), (0, 0, 0, 2))
 
     def tree(self, part: p.Tree) -> RenderableType:
-        """Lines between the branches."""
         return _grown(Branches(_text(part.text)), part)
 
     def section(self, part: p.Section) -> RenderableType:
-        """A rule with the title, or deeper down the title alone."""
+        """A rule with the title; in nested sections the title alone."""
         number = "" if part.number is None else f"{part.number}. "
         title = _text((number, *p.spans(part.title)), "bold")
         ruled = self.depth == 0 and title.cell_len + 4 <= self.width
@@ -170,7 +165,7 @@ def _console(width: int | None, colour: bool | None) -> Console:
 
 
 def _spaced(blocks: list[RenderableType]) -> Group:
-    """Blocks with an empty line between each two."""
+    """Join blocks with empty lines."""
     return Group(*[line for block in blocks for line in ("", block)][1:])
 
 
@@ -198,7 +193,7 @@ def _grown(branches: Branches, part: p.Tree) -> Branches:
 
 
 def _inline(inline: p.Inline, style: str = "") -> RenderableType:
-    """Text as it is (a token such as `[b]` is no markup); inside a sentence, code has backticks."""
+    """Literal text (a token such as `[b]` is not markup); code inside a sentence gets backticks."""
     found = [span for span in p.spans(inline) if span.text]
     if len(found) == 1:
         return Prose(found[0].text, style or _STYLES[found[0].look])
@@ -209,7 +204,7 @@ def _inline(inline: p.Inline, style: str = "") -> RenderableType:
 
 
 def _text(inline: p.Inline, style: str = "") -> Text:
-    """The spans in their styles; without colours, an arrow leads from deleted to inserted."""
+    """Styled spans; without colours, an arrow joins deleted and inserted text."""
     pieces = (
         (f"{span.text} →" if span.look == "deleted" else span.text, _STYLES[span.look])
         for span in p.spans(inline)

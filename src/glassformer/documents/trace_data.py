@@ -114,7 +114,7 @@ def write_json(
 
 
 def json_text(data: dict[str, Any], indent: int | None = None) -> str:
-    """Strict JSON: numbers that it lacks (NaN, ∞) as strings."""
+    """Strict JSON: NaN and infinities as strings."""
     return json.dumps(_strict(data), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
@@ -127,7 +127,7 @@ def _strict(value: Any) -> Any:
 
 
 def _chosen(trace: Trace, names: Sequence[str] | None, addresses: Addresses) -> set[int]:
-    """The numbers of the steps to be kept: those named, and those that wrote what they read."""
+    """The numbers of the steps to keep: those named and those they read."""
     if names is None:
         return {step.number for step in all_steps(trace)}
     steps = [trace[name] for name in names]
@@ -156,7 +156,7 @@ def _tensor(step: Step, names: Sequence[str]) -> dict[str, Any]:
 
 
 def encode(tensor: Tensor) -> dict[str, Any]:
-    """A tensor's numbers: few finite ones as a list, others as base64 of their bytes."""
+    """Encode a tensor: a short finite one as a list, others as base64 of their bytes."""
     flat = tensor.detach().contiguous().reshape(-1)
     plain = flat.dtype in (torch.float32, torch.float64) or not flat.dtype.is_floating_point
     if plain and flat.numel() <= _LISTED and bool(flat.isfinite().all()):
@@ -165,14 +165,14 @@ def encode(tensor: Tensor) -> dict[str, Any]:
 
 
 def little_endian(flat: Tensor) -> bytes:
-    """The bytes of a one-dimensional tensor's numbers."""
+    """The little-endian bytes of a one-dimensional tensor."""
     if not flat.numel():
         return b""
     return _swapped(flat.contiguous().view(torch.uint8), flat.dtype.itemsize).numpy().tobytes()
 
 
 def _swapped(raw: Tensor, itemsize: int) -> Tensor:
-    """Bytes between this machine's order and little-endian: on most machines the same."""
+    """Convert between native and little-endian byte order; a no-op on most machines."""
     return raw.reshape(-1, itemsize).flip(1).reshape(-1) if sys.byteorder == "big" else raw
 
 
@@ -181,7 +181,7 @@ def _swapped(raw: Tensor, itemsize: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class TensorData:
-    """A tensor of a trace that was read from a file."""
+    """A tensor read from a trace file."""
 
     name: str
     role: str
@@ -194,7 +194,7 @@ class TensorData:
 
 @dataclass(frozen=True, slots=True)
 class TraceData:
-    """A trace that was read from a file: `data["scores"].value` is a tensor."""
+    """A trace read from a file: `data["scores"].value` is a tensor."""
 
     tensors: dict[str, TensorData]
     outputs: dict[str, str]

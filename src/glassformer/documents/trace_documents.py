@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from glassformer.documents import parts as p
 from glassformer.documents.heat_maps import matrices, matrix, shape_text
+from glassformer.documents.renderer import legend_text
 from glassformer.documents.trace_data import json_text, trace_data
 from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.documents.workbook import workbook_bytes
@@ -28,7 +29,7 @@ _MOST_STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class TraceDocuments:
-    """Makes documents of traces in one language, with so many digits and terms of a sum."""
+    """Makes documents of traces in one language; `digits` and `terms` limit numbers and sums."""
 
     language: str = "en"
     digits: int = 4
@@ -39,7 +40,7 @@ class TraceDocuments:
         return words_in(self.language)
 
     def document(self, thing: Traced) -> p.Document:
-        """A trace as its index and all of its steps; steps and cells one below another."""
+        """A trace as its index and all its steps; or the given steps and cells in order."""
         parts: list[p.Part] = []
         chosen = _listed(thing)
         if isinstance(thing, Trace):
@@ -148,6 +149,8 @@ class TraceDocuments:
             parts.append(p.Paragraph(f"{words[cell.role]}. {why}"))
         else:
             parts.append(p.Formula(shown))
+            if legend := legend_text(shown, words):
+                parts.append(p.Paragraph(legend, "quiet"))
             if shown.relation == "≠":
                 parts.append(p.Paragraph(p.Span(words["not reproduced"], "bad")))
         parts += [self._terms(shown)] if shown.parts else []
@@ -189,7 +192,7 @@ def _listed(thing: Traced) -> list[Step | Cell]:
 
 
 def _below(branch: Branch) -> list[p.Tree]:
-    """Steps and inner modules, in the order in which they began."""
+    """Steps and submodules, in order of execution."""
     inside = f"{branch.path}." if branch.path else ""
     begun = [(s.number, _leaf(s.name.removeprefix(inside), s)) for s in branch.steps]
     begun += [

@@ -1,4 +1,4 @@
-"""What the renderers say, in English and Chinese: words.toml beside this file."""
+"""The renderers' words in English and Chinese, from trace_words.toml."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def words_in(lang: str) -> Words:
 
 
 def note_in(words: Words, note: str) -> str:
-    """A trace's note in a language; a sentence of another's stays what it is."""
+    """A trace's note in a language; a free-form note is returned unchanged."""
     return words[f"note: {note.kind}"].format(**note.values) if isinstance(note, Note) else note
 
 
 def label_in(words: Words, label: str) -> str:
-    """The label of a position: a head's in the language, a token's as it is."""
+    """The label of a position: heads are translated, tokens are not."""
     return words["head"].format(number=label.number) if isinstance(label, Head) else label
 
 
@@ -37,7 +37,7 @@ def phrases_in(words: Words) -> Phrases:
 
 
 def meaning(words: Words, name: str) -> str:
-    """What a usual name of a step or operator means in the field; nothing for other names."""
+    """What a common name of a step or operator means; empty for other names."""
     parts = [part for part in name.split(".") if not part.isdigit()]
     bare = parts[-1].lstrip("_") if parts else ""
     said = words.get(f"term: {bare}", "")

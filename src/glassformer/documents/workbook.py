@@ -27,7 +27,7 @@ from glassformer.documents.heat_maps import (
     scale_of,
     shape_text,
 )
-from glassformer.documents.renderer import write_file
+from glassformer.documents.renderer import legend_text, write_file
 from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.documents.workbook_formulas import (
     INFINITE,
@@ -40,8 +40,8 @@ from glassformer.documents.workbook_formulas import (
 from glassformer.documents.workbook_layout import (
     LEFT,
     MOST_COLUMNS,
-    Block,
     Layout,
+    SheetBlock,
     cell_name,
     lay_out,
 )
@@ -100,7 +100,7 @@ class Formats:
         table = self.by_role if step.dtype.is_floating_point else self._whole
         return table[step.role]
 
-    def colour(self, sheet: Worksheet, block: Block) -> None:
+    def colour(self, sheet: Worksheet, block: SheetBlock) -> None:
         """Heat colours over a block of computed numbers; −∞ in words."""
         if block.step.role != "activation" or block.rows == 0 or block.columns == 0:
             return
@@ -130,7 +130,7 @@ class Formats:
 
 
 @dataclass(slots=True)
-class Setting:
+class WorkbookSetting:
     """What every sheet needs."""
 
     layout: Layout
@@ -141,7 +141,7 @@ class Setting:
     """The steps that no formula can express, with the reason."""
 
 
-def write_block(sheet: Worksheet, block: Block, setting: Setting) -> None:
+def write_block(sheet: Worksheet, block: SheetBlock, setting: WorkbookSetting) -> None:
     """Write a step where its block stands."""
     _BlockWriter(sheet, block, setting).write()
 
@@ -149,7 +149,7 @@ def write_block(sheet: Worksheet, block: Block, setting: Setting) -> None:
 class _BlockWriter:
     """Writes one step: title, labels, numbers or formulas, and the auxiliary cells beside them."""
 
-    def __init__(self, sheet: Worksheet, block: Block, setting: Setting) -> None:
+    def __init__(self, sheet: Worksheet, block: SheetBlock, setting: WorkbookSetting) -> None:
         self._sheet = sheet
         self._block = block
         self._step = block.step
@@ -236,7 +236,8 @@ class _BlockWriter:
         card = Card(step[(0,) * len(step.shape)], phrases=phrases)
         if card.expression is None:
             return str(step.trace.naming.symbol(step))
-        return f"{card.name} {card.relation} {card.formula}"
+        legend = legend_text(card, self._setting.words)
+        return f"{card.name} {card.relation} {card.formula}" + (f"  ({legend})" if legend else "")
 
     def _number(self, row: int, column: int, number: Scalar, format_: Any) -> None:
         if math.isnan(number):
@@ -266,7 +267,7 @@ class _BlockWriter:
 class _AuxiliaryCells:
     """Cells right of a block for parts of its formulas: one for each different formula."""
 
-    block: Block
+    block: SheetBlock
     row: int = 0
     cells: dict[tuple[int, int], tuple[str, str, float]] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
@@ -322,7 +323,7 @@ class TraceSheets:
         self._taken += layout.sheets
         self._layouts[id(trace)] = layout
         self.frozen = {}
-        setting = Setting(layout, Addresses(), self.formats, self._words, self.frozen)
+        setting = WorkbookSetting(layout, Addresses(), self.formats, self._words, self.frozen)
         for name, blocks in layout.sheets.items():
             _write_sheet(self._book.add_worksheet(name), name, blocks, setting, self._front)
         return layout
@@ -363,7 +364,7 @@ def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: Words) -> 
 
 
 def _write_sheet(
-    sheet: Worksheet, name: str, blocks: Sequence[Block], setting: Setting, back: str
+    sheet: Worksheet, name: str, blocks: Sequence[SheetBlock], setting: WorkbookSetting, back: str
 ) -> None:
     widest = max(block.columns for block in blocks)
     _fit_paper(sheet)
@@ -419,7 +420,7 @@ def _write_index(
 def _write_index_row(
     sheet: Worksheet,
     row: int,
-    block: Block,
+    block: SheetBlock,
     formats: Formats,
     words: Words,
     frozen: dict[int, str],

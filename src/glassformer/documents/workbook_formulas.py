@@ -53,7 +53,7 @@ class InexpressibleError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FormulaText:
     """Part of a formula."""
 
     text: str
@@ -66,14 +66,14 @@ class Piece:
     """Whether it is a range and nothing else."""
 
 
-def value(piece: Piece, outer: int = 0) -> str:
+def value(piece: FormulaText, outer: int = 0) -> str:
     """The piece as a number, in brackets where it binds weaker than what stands around it."""
     if piece.is_truth:
         return f"--({piece.text})" if piece.shapes else f"IF({piece.text},1,0)"
     return f"({piece.text})" if piece.strength < outer else piece.text
 
 
-def truth(piece: Piece) -> str:
+def truth(piece: FormulaText) -> str:
     """The piece as a condition."""
     if piece.is_truth:
         return piece.text
@@ -134,36 +134,36 @@ _TRUTHS = {
 }
 
 
-def call(name: str, arguments: Sequence[Piece], *, bounded: bool = False) -> Piece:
+def call(name: str, arguments: Sequence[FormulaText], *, bounded: bool = False) -> FormulaText:
     """A function of pieces; `bounded` says that an exponential cannot overflow."""
     texts = [value(piece) for piece in arguments]
     shapes = frozenset(shape for piece in arguments for shape in piece.shapes)
     if name in _PLAIN:
-        return Piece(f"{_PLAIN[name]}({','.join(texts)})", ATOM, False, shapes)
+        return FormulaText(f"{_PLAIN[name]}({','.join(texts)})", ATOM, False, shapes)
     if name in _TEMPLATES:
         template, strength = _TEMPLATES[name]
         plain = name == "neg" and arguments[0].strength == ATOM
         text = f"-{texts[0]}" if plain else template.format(*texts)
-        return Piece(text, strength, False, shapes)
+        return FormulaText(text, strength, False, shapes)
     if name in _TRUTHS:
-        return Piece(_TRUTHS[name].format(*texts), COMPARE, True, shapes)
+        return FormulaText(_TRUTHS[name].format(*texts), COMPARE, True, shapes)
     match name:
         case "exp":
             inner = texts[0] if bounded else f"MIN({texts[0]},{_OVERFLOW})"
-            return Piece(f"EXP({inner})", ATOM, False, shapes)
+            return FormulaText(f"EXP({inner})", ATOM, False, shapes)
         case "expm1":
-            return Piece(f"EXP(MIN({texts[0]},{_OVERFLOW}))-1", ADD, False, shapes)
+            return FormulaText(f"EXP(MIN({texts[0]},{_OVERFLOW}))-1", ADD, False, shapes)
         case "log":  # the logarithm of 0 is −∞, of what is below 0 an error
             minus_infinity = -INFINITY
-            return Piece(f"IF({texts[0]}=0,{minus_infinity:.0E},LN({texts[0]}))", ATOM)
+            return FormulaText(f"IF({texts[0]}=0,{minus_infinity:.0E},LN({texts[0]}))", ATOM)
         case "not":
-            return Piece(f"NOT({truth(arguments[0])})", ATOM, True)
+            return FormulaText(f"NOT({truth(arguments[0])})", ATOM, True)
         case "and" | "or":
             both = ",".join(truth(piece) for piece in arguments)
-            return Piece(f"{name.upper()}({both})", ATOM, True)
+            return FormulaText(f"{name.upper()}({both})", ATOM, True)
         case "xor":
             left, right = (truth(piece) for piece in arguments)
-            return Piece(f"({left})<>({right})", COMPARE, True)
+            return FormulaText(f"({left})<>({right})", COMPARE, True)
         case _:
             raise InexpressibleError(f"a spreadsheet has no {name}")
 
@@ -181,7 +181,9 @@ _BEYOND: dict[tuple[str, bool], str | None] = {
 }
 
 
-def compare_infinity(operation: Operation, left: Piece, right: Piece) -> Piece | None:
+def compare_infinity(
+    operation: Operation, left: FormulaText, right: FormulaText
+) -> FormulaText | None:
     """A comparison with an infinite constant, by the threshold; None if it is none."""
     constant, other = operation.right, left
     if not _is_infinite(constant):
@@ -194,7 +196,7 @@ def compare_infinity(operation: Operation, left: Piece, right: Piece) -> Piece |
     test = _BEYOND.get((sign, float(constant.value) > 0))
     if test is None:
         return None
-    return Piece(f"{value(other, MULTIPLY)}{test}", COMPARE, True, other.shapes)
+    return FormulaText(f"{value(other, MULTIPLY)}{test}", COMPARE, True, other.shapes)
 
 
 def _is_infinite(expression: object) -> bool:
@@ -281,7 +283,7 @@ _WRITTEN_OUT = 16
 """Up to so many products of a row with a column are written out, since that reads better."""
 
 
-def gather(reduce: Reduce, factors: Sequence[Piece]) -> Piece | None:
+def gather(reduce: Reduce, factors: Sequence[FormulaText]) -> FormulaText | None:
     """A reduction of range pieces; None if it has to be written out term by term."""
     shapes = {shape for factor in factors for shape in factor.shapes}
     if reduce.kind == "sum":
@@ -292,11 +294,11 @@ def gather(reduce: Reduce, factors: Sequence[Piece]) -> Piece | None:
     text = value(body)
     match reduce.kind:
         case "max" | "min" | "product" if body.is_range:
-            return Piece(f"{reduce.kind.upper()}({text})", ATOM)
+            return FormulaText(f"{reduce.kind.upper()}({text})", ATOM)
         case "any":
-            return Piece(f"SUMPRODUCT(--({value(body, ADD)}<>0))>0", COMPARE, True)
+            return FormulaText(f"SUMPRODUCT(--({value(body, ADD)}<>0))>0", COMPARE, True)
         case "all":
-            return Piece(f"SUMPRODUCT(--({value(body, ADD)}=0))=0", COMPARE, True)
+            return FormulaText(f"SUMPRODUCT(--({value(body, ADD)}=0))=0", COMPARE, True)
         case _ if body.is_range:
             (shape,) = shapes
             return _ranked(reduce, text, shape)
@@ -304,12 +306,14 @@ def gather(reduce: Reduce, factors: Sequence[Piece]) -> Piece | None:
             return None
 
 
-def _sum(reduce: Reduce, factors: Sequence[Piece], shapes: set[tuple[int, int]]) -> Piece | None:
+def _sum(
+    reduce: Reduce, factors: Sequence[FormulaText], shapes: set[tuple[int, int]]
+) -> FormulaText | None:
     if len(shapes) == 1:
         if all(factor.is_range for factor in factors):
             function = "SUM" if len(factors) == 1 else "SUMPRODUCT"
-            return Piece(f"{function}({','.join(factor.text for factor in factors)})", ATOM)
-        return Piece(f"SUMPRODUCT({'*'.join(value(f, MULTIPLY) for f in factors)})", ATOM)
+            return FormulaText(f"{function}({','.join(factor.text for factor in factors)})", ATOM)
+        return FormulaText(f"SUMPRODUCT({'*'.join(value(f, MULTIPLY) for f in factors)})", ATOM)
     turned = len(shapes) == 2 and len({tuple(sorted(shape)) for shape in shapes}) == 1
     (size,) = {rows * columns for rows, columns in shapes} if turned else {0}
     if not turned or size <= _WRITTEN_OUT or len(reduce.axes) != 1:
@@ -317,7 +321,7 @@ def _sum(reduce: Reduce, factors: Sequence[Piece], shapes: set[tuple[int, int]])
     return _inner_product(factors)
 
 
-def _inner_product(factors: Sequence[Piece]) -> Piece | None:
+def _inner_product(factors: Sequence[FormulaText]) -> FormulaText | None:
     """A long row times a long column; the turned column makes it an array formula."""
     if not all(factor.is_range for factor in factors):
         return None
@@ -325,23 +329,23 @@ def _inner_product(factors: Sequence[Piece]) -> Piece | None:
         factor.text if next(iter(factor.shapes))[0] == 1 else f"TRANSPOSE({factor.text})"
         for factor in factors
     ]
-    return Piece(f"SUMPRODUCT({','.join(texts)})", ATOM)
+    return FormulaText(f"SUMPRODUCT({','.join(texts)})", ATOM)
 
 
-def _ranked(reduce: Reduce, text: str, shape: tuple[int, int]) -> Piece:
+def _ranked(reduce: Reduce, text: str, shape: tuple[int, int]) -> FormulaText:
     """The cell of a given rank in a range, or its place."""
     rank = reduce.rank + 1
     match reduce.kind:
         case "argmax" | "argmin" | "last argmax" | "last argmin":
             extreme = f"{'MAX' if reduce.kind.endswith('max') else 'MIN'}({text})"
             if 1 in shape and not reduce.kind.startswith("last"):
-                return Piece(f"MATCH({extreme},{text},0)-1", ADD)
+                return FormulaText(f"MATCH({extreme},{text},0)-1", ADD)
             end = "LARGE" if reduce.kind.startswith("last") else "SMALL"
-            return Piece(f"{end}(IF({text}={extreme},{_places(text, shape)}),1)", ATOM)
+            return FormulaText(f"{end}(IF({text}={extreme},{_places(text, shape)}),1)", ATOM)
         case "largest":
-            return Piece(f"LARGE({text},{rank})", ATOM)
+            return FormulaText(f"LARGE({text},{rank})", ATOM)
         case "smallest":
-            return Piece(f"SMALL({text},{rank})", ATOM)
+            return FormulaText(f"SMALL({text},{rank})", ATOM)
         case "place largest" | "place smallest":
             larger = reduce.kind == "place largest"
             chosen = f"{'LARGE' if larger else 'SMALL'}({text},{rank})"
@@ -349,7 +353,7 @@ def _ranked(reduce: Reduce, text: str, shape: tuple[int, int]) -> Piece:
             # Of the places that hold the chosen number, the one as far on as its rank among
             # equals: as in torch, the earlier of two equal cells comes first.
             equals = f"IF({text}={chosen},{_places(text, shape)})"
-            return Piece(f"SMALL({equals},{rank}-{before})", ATOM)
+            return FormulaText(f"SMALL({equals},{rank}-{before})", ATOM)
         case _:
             raise InexpressibleError(f"a spreadsheet has no {reduce.kind}")
 
@@ -407,7 +411,7 @@ class Formulas:
             raise InexpressibleError(f"a formula would have {len(text):,} characters")
         return text
 
-    def _write(self, expression: Expression, scope: tuple[Axis, ...]) -> Piece:
+    def _write(self, expression: Expression, scope: tuple[Axis, ...]) -> FormulaText:
         """A piece of formula; with a scope, one that computes on whole ranges."""
         match expression:
             case Number(value=number):
@@ -436,7 +440,7 @@ class Formulas:
             case Choose(condition=condition, yes=yes, no=no):
                 parts = (self._write(part, ()) for part in (yes, no))
                 branches = ",".join(value(part) for part in parts)
-                return Piece(f"IF({truth(self._write(condition, ()))},{branches})", ATOM)
+                return FormulaText(f"IF({truth(self._write(condition, ()))},{branches})", ATOM)
 
     # --- leaves ---
 
@@ -459,17 +463,19 @@ class Formulas:
     def _range_text(self, found: Range) -> str:
         return self._on_sheet(found.sheet, found.text)
 
-    def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Piece:
+    def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> FormulaText:
         cells = self._addresses.of(entry)
         if not cells.letters:
             assert cells.step is not None, "one cell has one writer"
-            return Piece(self._reference(cells.step, cells.base), ATOM)
+            return FormulaText(self._reference(cells.step, cells.base), ATOM)
         found = self._range(cells)
         if cells.letters != tuple(axis.letter for axis in scope):
             raise _MustUnrollError  # broadcast along a running axis: no range of that shape
-        return Piece(self._range_text(found), ATOM, shapes=frozenset([found.shape]), is_range=True)
+        return FormulaText(
+            self._range_text(found), ATOM, shapes=frozenset([found.shape]), is_range=True
+        )
 
-    def _lookup(self, lookup: Lookup) -> Piece:
+    def _lookup(self, lookup: Lookup) -> FormulaText:
         """INDEX into the cells that the computed positions may reach."""
         places = tuple(part for part in lookup.index if isinstance(part, int))
         if len(places) == len(lookup.index):
@@ -491,9 +497,9 @@ class Formulas:
             if lookup.wrap:
                 text = f"MOD({text},{size})"  # −1 is the last one
             wanted.append(f"{text}*{spacing}+1" if spacing > 1 else f"{text}+1")
-        return Piece(f"INDEX({self._range_text(found)},{','.join(wanted)})", ATOM)
+        return FormulaText(f"INDEX({self._range_text(found)},{','.join(wanted)})", ATOM)
 
-    def _named(self, symbol: str, body: Expression) -> Piece:
+    def _named(self, symbol: str, body: Expression) -> FormulaText:
         text = value(self._write(body, ()))
         match body:
             # Of a row that is −∞ throughout, torch's exponentials are NaN: −∞ − (−∞).
@@ -502,11 +508,11 @@ class Formulas:
             ):
                 largest = value(self._write(inner.right, ()))
                 text = f"IF({largest}<=-{INFINITE},NA(),{text})"
-        return Piece(self._auxiliary(symbol, text, lambda: evaluate(body)), ATOM)
+        return FormulaText(self._auxiliary(symbol, text, lambda: evaluate(body)), ATOM)
 
     # --- inner nodes ---
 
-    def _operation(self, operation: Operation, scope: tuple[Axis, ...]) -> Piece:
+    def _operation(self, operation: Operation, scope: tuple[Axis, ...]) -> FormulaText:
         left = self._write(operation.left, scope)
         right = self._write(operation.right, scope)
         shapes = left.shapes | right.shapes
@@ -520,9 +526,9 @@ class Formulas:
         sign, strength = _SIGNS[operation.operator]
         tight = operation.operator in ("-", "/", "^") or strength == COMPARE
         text = f"{value(left, strength)}{sign}{value(right, strength + tight)}"
-        return Piece(text, strength, strength == COMPARE, shapes)
+        return FormulaText(text, strength, strength == COMPARE, shapes)
 
-    def _reduce(self, reduce: Reduce) -> Piece:
+    def _reduce(self, reduce: Reduce) -> FormulaText:
         try:
             factors = [self._write(part, reduce.axes) for part in _factors(reduce)]
         except _MustUnrollError:
@@ -533,7 +539,7 @@ class Formulas:
                 return done
         return self._unrolled(reduce)
 
-    def _unrolled(self, reduce: Reduce) -> Piece:
+    def _unrolled(self, reduce: Reduce) -> FormulaText:
         """Every term written out, in auxiliary cells of many terms where they are long."""
         if reduce.kind in ("argmax", "argmin"):
             return self._place_unrolled(reduce)
@@ -551,18 +557,18 @@ class Formulas:
         )
         while sum(len(text) + 1 for text, _ in terms) > LONGEST // 2 and len(terms) > 1:
             terms = self._shortened(reduce, terms, joint, wrap)
-        return Piece(
+        return FormulaText(
             wrap(joint.join(text for text, _ in terms)), strength if joint != "," else ATOM
         )
 
-    def _place_unrolled(self, reduce: Reduce) -> Piece:
+    def _place_unrolled(self, reduce: Reduce) -> FormulaText:
         """The first place that holds the extreme, of cells that lie in no range."""
         extreme = Reduce("max" if reduce.kind == "argmax" else "min", reduce.body, reduce.axes)
         text = value(self._unrolled(extreme))
         name = self._auxiliary(f"{extreme.kind} …", text, lambda: evaluate(extreme))
         terms = [value(self._write(term, ()), COMPARE + 1) for term in _terms(reduce)]
         places = [f"IF({term}={name},{at},{len(terms)})" for at, term in enumerate(terms)]
-        return Piece(f"MIN({','.join(places)})", ATOM)
+        return FormulaText(f"MIN({','.join(places)})", ATOM)
 
     def _shortened(
         self,
@@ -594,16 +600,16 @@ class Formulas:
         return shorter
 
 
-def constant(number: Scalar) -> Piece:
+def constant(number: Scalar) -> FormulaText:
     """A number as a spreadsheet reads it."""
     number = float(number)
     if math.isnan(number):
-        return Piece("NA()", ATOM)
+        return FormulaText("NA()", ATOM)
     if math.isinf(number):
         number = math.copysign(INFINITY, number)
     whole = number == int(number) and abs(number) < 1e15
     text = str(int(number)) if whole else repr(number).upper()
-    return Piece(text, ATOM if number >= 0 else ADD)
+    return FormulaText(text, ATOM if number >= 0 else ADD)
 
 
 def _terms(reduce: Reduce) -> Iterator[Expression]:
@@ -641,12 +647,14 @@ def _is_bounded(function: Function) -> bool:
             return False
 
 
-def _convert(body: Piece, dtype: torch.dtype, on_ranges: bool) -> Piece:
+def _convert(body: FormulaText, dtype: torch.dtype, on_ranges: bool) -> FormulaText:
     """A cast: whole numbers are cut, True is 1; to a float there is nothing to do."""
     if dtype.is_floating_point:
-        return body if not body.is_truth else Piece(value(body, ATOM), ATOM, False, body.shapes)
+        return (
+            body if not body.is_truth else FormulaText(value(body, ATOM), ATOM, False, body.shapes)
+        )
     if on_ranges:
         raise _MustUnrollError
     if dtype == torch.bool:
-        return Piece(truth(body), COMPARE, True)
-    return Piece(f"TRUNC({value(body)})", ATOM)
+        return FormulaText(truth(body), COMPARE, True)
+    return FormulaText(f"TRUNC({value(body)})", ATOM)

@@ -23,7 +23,7 @@ HEAD, GAP, FIRST_ROW, LEFT = 3, 2, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SheetBlock:
     """The rectangle of one step; rows and columns count from 0."""
 
     step: Step
@@ -42,8 +42,8 @@ class Block:
 class Layout:
     """The blocks by the number of their step, and the sheets in order."""
 
-    blocks: dict[int, Block] = field(default_factory=dict)
-    sheets: dict[str, list[Block]] = field(default_factory=dict)
+    blocks: dict[int, SheetBlock] = field(default_factory=dict)
+    sheets: dict[str, list[SheetBlock]] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
     """The steps that are written as formulas; the others stand as numbers."""
 
@@ -80,7 +80,7 @@ def lay_out(trace: Trace, live: Iterable[Step], reserved: Iterable[str]) -> Layo
         sheet = names.of(_room(step, rooms))
         row = rows.get(sheet, FIRST_ROW)
         columns = step.shape[-1] if step.shape else 1
-        block = Block(step, sheet, row + HEAD, math.prod(step.shape[:-1]), columns)
+        block = SheetBlock(step, sheet, row + HEAD, math.prod(step.shape[:-1]), columns)
         rows[sheet] = block.top + block.rows + GAP
         if rows[sheet] > MOST_ROWS:
             raise TraceError(

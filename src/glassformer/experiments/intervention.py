@@ -22,7 +22,7 @@ _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StepPart:
     """Some of a step: all of it, or one head, one position, one neuron."""
 
     name: str
@@ -73,7 +73,7 @@ def ablate(
     in the same shape. With `direction`, a vector as wide as the step, only what the numbers have
     along that direction is replaced, and `to` is about that coefficient.
     """
-    part = Part(name, head, position, neuron)
+    part = StepPart(name, head, position, neuron)
     return trace.edit(ablation(trace, part, to=to, over=over, seed=seed, direction=direction))
 
 
@@ -87,12 +87,12 @@ def patch(
     neuron: int | None = None,
 ) -> Trace:
     """The run with a part of another run of the same model in the place of its own."""
-    return trace.edit(patching(trace, other, Part(name, head, position, neuron)))
+    return trace.edit(patching(trace, other, StepPart(name, head, position, neuron)))
 
 
 def ablation(
     trace: Trace,
-    part: Part,
+    part: StepPart,
     *,
     to: str | float | Tensor = "zero",
     over: Sequence[Trace] = (),
@@ -114,7 +114,7 @@ def ablation(
     }
 
 
-def patching(trace: Trace, other: Trace, part: Part) -> Edits:
+def patching(trace: Trace, other: Trace, part: StepPart) -> Edits:
     """What `patch` edits."""
     here, there = part.find(trace), part.find(other)
     for mine, theirs in zip(here, there, strict=True):
@@ -130,7 +130,7 @@ def patching(trace: Trace, other: Trace, part: Part) -> Edits:
 
 
 def _instead(
-    block: CellBlock, part: Part, to: str | float | Tensor, over: Sequence[Trace], seed: int
+    block: CellBlock, part: StepPart, to: str | float | Tensor, over: Sequence[Trace], seed: int
 ) -> Tensor | float:
     if to == "mean":
         return _mean(block, part, over)
@@ -139,7 +139,7 @@ def _instead(
     return 0.0 if isinstance(to, str) else to
 
 
-def _drawn(block: CellBlock, part: Part, over: Sequence[Trace], seed: int) -> CellBlock:
+def _drawn(block: CellBlock, part: StepPart, over: Sequence[Trace], seed: int) -> CellBlock:
     """The same part in one of the runs that have it in this shape."""
     found = [
         other
@@ -159,7 +159,7 @@ def _drawn(block: CellBlock, part: Part, over: Sequence[Trace], seed: int) -> Ce
 
 def _without_direction(
     block: CellBlock,
-    part: Part,
+    part: StepPart,
     direction: Tensor,
     to: str | float | Tensor,
     over: Sequence[Trace],
@@ -188,7 +188,7 @@ def _without_direction(
     return changed
 
 
-def _mean(block: CellBlock, part: Part, over: Sequence[Trace]) -> Tensor:
+def _mean(block: CellBlock, part: StepPart, over: Sequence[Trace]) -> Tensor:
     """Over runs, and over positions where the part has them all: lengths may then differ."""
     own = block.step
     axis = None if part.position is not None else _position_axis(own)

@@ -18,7 +18,7 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
 from glassformer.experiments.charts import Picture, heat_map
-from glassformer.experiments.intervention import Edits, Part, ablation, patching
+from glassformer.experiments.intervention import Edits, StepPart, ablation, patching
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
 from glassformer.files import as_path
@@ -117,7 +117,7 @@ def sweep(
 
     def edits(row: int, column: int) -> Edits:
         chosen = {"head": column} if over == "head" else {"position": column}
-        part = Part(layers[row], **chosen)
+        part = StepPart(layers[row], **chosen)
         if other is None:
             return ablation(trace, part, to=to, over=runs)
         return patching(trace, other, part)

@@ -39,7 +39,7 @@ from glassformer.errors import ConfigError
 
 
 def not_installed(error: ModuleNotFoundError) -> ConfigError:
-    """Stands here because every other module of the package needs what may be missing."""
+    """The error for a missing dependency; here, since every other module imports one."""
     return ConfigError(
         f"the explorer needs {error.name}, which is not installed: "
         "pip install 'glassformer[explorer]'"

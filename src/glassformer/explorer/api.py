@@ -1,4 +1,4 @@
-"""The API: from a request to a question, and its answer; errors as answers; its own description."""
+"""The HTTP API: its routes, and the FastAPI app made of them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def parse_numbers(text: str, what: str) -> list[int]:
 
 
 def parse_index(text: str) -> tuple[int, ...]:
-    """A place on each axis; negative ones do not count from the end here."""
+    """An index such as `0,1,2`; negative positions are refused."""
     index = tuple(parse_numbers(text, "an index"))
     if any(place < 0 for place in index):
         raise InputError(f"an index counts from 0, got {text!r:.40}")
@@ -87,7 +87,7 @@ def _packed(request: Request, packed: bytes, status: int = 200) -> Response:
 
 @traces_router.post("", status_code=201, response_model=TraceInfo)
 async def create_trace(request: Request, state: Holds, wanted: TraceRequest) -> Response:
-    """Run a model over a text and keep every number; ends early if the caller goes away."""
+    """Run a model over a text and record every number; cancelled if the client disconnects."""
 
     def work() -> bytes:
         opened = run_text(state.models, wanted)
@@ -106,13 +106,13 @@ def read_trace(request: Request, opened: Opened) -> Response:
 
 @traces_router.delete("/{id}", status_code=204)
 def delete_trace(state: Holds, id: str) -> None:  # noqa: A002 - the API's name
-    """Close a trace and those that edits made of it."""
+    """Close a trace and the traces that edits made from it."""
     state.store.remove(id)
 
 
 @traces_router.post("/{id}/edits", status_code=201, response_model=TraceInfo)
 async def edit(request: Request, state: Holds, opened: Opened, wanted: EditRequest) -> Response:
-    """Set numbers; answers a new trace in which all that follows is computed anew."""
+    """Set numbers; returns a new trace in which everything downstream is recomputed."""
 
     def work() -> bytes:
         edited: OpenTrace = edit_trace(opened, wanted.edits)
@@ -168,7 +168,7 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 
 
 def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
-    """An array as it is."""
+    """An array as raw bytes."""
     head = {"X-Shape": f"{values.shape[0]},{values.shape[1]}", "X-Dtype": dtype}
     return Response(values.tobytes(), headers=head, media_type="application/octet-stream")
 
@@ -216,7 +216,7 @@ def read_changed(
 
 
 # --- cells ---
-# One number: its card, its terms, what came of it, where it came from.
+# One number: its card, its terms, its dependents, its path.
 
 
 cells_router = APIRouter(prefix="/traces/{id}/cell", tags=["cells"])
@@ -257,7 +257,7 @@ def read_dependents(
     step: int,
     index: Index = "",
 ) -> list[DependentInfo]:
-    """What was made directly from a number."""
+    """What was computed directly from a number."""
     return dependents_of(find_cell(opened, step, parse_index(index), None))
 
 
@@ -293,7 +293,7 @@ lessons_router = APIRouter(prefix="/lessons", tags=["lessons"])
 
 @lessons_router.get("")
 def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
-    """What there is to walk through."""
+    """The list of lessons."""
     return state.lessons.summaries(language)
 
 
@@ -301,7 +301,7 @@ def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
 async def lesson(
     request: Request, state: Holds, name: str, language: Language = "en"
 ) -> LessonInfo:
-    """One lesson; its matrices and formulas name cells of open traces."""
+    """One lesson; its matrices and formulas link to cells of open traces."""
     return await state.runs.do(request, lambda: state.lessons.get(name, language))
 
 
@@ -341,13 +341,13 @@ def _watched(state: State) -> Watched:
 
 @watch_router.get("")
 def watch(state: Holds, since: Count = 0) -> WatchInfo | None:
-    """Metrics from an offset on, and the attention pictures there are; null: none is watched."""
+    """Metrics from an offset on, and the attention snapshots; null if no run is watched."""
     return None if state.watched is None else state.watched.info(since)
 
 
 @watch_router.get("/attention", response_class=Response, responses=_BYTES_WATCHING)
 def attention(state: Holds, update: Count, layer: Count = 0) -> Response:
-    """The attention weights that one layer had after an update."""
+    """The attention weights of one layer after an update."""
     found = _watched(state).attention(update, layer)
     head = {"X-Shape": ",".join(map(str, found.shape)), "X-Dtype": "float32"}
     body = np.ascontiguousarray(found, dtype="<f4").tobytes()
@@ -368,8 +368,8 @@ ROUTERS = (
 # --- the app ---
 
 
-# FastAPI silences a warning while it reads the routes, for the whole process: two at once, and the
-# one that ends first would let the other's through.
+# FastAPI silences a warning process-wide while it reads the routes: of two apps made at once, the
+# first to finish would let the other's warning through.
 _READING_ROUTES = Lock()
 
 
@@ -380,7 +380,7 @@ def create_api(state: State) -> FastAPI:
         version=__version__,
         description="Traces of Transformers: every number with the arithmetic that made it.",
         openapi_url="/api/openapi.json",
-        docs_url=None,  # its pages would load scripts from elsewhere
+        docs_url=None,  # its pages would load scripts from a CDN
         redoc_url=None,
     )
     app.state.explorer = state

@@ -17,7 +17,7 @@ from glassformer.explorer.schemas import (
     CellRef,
     DefinitionInfo,
     DependentInfo,
-    Piece,
+    FormulaPiece,
     PrecisionInfo,
     SourceInfo,
     SumInfo,
@@ -28,7 +28,7 @@ from glassformer.language import Language
 from glassformer.tracing import Cell, Line
 from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.cells import leaves
-from glassformer.tracing.explanation import Card, Part
+from glassformer.tracing.explanation import Card, Summand
 from glassformer.tracing.formula import (
     Formula,
     Phrases,
@@ -47,16 +47,16 @@ from glassformer.tracing.operands import (
 )
 
 MOST_CELLS = 8
-"""Operands of one term that are named: of a product, two."""
+"""Operands listed per term; a product has two."""
 MOST_OPERANDS = 64
 MOST_DEPENDENTS = 24
-"""Cells of one step that are listed as made from a cell."""
+"""Dependent cells listed per step."""
 _DECIMALS = 2
 _SOURCE_AROUND = 3
 
 
 def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int | None) -> Cell:
-    """A cell of a step, or the one that its k-th operand has in a place."""
+    """A cell of a step, or of its k-th operand, in the operand's own shape."""
     found = opened.step(step)
     if operand is None:
         return found[index]
@@ -70,7 +70,7 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
 
 
 def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardInfo:
-    """The card of a cell; the words inside its formulas are the language's."""
+    """The card of a cell; words inside formulas are in `language`."""
     phrases = phrases_in(words_in(language))
     card = Card(cell, phrases=phrases)
     expression = card.expression
@@ -110,10 +110,10 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     )
 
 
-def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[Piece]:
+def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[FormulaPiece]:
     """Arithmetic in numbers, its operands as links."""
     return [
-        Piece(
+        FormulaPiece(
             text=text, cell=None if operand is None else cell_ref(next(leaves(operand)), card.sight)
         )
         for text, operand in to_pieces(formula, phrases=phrases)
@@ -121,7 +121,6 @@ def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[Piece]:
 
 
 def _sum(card: Card, phrases: Phrases) -> SumInfo:
-    """The sum at a glance."""
     values = card.terms.values
     factors, products = card.factors()
     with np.errstate(invalid="ignore"):
@@ -139,7 +138,7 @@ def _sum(card: Card, phrases: Phrases) -> SumInfo:
     )
 
 
-def _term(card: Card, part: Part, phrases: Phrases) -> TermInfo:
+def _term(card: Card, part: Summand, phrases: Phrases) -> TermInfo:
     return TermInfo(
         value=part.value,
         symbols=part.symbols,
@@ -166,7 +165,7 @@ def term_page(cell: Cell, offset: int, limit: int, by_size: bool, phrases: Phras
 
 
 def _before(opened: OpenTrace, cell: Cell) -> float | None:
-    """The value in the trace before any edit, where it is another one."""
+    """The value before any edit, if it was different."""
     if opened.first is None or cell.step.name not in opened.first.trace:
         return None
     step = opened.first.trace[cell.step.name]
@@ -191,18 +190,18 @@ def _precisions(cell: Cell) -> PrecisionInfo | None:
 
 
 def is_edited(opened: OpenTrace, cell: Cell) -> bool:
-    """Whether an edit set this very number."""
+    """Whether an edit set this number itself."""
     return any(
         edit.step == cell.step.name and tuple(edit.index) == cell.index for edit in opened.edits
     )
 
 
 # --- following ---
-# Forwards and backwards from a cell: what was made from it, and what it mostly came from.
+# Forwards and backwards from a cell: what was computed from it, and its largest contributions.
 
 
 def dependents_of(cell: Cell) -> list[DependentInfo]:
-    """The steps that another number in this place would change directly."""
+    """The steps that depend on this cell directly."""
     return [
         DependentInfo(
             step=found.step.number,
@@ -216,7 +215,7 @@ def dependents_of(cell: Cell) -> list[DependentInfo]:
 
 
 def path_of(cell: Cell) -> list[CellRef]:
-    """The cell, its largest contribution, that one's, … down to a parameter or an input."""
+    """The cell, its largest contribution, and so on back to a parameter or an input."""
     return [cell_ref(step) for step in cell.path()]
 
 
@@ -225,7 +224,7 @@ def path_of(cell: Cell) -> list[CellRef]:
 
 
 def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
-    """A link to a cell, with what stands there; named as in the formula where it is seen."""
+    """A link to a cell with its value; `sight` names it as in a formula."""
     step = cell.step
     return CellRef(
         step=step.number,
@@ -241,7 +240,7 @@ def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
 
 
 def source_info(line: Line | None, around: int = 0) -> SourceInfo | None:
-    """A source line, the file named from its package down; `around`: so many lines about it."""
+    """A source line, its path relative to the package root, with `around` lines of context."""
     if line is None:
         return None
 

@@ -1,10 +1,9 @@
-"""Connections that keep the server waiting: deadlines, a bounded number, and an end without delay.
+"""Slow clients: deadlines, a limit on connections, and a prompt shutdown.
 
-uvicorn ends a quiet connection between two requests, and nothing else: a request that is half sent
-waits for ever, and so does an answer that nobody reads. Here a request has a deadline for its head
-and one for its body, an answer one for being read. When there are too many connections, in all or
-from one address, the one that has kept the server waiting for the longest is closed, so that a
-crowd of half-sent requests does not keep out somebody who sends a whole one.
+uvicorn closes only connections that are idle between requests: a half-sent request waits for ever,
+and so does a response that nobody reads. Here headers, body and response have a deadline
+each. When there are too many connections, in total or from one address, the one that has kept the
+server waiting longest is closed, so that many half-sent requests do not lock out a complete one.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 10.0
-"""From the start of a connection, or of a further request, to the end of the request's head."""
+"""Seconds from the start of a connection or request to the end of its headers."""
 BODY_S = 30.0
-"""From the end of the head to the end of the body, which is at most 1 MiB."""
+"""Seconds from the end of the headers to the end of the body, which is at most 1 MiB."""
 READ_S, LEAST_READ = 30.0, 1 << 16
-"""In so many seconds a client takes so many bytes of an answer, or all that is left of it."""
+"""A client must read `LEAST_READ` bytes, or the rest of the response, every `READ_S` seconds."""
 MOST = 256
-"""Connections at once: the page has up to six for each tab."""
+"""Concurrent connections; a browser opens up to six per tab."""
 SPARED_FILES = 2
-"""Of the files that the process may open, one in so many may be a connection."""
+"""One in this many of the process's file descriptors may be a connection."""
 GRACE_S = 0.15
-"""How long the end of the server waits for answers that are under way."""
+"""How long a shutdown waits for responses in progress."""
 SAME_LINE_S = 60.0
-"""How often the log may say the same about clients."""
+"""The shortest interval between identical log lines about clients."""
 
 
 class _SaidOnce(logging.Filter):
-    """Lets a warning through once a minute, and never what a cancelled request leaves behind."""
+    """Limits each warning to once a minute, and drops tracebacks of cancelled requests."""
 
     def __init__(self) -> None:
         super().__init__()
         self.said: dict[str, float] = {}
-        """When each message was let through last."""
+        """When each message was last logged."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info:
@@ -59,13 +58,13 @@ _SAID_ONCE = _SaidOnce()
 _LOG.addFilter(_SAID_ONCE)
 
 
-class Limits:
-    """How many connections there may be; fewer where the process may open few files."""
+class ConnectionLimits:
+    """The limits on connections, lowered if the process may open few files."""
 
     def __init__(self, most: int | None = None) -> None:
         self.most = most if most is not None else max(8, min(MOST, _open_files() // SPARED_FILES))
         self.most_of_one = max(4, self.most // 2)
-        # asyncio accepts so many before it tells us of the first.
+        # asyncio accepts this many before it reports the first.
         self.backlog = max(16, self.most // 4)
 
 
@@ -81,11 +80,11 @@ def _open_files() -> int:
 class Connection(H11Protocol):
     """uvicorn's protocol, with deadlines."""
 
-    def __init__(self, *, limits: Limits, **given: Any) -> None:
+    def __init__(self, *, limits: ConnectionLimits, **given: Any) -> None:
         super().__init__(**given)
         self.logger = _LOG  # "Invalid HTTP request received." once a minute is enough
         self.waits_since: float | None = None
-        """Since when the client has been expected to send something; None: it is our turn."""
+        """When we began to wait for the client; None while it waits for us."""
         self._limits = limits
         self._awaited: str | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -93,44 +92,44 @@ class Connection(H11Protocol):
 
     @property
     def address(self) -> str:
-        """Of the client, without its port."""
+        """The client's address without its port."""
         return self.client[0] if self.client else ""
 
     # --- what uvicorn and asyncio call ---
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request, and let another go where there are too many."""
+        """Start the first request's deadline; close another connection if there are too many."""
         super().connection_made(transport)
         self.waits_since = self.loop.time()
         self._look()
         self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        """Some of a request: its head and its body each have their time."""
+        """Part of a request arrived; headers and body have a deadline each."""
         super().data_received(data)
         self._look()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, and for this answer to be read."""
+        """Wait for the next request, and for the response to be read."""
         self.waits_since = self.loop.time()
         super().on_response_complete()
         self._look()
         self._watch_reader()
 
     def pause_writing(self) -> None:
-        """More than the socket takes at once is to be sent."""
+        """The socket's buffer is full: watch how fast the client reads."""
         super().pause_writing()
         self._watch_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No deadline outlives its connection."""
+        """Cancel the deadlines."""
         super().connection_lost(exc)
         for timer in (self._deadline, self._reading):
             if timer is not None:
                 timer.cancel()
 
     def shutdown(self) -> None:
-        """End, unless an answer is under way."""
+        """Close the connection unless a response is in progress."""
         if self.waits_since is None:
             super().shutdown()
         else:
@@ -139,7 +138,7 @@ class Connection(H11Protocol):
     # --- deadlines ---
 
     def _look(self) -> None:
-        """See how much of a request is there, and set the time for the rest."""
+        """Set the deadline for the missing part of the request."""
         theirs = self.conn.their_state
         if theirs is h11.SEND_BODY:
             self._expect("body")
@@ -152,7 +151,7 @@ class Connection(H11Protocol):
                 self.waits_since = None
 
     def _has_begun(self) -> bool:
-        """Whether some of a request has been sent, be it only of its head."""
+        """Whether any part of a request has arrived."""
         return self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
 
     def _expect(self, awaited: str | None) -> None:
@@ -169,8 +168,8 @@ class Connection(H11Protocol):
             self._deadline = self.loop.call_later(seconds, self._give_up)
 
     def _give_up(self) -> None:
-        """End a connection whose request did not come in time."""
-        if self._has_begun():  # browsers open some that they do not need: nothing to tell
+        """Close a connection whose request did not arrive in time."""
+        if self._has_begun():  # browsers open connections they never use: not worth a log line
             _LOG.warning("requests that are not sent in time are given up")
             is_answered = self.cycle is not None and self.cycle.response_started
             if self.conn.their_state is h11.IDLE or not is_answered:
@@ -179,7 +178,7 @@ class Connection(H11Protocol):
         self._watch_reader()
 
     def _watch_reader(self, before: int | None = None) -> None:
-        """End a connection whose client does not take what was sent."""
+        """Close a connection whose client does not read the response."""
         left = self.transport.get_write_buffer_size()
         if before is not None and left > max(0, before - LEAST_READ):
             _LOG.warning("answers that are not read in time are given up")
@@ -205,20 +204,19 @@ class Connection(H11Protocol):
             self._limits.most,
             self._limits.most_of_one,
         )
-        self.connections.discard(leaves)  # it is not counted until the loop has closed it
+        self.connections.discard(leaves)  # not counted from now on, though the loop closes it later
         leaves.transport.abort()
 
 
 class PromptServer(uvicorn.Server):
-    """uvicorn's server, which ends in a moment whatever its clients do."""
+    """uvicorn's server, shutting down promptly whatever its clients do."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
         asyncio.get_running_loop().set_exception_handler(_on_loop_error)
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, give answers under way a moment, and leave the rest."""
+        """Stop listening, give responses in progress a moment, then abort the rest."""
         for server in self.servers:
             server.close()
         for listening in sockets or []:
@@ -227,7 +225,7 @@ class PromptServer(uvicorn.Server):
         for connection in list(state.connections):
             connection.shutdown()
         await self._until_quiet(GRACE_S)
-        # Whoever works for a connection is told that it is gone, and stops (`runs`).
+        # Work for an aborted connection is cancelled (`open_traces.Runs`).
         for connection in list(state.connections):
             connection.transport.abort()
         await self._until_quiet(GRACE_S)
@@ -242,7 +240,7 @@ class PromptServer(uvicorn.Server):
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio logs with a traceback for each attempt: that no file could be opened."""
+    """Log failed accepts in one line; asyncio would write a traceback for each."""
     if str(context.get("message", "")).startswith("socket.accept() out of system resource"):
         _LOG.warning("no connection can be accepted: %s", context["exception"])
     else:

@@ -4,8 +4,8 @@
     module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     glassformer.explore(module, torch.randn(1, 4, 8))
 
-The server runs in a thread of this process. A script stops there until Ctrl+C, so that the page
-does not go away under its reader; a prompt and a notebook go on, and a notebook shows the page.
+The server runs in a thread of this process. A script blocks until Ctrl+C, so that the page stays
+up; a prompt or a notebook continues, and a notebook displays the page.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 from torch import nn
 
 from glassformer.explorer import not_installed
+from glassformer.tasks import Model
+from glassformer.tasks import load as as_model
 from glassformer.tracing import Trace, trace
 from glassformer.tracing.capture.recorder import Labels
 
@@ -30,7 +32,7 @@ _HEIGHT = 760
 
 
 class Exploration:
-    """A page that is open on a trace; `close()` ends it, and so does the end of a `with` block."""
+    """A page open on a trace; `close()` or the end of a `with` block stops its server."""
 
     def __init__(self, recorded: Trace, serving: Serving, link: str) -> None:
         self.trace = recorded
@@ -42,7 +44,7 @@ class Exploration:
         return f"<explorer on {self.address}>"
 
     def _repr_html_(self) -> str:
-        """The page itself, for a notebook."""
+        """The page in a frame, for notebooks."""
         return (
             f'<iframe src="{escape(self.address)}" width="100%" height="{_HEIGHT}" '
             'style="border: 0" title="Glassformer explorer" allow="clipboard-write"></iframe>'
@@ -50,11 +52,11 @@ class Exploration:
 
     @property
     def is_open(self) -> bool:
-        """Whether the page can still be reached."""
+        """Whether the server is still running."""
         return self._serving.is_running
 
     def close(self) -> None:
-        """End the server and free its port."""
+        """Stop the server and free its port."""
         self._serving.stop()
 
     def __enter__(self) -> Self:
@@ -64,7 +66,7 @@ class Exploration:
         self.close()
 
     def wait(self) -> None:
-        """Stay until Ctrl+C, then close; what ended the server before is raised."""
+        """Block until Ctrl+C, then close; raises the error that stopped the server, if one did."""
         try:
             sys.stderr.write("Ctrl+C closes the page\n")
             self._serving.wait()
@@ -75,9 +77,10 @@ class Exploration:
 
 
 def explore(
-    module_or_function: Callable[..., Any],
+    module_or_function: Callable[..., Any] | Model,
     /,
     *inputs: Any,
+    tokenizer: Any = None,
     axis_labels: Labels | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -87,6 +90,8 @@ def explore(
 ) -> Exploration:
     """Run a module or a function once, and open a page on which every number can be clicked.
 
+    A `Model`, or a module with its `tokenizer`, is run on a text, and the page has a field for
+    others: `explore(load("toy"), "I am not happy")`, `explore(module, "a text", tokenizer=…)`.
     `axis_labels` names the positions of an input: `{"input_ids": ["I", "am"]}`. Other keywords are
     the module's own. `open_page=False` starts no browser; in a notebook the page is the cell's
     output. `wait=False` lets a script go on while the page is open: it ends when the script ends.
@@ -97,9 +102,14 @@ def explore(
         from glassformer.explorer.state import State
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
-    recorded = trace(module_or_function, *inputs, axis_labels=axis_labels, **keywords)
     state = State.of()
-    link = _open(state, recorded, module_or_function)
+    if tokenizer is not None and isinstance(module_or_function, nn.Module):
+        module_or_function = as_model(module_or_function, tokenizer=tokenizer)
+    if isinstance(module_or_function, Model):
+        recorded, link = _open_text(state, module_or_function, *inputs, **keywords)
+    else:
+        recorded = trace(module_or_function, *inputs, axis_labels=axis_labels, **keywords)
+        link = _open(state, recorded, module_or_function)
     notebook = _in_notebook()
     serving = prepare(lambda: create_api(state), host, port, framed=notebook)
     page = Exploration(recorded, serving, link)
@@ -112,8 +122,21 @@ def explore(
     return page
 
 
+def _open_text(
+    state: State, model: Model, text: str, target: str | None = None
+) -> tuple[Trace, str]:
+    """Put the model on a card with a text field, and open its pass over a text."""
+    from glassformer.explorer.model_list import open_text
+
+    cards = state.catalogue.cards
+    state.catalogue.cards = [card for card in cards if card.name != model.name]
+    state.own.append(state.models.keep(model, text))
+    opened = state.store.keep(open_text(model, model.name, text, target))
+    return opened.trace, f"#/trace/{opened.id}"
+
+
 def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
-    """Put the trace on a card of its own; answers the page's link to it."""
+    """Add a card for the trace; returns the page's link to it."""
     from glassformer.explorer.open_traces import OpenTrace
     from glassformer.explorer.schemas import ModelInfo
     from glassformer.language import Bilingual, words
@@ -139,7 +162,7 @@ def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
 
 
 def _in_notebook() -> bool:
-    """Whether IPython runs a kernel, whose page shows what a cell returns."""
+    """Whether this is a Jupyter kernel, which displays what a cell returns."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 

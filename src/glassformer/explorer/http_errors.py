@@ -1,4 +1,4 @@
-"""Errors as answers: one clear line each, and never the end of the server."""
+"""Errors as HTTP responses: one clear line each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Teach an app to answer errors."""
+    """Register the error handlers."""
     app.add_exception_handler(GlassformerError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _of_http)
@@ -54,7 +54,7 @@ def problem(
     code: ProblemCode | None = None,
     **figures: int | str,
 ) -> JSONResponse:
-    """One clear line, and for the usual refusals what another language has to know."""
+    """A one-line error; common ones have a code and figures, for the page to translate."""
     told = Problem(detail=" ".join(detail.split()), code=code, figures=figures)
     return JSONResponse(told.model_dump(), status, headers)
 
@@ -67,7 +67,7 @@ def _ours(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _code(error: Exception) -> tuple[ProblemCode | None, dict[str, int | str]]:
-    """What sort of refusal an error is, and the figures that its sentence names."""
+    """The code of an error, and the figures that its message mentions."""
     match error:
         case TooLongError(tokens=tokens, most=most):
             return "too_long", {"tokens": tokens, "most": most}

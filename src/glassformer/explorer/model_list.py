@@ -15,7 +15,7 @@ from typing import Any
 
 from glassformer import checkpoint
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling
-from glassformer.errors import CheckpointError, UnknownNameError
+from glassformer.errors import CheckpointError, InputError, UnknownNameError
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.schemas import (
     CandidateInfo,
@@ -29,14 +29,14 @@ from glassformer.explorer.schemas import (
 from glassformer.files import read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
-from glassformer.tasks.forward_pass import EmptyTextError, forward_pass
-from glassformer.tasks.reading import count_unknown
+from glassformer.tasks.forward_pass import EmptyTextError
+from glassformer.tasks.hugging_face_folder import is_hugging_face, weight_entries
 from glassformer.text import Tokenizer
-from glassformer.tracing import trace
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 _TASKS: dict[str, Task] = {
-    "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate"
+    "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate",
+    "MaskedLanguageModel": "module", "ImageClassifier": "module", "TextEncoder": "module",
 }  # fmt: skip
 _ORDER = ("toy", "imdb", "en-de", "en-zh", "shakespeare")
 
@@ -52,6 +52,7 @@ _EXAMPLES = {
     "en-zh": ["Where is the station?", "I like to read books.", "She is not at home today."],
     "shakespeare": ["KING HENRY:\nWhat say you, my", "ROMEO:\nO, she doth", "To be, or not to"],
 }
+_FIRST = {"ImageClassifier": "test:0", "MaskedLanguageModel": "Hello <mask>"}
 say = words(__name__)
 
 
@@ -59,14 +60,14 @@ class Catalogue:
     """The models that this server may open, by name."""
 
     def __init__(self, chosen: str | None = None) -> None:
-        """All that ship; with `chosen`, that one alone (a shipped name or a folder)."""
+        """All shipped models, or only `chosen` (a shipped name or a folder)."""
         self._folders: dict[str, Path] = {}
         if chosen is None:
             names = [*_ORDER, *(name for name in checkpoint.shipped() if name not in _ORDER)]
             self._folders = {name: checkpoint.SHIPPED / name for name in names}
         else:
             folder = checkpoint.find(chosen)
-            called = Path(chosen) if Path(chosen).is_dir() else folder  # a run's model is in it
+            called = Path(chosen) if Path(chosen).is_dir() else folder  # a run holds its model
             self._folders = {called.resolve().name: folder}
         self.cards = [
             card for name, folder in self._folders.items() if (card := _card(name, folder))
@@ -76,8 +77,11 @@ class Catalogue:
                 "{chosen} is no model that reads text: it cannot be explored", chosen=chosen
             )
 
+    def folders(self) -> dict[str, Path]:
+        """Every folder by the name on its card."""
+        return dict(self._folders)
+
     def folder(self, name: str) -> Path:
-        """The folder of a model on a card."""
         if name not in self._folders:
             raise UnknownNameError("model", name[:80], self._folders)
         return self._folders[name]
@@ -85,6 +89,8 @@ class Catalogue:
 
 def _card(name: str, folder: Path) -> ModelInfo | None:
     config = _config(folder)
+    if is_hugging_face(config):
+        return _foreign_card(name, folder, config)
     architecture = (config.get("architectures") or [""])[0]
     if architecture not in _TASKS:
         return None
@@ -98,8 +104,28 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
         summary=say[f"{name} summary"] if shipped else say.both("yours", made=made),
         n_parameters=_count_parameters(folder / checkpoint.WEIGHTS),
         max_tokens=config.get("model", {}).get("max_len"),
-        examples=_EXAMPLES[name] if shipped else ["Hello"],
+        examples=_EXAMPLES[name] if shipped else [_FIRST.get(architecture, "Hello")],
         score=_score(about),
+    )
+
+
+def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
+    """A folder of Hugging Face: what it is for is known when its module is loaded."""
+    architecture = str((config.get("architectures") or [config.get("model_type")])[0])
+    endings: dict[str, Task] = {
+        "ForSequenceClassification": "classify", "ForConditionalGeneration": "translate",
+        "ForCausalLM": "generate", "LMHeadModel": "generate",
+    }  # fmt: skip
+    entries = weight_entries(folder)
+    return ModelInfo(
+        name=name,
+        task=next((task for end, task in endings.items() if architecture.endswith(end)), "module"),
+        title=Bilingual(name, name),
+        summary=say.both("yours", made=architecture),
+        n_parameters=sum(math.prod(entry.shape) for entry in entries.values()),
+        max_tokens=None,
+        examples=["Hello"],
+        score=None,
     )
 
 
@@ -108,13 +134,13 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _count_parameters(file: Path) -> int:
-    """From the head of the weights' file, which lists every shape."""
+    """From the header of the weights file, which lists every shape."""
     entries = read_tensor_entries(file, error=CheckpointError)
     return sum(math.prod(entry.shape) for entry in entries.values())
 
 
 def _score(about: dict[str, Any]) -> Bilingual | None:
-    """The measure that people ask for first, on its test part if there is one."""
+    """The headline metric, on the test set if there is one."""
     scores: dict[str, dict[str, float]] = about.get("scores", {})
     parts = {part: found for part, found in scores.items() if part != "validation"} or scores
     for found in parts.values():
@@ -132,25 +158,38 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
 
 
 MOST_BYTES = 512 * 1024**2
-"""What one trace may take; a longer text is refused in one line."""
+"""The memory limit of one trace; a text that needs more is refused."""
 _MOST_LOADED = 6
 _ANSWERED: tuple[Task, ...] = ("classify", "translate", "generate")
 
 
 class Models:
-    """The models that are loaded."""
+    """The loaded models; the least recently used are dropped."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self._lock = threading.Lock()
         self._loaded: OrderedDict[str, Model] = OrderedDict()
+        self._kept: dict[str, Model] = {}
+
+    def keep(self, model: Model, text: str) -> ModelInfo:
+        """Take in a model that is in memory; answers its card, with a text to try."""
+        self._kept[model.name] = model
+        return card_of(model, text)
 
     def get(self, name: str) -> Model:
-        """A model of the catalogue, read from its folder the first time."""
+        """A model of the catalogue, loaded on first use."""
+        if name in self._kept:
+            return self._kept[name]
         folder = self.catalogue.folder(name)
         with self._lock:
             if name not in self._loaded:
-                self._loaded[name] = load(folder, attention="written")
+                model = load(folder, attention="written")
+                if model.corpus == "digits":
+                    from glassformer.data.readers import digit_to_test
+
+                    model.samples = digit_to_test
+                self._loaded[name] = model
                 while len(self._loaded) > _MOST_LOADED:
                     self._loaded.popitem(last=False)
             self._loaded.move_to_end(name)
@@ -158,21 +197,52 @@ class Models:
 
 
 def run_text(models: Models, request: TraceRequest) -> OpenTrace:
-    """Run a model over a text and keep every number."""
+    """Run a model over a text and record every number."""
     model = models.get(request.model)
+    if (image := model.image_of(request.text)) is not None:
+        _check_place(image, models.catalogue.folders().get(request.model))
     return open_text(model, request.model, request.text, request.target, max_bytes=MOST_BYTES)
+
+
+def _check_place(image: str, folder: Path | None) -> None:
+    """A request may open images in the folder of its model, or where the server was started."""
+    path = Path(image).resolve()
+    if not any(path.is_relative_to(place.resolve()) for place in (Path.cwd(), folder) if place):
+        raise InputError(
+            "{image} is neither in the folder of its model nor below the one that the explorer "
+            "was started in",
+            image=image,
+        )
 
 
 def open_text(
     model: Model, name: str, text: str, target: str | None, max_bytes: int = DEFAULT_BYTES
 ) -> OpenTrace:
     """The trace of one pass of a model over a text, with what the page says about it."""
-    reading = forward_pass(model.checkpoint, text, target)
-    recorded = trace(
-        reading.model, *reading.arguments, axis_labels=reading.labels, max_bytes=max_bytes
+    reading = model.forward_pass(text, target)
+    recorded = reading.trace(max_bytes)
+    return OpenTrace(recorded, name, task_of(model), text, target, loaded=model, reading=reading)
+
+
+def task_of(model: Model) -> Task:
+    """What the page shows as a model's answer; the outputs alone where it knows no better."""
+    answers_text = model.tokenizer is not None  # an image has no tokens to be unknown
+    known = (task for task in _ANSWERED if answers_text and model.tasks[:1] == (task,))
+    return next(known, "module")
+
+
+def card_of(model: Model, text: str) -> ModelInfo:
+    """The card of a model in memory, with a text to try."""
+    return ModelInfo(
+        name=model.name,
+        task=task_of(model),
+        title=Bilingual(model.name, model.name),
+        summary=say.both("yours", made=type(model.module).__name__),
+        n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
+        max_tokens=model.max_tokens,
+        examples=[text],
+        score=None,
     )
-    task: Task = next((known for known in _ANSWERED if known == model.task), "module")
-    return OpenTrace(recorded, name, task, text, target, loaded=model, reading=reading)
 
 
 # --- decoding ---
@@ -183,18 +253,16 @@ MOST_CANDIDATES = 32
 
 
 def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
-    """Search, and tell how it went."""
+    """Decode with a ledger of every step's candidates."""
     model = models.get(wanted.model)
     found = _search(model, wanted)
-    tokenizer = model.checkpoint.target_tokenizer or model.checkpoint.tokenizer
-    assert tokenizer is not None
     assert found.ledger is not None
-    unknown, total = count_unknown(model.checkpoint, wanted.text)
+    unknown, total = model.count_unknown(wanted.text)
     return DecodeAnswer(
         model=wanted.model,
         text=wanted.text,
         results=[(one.text, one.score) for one in found.alternatives],
-        steps=_steps(found.ledger, tokenizer),
+        steps=_steps(found.ledger, model.writer),
         cut=found.cut,
         n_tokens=total,
         n_unknown=unknown,
@@ -232,7 +300,7 @@ def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
 
 
 def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
-    """Each step with the texts that its candidates continue."""
+    """Each step with the prefixes that its candidates extend."""
     told: list[DecodeStep] = []
     rivals = [""]
     for number, step in enumerate(ledger.steps):

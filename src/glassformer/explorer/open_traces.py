@@ -1,11 +1,11 @@
 """The traces that are open: a bounded number of them in a bounded amount of memory.
 
-A run and the traces that edits made of it are a *family*. Families are dropped whole, the one not
-looked at for the longest time first, so that undo and reset find what they need; of one family,
-edits far back are dropped when there are very many of them. Lessons and the user's own module are
-*kept*: they are never dropped, what edits make of them is. The memory of what was dropped is given
-back as soon as the last request that looks at it is done. An id that is not open may be one that
-was dropped, or one from before the server was started anew: a page does the same in either case.
+A run and the traces that edits made from it are a *family*. Families are dropped whole, least
+recently used first, so that undo and reset find what they need; within a very large family old
+edits are dropped. Lessons and the user's own module are *kept*: they are never dropped, only their
+edits are. The memory of a dropped trace is freed as soon as the last request that uses it is done.
+An unknown id may have been dropped or may predate a restart of the server: the page handles both
+alike.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from glassformer.tracing import Step, Trace
 
 
 class NoStepError(GlassformerError, LookupError):
-    """A number under which a trace has no step."""
+    """A trace has no step of this number."""
 
 
 @dataclass(eq=False)
 class OpenTrace:
-    """A trace with what is known about it."""
+    """A trace and what belongs to it."""
 
     trace: Trace
     model: str
@@ -48,24 +48,24 @@ class OpenTrace:
     text: str = ""
     target: str | None = None
     loaded: Model | None = None
-    """The model with its tokenizer; None for a module of the user's and for lessons."""
+    """The model with its tokenizer; None for a user's module and for lessons."""
     reading: Pass | None = None
     edits: tuple[Edit, ...] = ()
     parent: str | None = None
     """The id of the trace before the last edit; it may have been dropped."""
     first: OpenTrace | None = None
-    """The trace before any edit; None where this is it."""
+    """The trace before any edit; None if this is that one."""
     reran: bool = False
     id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     info: TraceInfo | None = None
-    """Its description, worked out once."""
+    """Its description, cached."""
     packed: bytes | None = None
     """The same as JSON, compressed."""
     answer: Answer | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
-    """For what is worked out once."""
+    """Guards the cached fields."""
     users: int = 0
-    """How many requests look at it right now; the store counts."""
+    """How many requests are using it; maintained by the store."""
 
     def __post_init__(self) -> None:
         self.steps: list[Step] = all_steps(self.trace)
@@ -78,17 +78,16 @@ class OpenTrace:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes of the numbers that the run computed."""
+        """The size of the numbers that the run computed."""
         return sum(self.storages.values())
 
     def step(self, number: int) -> Step:
-        """A step by its number."""
         if not 0 <= number < len(self.steps):
             raise NoStepError(f"this trace has no step {number}: it has {len(self.steps)}")
         return self.steps[number]
 
     def close(self) -> None:
-        """Give the memory back at once."""
+        """Free the memory at once."""
         self.steps = []
         self.trace.close()
 
@@ -108,7 +107,7 @@ MOST_IN_FAMILY = 33
 
 
 class DroppedError(GlassformerError, LookupError):
-    """No trace is open under this id: it was closed, or the server was started anew since."""
+    """No trace is open under this id: it was closed, or the server has been restarted."""
 
     def __init__(self) -> None:
         super().__init__("this trace is not open (any more): run the text again")
@@ -130,29 +129,29 @@ class Store:
         self._open: dict[str, OpenTrace] = {}
         self._kept: set[str] = set()
         self._families: OrderedDict[str, list[OpenTrace]] = OrderedDict()
-        """What may be dropped, by root, the family looked at last at the end."""
+        """The families that may be dropped, by root, least recently used first."""
         self._leaving: set[OpenTrace] = set()
-        """Dropped, but still looked at."""
+        """Dropped, but still in use."""
 
     def __len__(self) -> int:
-        """How many may be dropped: kept ones do not count."""
+        """The number of traces that may be dropped; kept ones do not count."""
         return sum(map(len, self._families.values()))
 
     @property
     def n_bytes(self) -> int:
-        """The memory of all that may be dropped; a storage that several share counts once."""
+        """The memory of all droppable traces; shared storages count once."""
         with self._lock:
             return self._bytes()
 
     def keep(self, opened: OpenTrace) -> OpenTrace:
-        """Take a trace in for good."""
+        """Add a trace that is never dropped."""
         with self._lock:
             self._kept.add(opened.id)
             self._open[opened.id] = opened
         return opened
 
     def add(self, opened: OpenTrace) -> OpenTrace:
-        """Take a trace in, and drop others if need be."""
+        """Add a trace, dropping others if necessary."""
         with self._lock:
             root = opened.root.id
             if opened.first is not None and root not in self._open:
@@ -166,7 +165,7 @@ class Store:
 
     @contextmanager
     def use(self, id_: str) -> Iterator[OpenTrace]:
-        """Look at a trace: it stays whole inside the block, and its family counts as looked at."""
+        """Keep a trace open inside the block, and mark its family as most recently used."""
         with self._lock:
             if id_ not in self._open:
                 raise DroppedError
@@ -187,13 +186,13 @@ class Store:
                         one.close()
 
     def remove(self, id_: str) -> None:
-        """Close a trace with all that came of it, as its user asked; kept ones stay."""
+        """Close a trace and the edits made from it; kept ones stay."""
         with self._lock:
             if id_ not in self._open:
                 raise DroppedError
             root = self._open[id_].root.id
             closed = {id_}
-            for opened in list(self._families.get(root, [])):  # each comes after what it is made of
+            for opened in list(self._families.get(root, [])):  # parents first
                 if root in closed or opened.id in closed or opened.parent in closed:
                     closed.add(opened.id)
                     self._forget(root, opened)
@@ -201,7 +200,7 @@ class Store:
                 del self._families[root]
 
     def _make_room(self, newest: str) -> None:
-        """Drop families, then edits far back: the first trace and the last two stay."""
+        """Drop old families, then old edits: the first trace and the last two stay."""
         family = self._families[newest]
         oldest_edit = int(newest not in self._kept)
         while len(family) > self.most_in_family:
@@ -214,7 +213,7 @@ class Store:
             elif len(family) > 2 + oldest_edit:
                 self._forget(newest, family[oldest_edit])
             else:
-                return  # what a single trace may take is bounded where it is made
+                return  # a single trace's memory is limited where it is made
 
     def _forget(self, root: str, opened: OpenTrace) -> None:
         if root in self._families:
@@ -234,10 +233,10 @@ class Store:
 
 
 # --- runs ---
-# Long work in threads: a few at once, a few more waiting, the rest told to come back.
+# Long work in threads: a few at once, a few more in the queue, the rest refused with 429.
 #
-# Work ends early when the one who asked has gone: a trace looks for that between two operators, a
-# search between two tokens, an export between two cells.
+# Work is cancelled when its client disconnects: a trace checks between operators, a search between
+# tokens, an export between cells.
 
 
 T = TypeVar("T")
@@ -245,11 +244,11 @@ RETRY_AFTER_S = 2
 
 
 class BusyError(GlassformerError, RuntimeError):
-    """More is asked for at once than can be done."""
+    """The queue is full."""
 
 
 class Runs:
-    """The queue."""
+    """A bounded queue of work in threads."""
 
     def __init__(self, at_once: int = 2, most_waiting: int = 16) -> None:
         self._at_once = at_once
@@ -259,7 +258,7 @@ class Runs:
         self._waiting = 0
 
     async def do(self, request: Request, work: Callable[[], T]) -> T:
-        """Do the work in a thread, when its turn has come."""
+        """Run the work in a thread when its turn comes."""
         if self._slots is None or self._limiter is None:  # they belong to the running event loop
             self._slots = asyncio.Semaphore(self._at_once)
             self._limiter = CapacityLimiter(self._at_once)
@@ -289,7 +288,7 @@ def _guarded(work: Callable[[], T], left: threading.Event) -> T:
 
 
 async def _watch(request: Request, left: threading.Event) -> None:
-    """Wait until the one who asked has gone; the body has been read, so nothing else can come."""
+    """Wait until the client disconnects; the body has been read, so no other message can arrive."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
     left.set()

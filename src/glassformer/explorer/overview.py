@@ -1,4 +1,4 @@
-"""A trace without its numbers: steps, tree, labels, attention; worked out once for each trace."""
+"""A trace without its numbers: steps, tree, labels, attention; computed once per trace."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ from glassformer.explorer.schemas import (
 )
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
-from glassformer.tasks.reading import count_unknown
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
 from glassformer.tracing.formula import symbol_to_tex
 from glassformer.tracing.notes import Note
 
 # --- answering ---
-# What the model says, read off the trace's own outputs, so that an edit changes it.
+# The model's answer, computed from the trace's outputs, so that an edit changes it.
 #
-# A classifier's probabilities are the softmax of the recorded logits. What a model that writes
-# would put in each place is the softmax of the logits recorded there, after the text that it was
-# given: for a translator, the recorded target.
+# A classifier's probabilities are the softmax of the recorded logits. For a generating model, each
+# position has the softmax of the logits recorded there, given the tokens before it: for a
+# translator, those of the recorded target.
 
 
 MOST_CHOICES = 5
@@ -48,11 +47,11 @@ MOST_CLASSES = 20
 MOST_CONTINUED = 40
 """Tokens of a continuation."""
 NO_ANSWER = "—"
-"""Where an edit left no chances: NaN and infinite logits have no best one."""
+"""Shown when an edit leaves no probabilities: NaN and infinite logits have no argmax."""
 
 
 def answer_of(opened: OpenTrace) -> Answer:
-    """The answer of a trace, worked out once."""
+    """The answer of a trace, cached."""
     if opened.answer is None:
         opened.answer = _answer(opened)
     return opened.answer
@@ -65,7 +64,7 @@ def _answer(opened: OpenTrace) -> Answer:
         shapes = [shape_text(step.shape) for step in opened.trace.outputs.values()]
         return Answer(task="module", text=", ".join(shapes), output=output.number)
     said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
-    unknown, total = count_unknown(model.checkpoint, opened.text)
+    unknown, total = model.count_unknown(opened.text)
     return said.model_copy(update={"n_tokens": total, "n_unknown": unknown})
 
 
@@ -73,7 +72,7 @@ def _class(model: Model, output: Step) -> Answer:
     chances = _softmax(output.view.array[0])
     if not chances.any():
         return Answer(task="classify", text=NO_ANSWER, output=output.number)
-    names = model.checkpoint.labels or tuple(str(place) for place in range(len(chances)))
+    names = model.labels or tuple(str(place) for place in range(len(chances)))
     classes = [
         Choice(
             text=names[place], probability=float(chances[place]), cell=cell_ref(output[0, place])
@@ -84,10 +83,9 @@ def _class(model: Model, output: Step) -> Answer:
 
 
 def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
-    """One position for each token that was read; the last one is what comes next."""
-    tokenizer = model.checkpoint.target_tokenizer or model.checkpoint.tokenizer
-    assert tokenizer is not None and opened.reading is not None
-    read = [int(id_) for id_ in opened.reading.arguments[-1][0]]
+    """One position per token read; the last one is the prediction."""
+    assert opened.reading is not None
+    tokenizer, read = model.writer, list(opened.reading.ids)
     chances = _softmax(output.view.array[0])
     positions = [
         _position(tokenizer, output, place, chances[place], read) for place in range(len(read))
@@ -138,7 +136,7 @@ def _best(chances: npt.NDArray[np.float64], most: int) -> list[int]:
 
 
 def _softmax(logits: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
-    """Over the last axis; numbers that an edit made infinite or NaN give no chance."""
+    """Softmax over the last axis; infinite or NaN logits give probability 0."""
     values = np.asarray(logits, dtype=np.float64)
     with np.errstate(all="ignore"):
         powers = np.exp(values - values.max(axis=-1, keepdims=True))
@@ -156,7 +154,7 @@ _PRODUCTS = ("matmul", "bmm")
 
 
 def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> list[AttentionInfo]:
-    """Every softmax over products whose result weighs something in another product."""
+    """Every softmax of products whose result is the left factor of another product."""
     weighing = {
         id(operand.step)
         for step in trace.steps
@@ -183,7 +181,7 @@ def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> 
 
 
 def _part(step: Step) -> Kind:
-    """What looks at what: two texts, the past alone, or all of one text."""
+    """Cross-attention, causal self-attention, or bidirectional self-attention."""
     rows, columns = step.labels[-2:]
     if "cross" in step.module or step.shape[-2] != step.shape[-1] or rows != columns:
         return "cross"
@@ -194,10 +192,10 @@ def _part(step: Step) -> Kind:
 
 
 # --- tree ---
-# The modules of a trace as a tree, folded to what matters.
+# The modules of a trace as a tree, collapsed to what matters.
 #
 # A module without steps of its own (a linear layer, whose product is a step of the attention around
-# it) gives its parameters to the module around it; a list of blocks gives its name to each block.
+# it) passes its parameters to the enclosing module; a list of blocks passes its name to each block.
 
 
 @dataclass
@@ -210,7 +208,7 @@ class _Branch:
 
 
 def tree_of(trace: Trace, steps: list[Step], first: int) -> BranchInfo:
-    """The tree; unfolded are its upper levels and the way to the step that is shown first."""
+    """The tree; its upper levels and the path to the first step shown are expanded."""
     root = _Branch("", "")
     for step in steps:
         if step.role == "parameter" or (step.call is None and not step.is_view):
@@ -233,7 +231,7 @@ def _find(root: _Branch, path: str) -> _Branch:
 
 
 def _nearest(root: _Branch, path: str) -> _Branch:
-    """The innermost branch on the way to a module that has steps."""
+    """The innermost branch with steps on the path to a module."""
     branch = nearest = root
     for name in path.split(".") if path else []:
         if name not in branch.branches:
@@ -261,7 +259,7 @@ def _told(branch: _Branch, module: nn.Module | None, way: str, depth: int) -> Br
 
 
 def _unfolded(branch: _Branch) -> list[_Branch]:
-    """The branch, or what is inside it where it holds nothing itself."""
+    """The branch, or its children if it only groups numbered modules."""
     if branch.steps or branch.parameters or len(branch.branches) == 0:
         return [branch]
     inside = [part for below in branch.branches.values() for part in _unfolded(below)]
@@ -285,7 +283,7 @@ _COPIES = frozenset(
 
 
 def described(opened: OpenTrace) -> bytes:
-    """The description as JSON, compressed; both are kept."""
+    """The description as compressed JSON; both are cached."""
     with opened.lock:
         if opened.packed is None:
             body = describe(opened).model_dump_json().encode()
@@ -328,7 +326,7 @@ def _describe(opened: OpenTrace) -> TraceInfo:
 
 
 def _notes(trace: Trace) -> list[Bilingual]:
-    """The trace's notes, each once; how much an edit recomputed is the edit bar's to tell."""
+    """The trace's distinct notes, except those the edit bar shows."""
     told = [note for note in trace.notes if not (isinstance(note, Note) and note.kind == "edited")]
     english, chinese = words_in("en"), words_in("zh")
     return [
@@ -337,13 +335,13 @@ def _notes(trace: Trace) -> list[Bilingual]:
 
 
 def _has_layout_of(opened: OpenTrace) -> bool:
-    """Whether an edited trace has the very steps of the first one: the model was not rerun."""
+    """Whether an edited trace has the same steps as the original: the model was not rerun."""
     return opened.first is not None and not opened.reran
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """What an edit leaves as it is, but for the colour scales."""
+    """What an edit leaves unchanged, apart from the colour scales."""
 
     steps: list[StepInfo]
     labels: list[list[str]]
@@ -372,12 +370,12 @@ class _Layout:
 
 
 def _shares(old: Step, new: Step) -> bool:
-    """Whether two steps hold the very same numbers."""
+    """Whether two steps share their storage."""
     return old.view.version.storage.data_ptr() == new.view.version.storage.data_ptr()
 
 
 class _Labels:
-    """Every list of labels once, by place."""
+    """Deduplicated lists of labels."""
 
     def __init__(self) -> None:
         self.lists: list[list[str]] = []
@@ -427,7 +425,7 @@ def _step(
 
 
 def _is_main(step: Step) -> bool:
-    """Whether it is part of the story: no copy, no other shape, no mask or position being made."""
+    """Whether a reader should see it: no copy, reshape, or making of a mask or positions."""
     if step.role in ("parameter", "input"):
         return True
     counts = step.dtype.is_floating_point and not step.is_view and step.op not in _COPIES
@@ -435,7 +433,7 @@ def _is_main(step: Step) -> bool:
 
 
 def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:
-    """For each step the numbers of those that were made from it."""
+    """For each step, the numbers of the steps that read it."""
     readers: dict[int, list[int]] = defaultdict(list)
     for number, given in operands.items():
         for writer in dict.fromkeys(o.step.number for o in given if o.step is not None):
@@ -444,7 +442,7 @@ def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:
 
 
 def _first(steps: list[Step], attention: list[AttentionInfo], trace: Trace) -> int:
-    """The first scores, where attention begins; otherwise the output."""
+    """The first attention scores; without attention, the output."""
     if attention:
         module = attention[0].module
         for step in steps:

@@ -24,11 +24,10 @@ from glassformer.tracing.capture.memory import Index, View, as_floats
 from glassformer.tracing.formula import escaped, symbol_to_tex
 
 MOST_CELLS = 1 << 22
-"""The most cells that one answer holds: 2,048 × 2,048."""
+"""The most cells in one response: 2,048 × 2,048."""
 
 
 def operand_of(step: Step, place: int) -> Operand:
-    """The step's operand by its place."""
     operands = step.operands
     if not 0 <= place < len(operands):
         raise InputError(f"{step.name} has no operand {place}: it was made from {len(operands)}")
@@ -41,7 +40,7 @@ def sides(shape: Index) -> tuple[int, int]:
 
 
 def fitting_lead(shape: Index, lead: Index, name: str) -> Index:
-    """The places of the axes before the last two; left out, the first of each."""
+    """Check the indices of the leading axes; all 0 if none are given."""
     sizes = shape[:-2]
     whole = lead or (0,) * len(sizes)
     fits = len(whole) == len(sizes) and all(
@@ -64,7 +63,7 @@ def slice_of(view: View, lead: Index) -> npt.NDArray[np.generic]:
 def window(
     view: View, lead: Index, rows: str | None, columns: str | None
 ) -> npt.NDArray[np.generic]:
-    """A part of a slice as float32, or float64 where that would lose something."""
+    """A window of a slice as float32, or float64 where float32 would lose precision."""
     n_rows, n_columns = sides(view.shape)
     down, across = parse_range(rows, n_rows, "rows"), parse_range(columns, n_columns, "columns")
     count = (down.stop - down.start) * (across.stop - across.start)
@@ -76,7 +75,7 @@ def window(
 
 
 def parse_range(text: str | None, size: int, what: str) -> slice:
-    """`0:64`, as far as there is something; without it, all."""
+    """A range such as `0:64`, clipped to `size`; None: everything."""
     if text is None:
         return slice(0, size)
     first, colon, last = text.partition(":")
@@ -102,7 +101,7 @@ def lossless(part: npt.NDArray[np.generic]) -> str:
 
 
 _EXACT = 1 << 12
-"""Up to so many numbers the limit is exact; of more, a sample of about as many decides."""
+"""Up to this many numbers the limit is exact; beyond, it comes from a sample of about that size."""
 
 
 def scale_info(step: Step) -> Scale | None:
@@ -114,7 +113,7 @@ def scale_info(step: Step) -> Scale | None:
         found = scale_of(step)
         if found is None:
             return None
-        # Rows of parameters that happen to add up to 1 are no shares.
+        # Rows of parameters that happen to add up to 1 are not probabilities.
         if step.role != "parameter" or found.kind == "signed":
             return found
     elif probability:
@@ -123,12 +122,12 @@ def scale_info(step: Step) -> Scale | None:
 
 
 def _stride(count: int) -> int:
-    """An odd number, so that the sample does not meet the same few columns of each row."""
+    """Odd, so that the sample does not hit the same few columns of each row."""
     return max(1, count // _EXACT) | 1
 
 
 def _limit(step: Step) -> float:
-    """The 99th percentile of the sizes, of a sample where there are many."""
+    """The 99th percentile of the magnitudes, sampled if there are many."""
     sizes = np.abs(as_floats(step.view.array.flat[:: _stride(step.view.numel)]))
     return limit_of(sizes[np.isfinite(sizes)])
 

@@ -1,9 +1,9 @@
 """A page in one file: the explorer, read-only, with the answers about one trace inside it.
 
-The answers come from the functions behind the server's routes, worked out beforehand for every
-cell. What belongs to a step is one compressed chunk, which the page unpacks when the step is
-first looked at (`web/src/lib/static.ts`). What does not fit into `max_bytes` and `max_cells` is
-left out whole, a step at a time, and the page says so.
+The answers come from the functions behind the server's routes, computed in advance for every cell.
+Each step is one compressed chunk, which the page unpacks when the step is first shown
+(`web/src/lib/static.ts`). Steps that do not fit into `max_bytes` and `max_cells` are left out, and
+the page says so.
 """
 
 from __future__ import annotations

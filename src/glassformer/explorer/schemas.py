@@ -1,4 +1,4 @@
-"""What the explorer's API says and hears: the one schema of both sides.
+"""The messages of the explorer's API: one schema for both sides.
 
 The server validates with these classes, OpenAPI is made from them, and the page's TypeScript types
 are generated from that (`make web`). Numbers that JSON lacks are the strings "NaN", "Infinity" and
@@ -58,9 +58,9 @@ MOST_CHARACTERS = 4_000
 
 
 class Message(BaseModel):
-    """The base of all messages: an unknown field is an error, not a surprise.
+    """The base of all messages: unknown fields are errors.
 
-    What we say has every field, so its types have no optional ones.
+    Responses contain every field, so none is optional in the generated types.
     """
 
     model_config = ConfigDict(
@@ -69,13 +69,13 @@ class Message(BaseModel):
 
 
 class Problem(Message):
-    """Why a request was not answered: one clear line, in English."""
+    """Why a request was refused: one clear line, in English."""
 
     detail: str
     code: ProblemCode | None = None
-    """What sort of refusal it is, for a page to say in its own language; None for rare ones."""
+    """The kind of error, for the page to translate; None for rare ones."""
     figures: dict[str, int | str] = {}
-    """What such a sentence has to name: `tokens` and `most`, or a `name`."""
+    """The values in the translated message: `tokens` and `most`, or a `name`."""
 
 
 # --- traces ---
@@ -88,7 +88,7 @@ class TraceRequest(Message):
     model: str
     text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
     target: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
-    """A translator's target; otherwise the one that it produces."""
+    """A translation to trace; by default the model's own."""
 
 
 class SourceInfo(Message):
@@ -98,7 +98,7 @@ class SourceInfo(Message):
     line: int
     text: str
     before: list[str] = Field(default=[])
-    """Lines above it, for a look around."""
+    """Lines above it, for context."""
     after: list[str] = Field(default=[])
 
 
@@ -119,7 +119,7 @@ class StepInfo(Message):
     short: str
     """Its name as seen from its module."""
     symbol: str | None
-    """As formulas write it, in LaTeX: `W_Q`, `Q`, `K^\\top`; None where it has none."""
+    """Its symbol in LaTeX: `W_Q`, `Q`, `K^\\top`; None if it has none."""
     role: Literal["parameter", "input", "activation", "constant"]
     op: str
     module: str
@@ -128,16 +128,16 @@ class StepInfo(Message):
     labels: list[int | None]
     """For each axis the place of its labels in `TraceInfo.labels`."""
     scale: Scale | None
-    """None for ids and other whole numbers."""
+    """None for ids and other integers."""
     operands: list[OperandInfo]
     readers: list[int]
-    """The steps that were made from this one."""
+    """The steps that read this one."""
     source: SourceInfo | None
     is_view: bool
     is_expanded: bool
     is_opaque: bool
     is_main: bool
-    """Whether a reader who looks at the fold first should see it: not bookkeeping."""
+    """Whether the collapsed tree shows it; False for bookkeeping."""
 
 
 class BranchInfo(Message):
@@ -151,7 +151,7 @@ class BranchInfo(Message):
     parameters: list[int]
     branches: list[BranchInfo]
     is_open: bool
-    """Whether it is unfolded at first."""
+    """Whether it is expanded at first."""
 
 
 class AttentionInfo(Message):
@@ -188,21 +188,21 @@ class Choice(Message):
 
 
 class AnswerPosition(Message):
-    """What a model that writes would put in one place, most probable first."""
+    """A generating model's candidates for one position, most probable first."""
 
     after: str
     """The token before it."""
     chosen: str | None
-    """The token that stands there in the recorded target; None after the last one."""
+    """The token at this position of the recorded target; None after the last one."""
     choices: list[Choice]
 
 
 class Answer(Message):
-    """What the model says, computed from the trace's own outputs: an edit changes it."""
+    """The model's answer, computed from the trace's outputs, so that an edit changes it."""
 
     task: Task
     text: str
-    """The class; the translation, read off the most probable token of each place; the most probable
+    """The class; the translation, by the most probable token of each position; the most probable
     next token of a language model; or the shape of a module's output."""
     continuation: str | None = None
     """What a language model goes on to write, greedily; None after an edit, which would have to
@@ -214,7 +214,7 @@ class Answer(Message):
     n_tokens: int = 0
     """How many tokens the text has; 0 where there is no text."""
     n_unknown: int = 0
-    """How many of them the model's vocabulary does not know: if all, the answer means nothing."""
+    """How many of them are unknown to the model; if all, the answer means nothing."""
 
 
 class Edit(Message):
@@ -245,7 +245,7 @@ class TraceInfo(Message):
     root: str
     """The trace before any edit."""
     reran: bool
-    """Whether an edit changed control flow, so that the model ran anew."""
+    """Whether an edit changed control flow, so that the model was rerun."""
     labels: list[list[str]]
     steps: list[StepInfo]
     tree: BranchInfo
@@ -255,12 +255,12 @@ class TraceInfo(Message):
     first: int
     """The step to show first."""
     notes: list[Bilingual]
-    """What a reader should know about how it was made; what edits did is in `edits`."""
+    """What a reader should know about how it was made, edits excepted."""
     n_bytes: int
 
 
 class Thumbnail(Message):
-    """A small picture of a step: `rows` × `columns` bytes, base64; 255 is no finite number."""
+    """A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities."""
 
     step: int
     rows: int
@@ -285,7 +285,7 @@ class PanelInfo(Message):
     """The place of the row labels in `TraceInfo.labels`."""
     columns: int | None
     transposed: bool
-    """Whether it is drawn turned over, as the formula has it."""
+    """Whether it is drawn transposed, as in the formula."""
     role: Literal["parameter", "input", "activation", "constant"]
     scale: Scale | None
 
@@ -298,7 +298,7 @@ class Equation(Message):
     tex: str
     """The formula, in LaTeX: `S = Q K^\\top`."""
     parts: list[PanelInfo | str]
-    """Panels and what stands between them: `×`, `+`, `softmax(`, `)`, `=`."""
+    """Panels and the signs between them: `×`, `+`, `softmax(`, `)`, `=`."""
 
 
 class EditRequest(Message):
@@ -336,7 +336,7 @@ class ExportRequest(Message):
 # One number: its card, its terms, where it came from and what came of it.
 
 
-class Piece(Message):
+class FormulaPiece(Message):
     """A piece of arithmetic in numbers; an operand is a link."""
 
     text: str
@@ -349,10 +349,10 @@ class TermInfo(Message):
     value: Number
     symbols: str
     numbers: str
-    pieces: list[Piece]
+    pieces: list[FormulaPiece]
     """`numbers`, cut at its operands."""
     share: float
-    """Its part of the sum of all sizes."""
+    """Its share of Σ|terms|."""
     cells: list[CellRef]
 
 
@@ -370,7 +370,7 @@ class DefinitionInfo(Message):
     symbol: str
     symbols: str
     numbers: str
-    pieces: list[Piece]
+    pieces: list[FormulaPiece]
     value: Number
 
 
@@ -384,9 +384,9 @@ class SumInfo(Message):
     positive: Number
     negative: Number
     share: float
-    """What the shown ones are of the sum of all sizes."""
+    """The share of Σ|terms| that is shown."""
     factors: list[list[Number]]
-    """For a dot product of up to 4,096 terms its two rows of numbers; otherwise none."""
+    """The two rows of a dot product of up to 4,096 terms; otherwise empty."""
     products: list[Number]
 
 
@@ -405,11 +405,11 @@ class CardInfo(Message):
 
     cell: CellRef
     exact: str
-    """Nine digits: enough to restore a float32."""
+    """Nine digits: enough to identify a float32."""
     formula: str
     tex: str
     numbers: str
-    pieces: list[Piece]
+    pieces: list[FormulaPiece]
     """`numbers`, cut at its operands."""
     definitions: list[DefinitionInfo]
     sum: SumInfo | None
@@ -432,7 +432,7 @@ class CardInfo(Message):
 
 
 class DependentInfo(Message):
-    """A step that was made from a cell."""
+    """A step computed from a cell."""
 
     step: int
     name: str
@@ -475,7 +475,7 @@ class CandidateInfo(Message):
 
 
 class DecodeStep(Message):
-    """The candidates of one step, best first, and the rivals that they continue."""
+    """The candidates of one step, best first, and the beams (`rivals`) that they extend."""
 
     rivals: list[str]
     candidates: list[CandidateInfo]
@@ -554,9 +554,9 @@ class ModelInfo(Message):
     examples: list[str]
     """Texts that show what the model can do; the first is traced when the card is opened."""
     score: Bilingual | None
-    """What its card says it reaches, such as `accuracy 88.3 %`."""
+    """Its headline metric, such as `accuracy 88.3 %`."""
     trace: str | None = None
-    """For a module of the user's, which reads no text: the trace that is open already."""
+    """For a user's module, which reads no text: the trace that is already open."""
 
 
 # --- watching ---
@@ -581,11 +581,11 @@ class WatchInfo(Message):
     recipe: str
     state: Literal["running", "finished", "stopped"]
     total: int | None
-    """Updates of the whole run, once they are known."""
+    """Optimiser steps of the whole run, once known."""
     metrics: list[dict[str, float | int | str | None]]
     next: int
-    """The offset to ask for next; smaller than the one given: these are all metrics, anew."""
+    """The next offset; if smaller than the one given, the metrics start over."""
     snapshots: list[int]
-    """The updates at which attention was kept; `…/attention` answers the numbers of one."""
+    """The steps with an attention snapshot; `…/attention` returns one."""
     layers: list[WatchLayer]
-    """What `…/attention?layer=` counts."""
+    """The layers, in the order of `…/attention?layer=`."""

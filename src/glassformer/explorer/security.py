@@ -1,8 +1,8 @@
-"""Who may ask what: the checks that stand before every request.
+"""Access control: the checks before every request.
 
-Without a token only this machine's own names are answered to (`Host`), so that a foreign page
-cannot reach the server by letting its own name point here (DNS rebinding); the port is not
-compared, since it may be forwarded. A request that changes something, and any request to the API
+Without a token only loopback `Host` names are served, so that a foreign page cannot reach the
+server by pointing its own name here (DNS rebinding); the port is not compared, since it may be
+forwarded. A request that changes something, and any request to the API
 that a browser says comes from elsewhere, must come from this very page (`Origin`,
 `Sec-Fetch-Site`). With a token, which an address other machines can reach must have, every request
 needs it: once as `?token=…`, which sets a cookie, or as `Authorization: Bearer …`.
@@ -22,13 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
 MOST_BODY = 1 << 20
-"""The most bytes that a request may bring: texts and edits are far shorter."""
+"""The largest request body; texts and edits are far smaller."""
 _SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
 _NOTEBOOKS = (
     "'self' http://localhost:* http://127.0.0.1:* http://[::1]:* "
     "https://localhost:* https://127.0.0.1:* vscode-webview:"
 )
-_POLICY = (  # style attributes are what KaTeX draws tall brackets with; no text becomes markup
+_POLICY = (  # KaTeX draws tall brackets with style attributes; no text becomes markup
     "default-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors "
 )
@@ -41,25 +41,24 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may come in."""
+    """Who may use the server."""
 
     token: str | None = None
-    """What everyone must know; None: nothing, and only this machine's own names are answered."""
+    """The token every request needs; None: no token, and only loopback hosts are served."""
     framed: bool = False
-    """Whether a notebook's page may hold this one in a frame."""
+    """Whether a notebook may embed the page in a frame."""
     cookie: str = "glassformer"
-    """The cookie's name: cookies do not tell ports apart, so each server needs its own."""
+    """The cookie's name, unique per server, since cookies ignore ports."""
 
 
 class Guard:
-    """An app that lets through to another what may go through, and sets the headers."""
+    """ASGI middleware: checks each request and sets security headers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -73,7 +72,7 @@ class Guard:
             try:
                 body = await _read(receive, Headers(scope=scope))
             except ClientDisconnect:
-                return  # nobody is there to be answered
+                return  # the client is gone
             if body is None:
                 await _refused(413, f"a request may bring at most {MOST_BODY:,} bytes")(
                     scope, receive, dressed
@@ -101,8 +100,8 @@ class Guard:
         asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["method"] == "GET" and scope["path"] == "/" and _same(asked, token):
             answer = RedirectResponse(scope.get("root_path", "") + "/", 303)
-            # Lax: a link on another site must lead in. What such a site could do with the cookie,
-            # asking the API or changing something, is refused by `_is_own`.
+            # Lax, so that links from other sites work. What such a site could do with the cookie,
+            # calling the API or changing something, is refused by `_is_own`.
             answer.set_cookie(self._access.cookie, token, httponly=True, samesite="lax")
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
@@ -136,7 +135,7 @@ class Guard:
 
 
 def _caching(path: str, status: int) -> str:
-    """Numbers belong to one run; a file that is named after its content never changes."""
+    """API responses are never cached; files named after their content hash always are."""
     if path.startswith("/api"):
         return "no-store"
     is_fixed = path.startswith("/assets/") and status == 200
@@ -151,7 +150,7 @@ def _host_name(host: str) -> str:
 
 
 def _is_own(headers: Headers) -> bool:
-    """Whether a request comes from this very page, or from no page at all."""
+    """Whether a request comes from this page, or not from a browser page at all."""
     origin = headers.get("origin")
     if origin is not None:
         try:
@@ -174,7 +173,7 @@ def _cookie(headers: Headers, name: str) -> str:
 
 
 def _same(given: str, token: str) -> bool:
-    """Compared in constant time."""
+    """Constant-time comparison."""
     return secrets.compare_digest(given.encode(), token.encode())
 
 
@@ -186,7 +185,7 @@ def _refused(status: int, why: str) -> Response:
 
 
 async def _read(receive: Receive, headers: Headers) -> bytes | None:
-    """The whole body, or None where it is too long; raises where the client goes before its end."""
+    """The whole body, or None if it is too long; raises if the client disconnects."""
     told = headers.get("content-length", "0")
     if not told.isdigit() or int(told) > MOST_BODY:
         return None
@@ -203,7 +202,7 @@ async def _read(receive: Receive, headers: Headers) -> bytes | None:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once more; after it, whatever comes."""
+    """A `receive` that replays the body, then continues with the original."""
     sent = False
 
     async def again() -> Message:

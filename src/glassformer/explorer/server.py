@@ -1,4 +1,4 @@
-"""The server: a port, an address to print, the app behind it."""
+"""The server: its port, its address, and the app behind it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glassformer.errors import ConfigError
-from glassformer.explorer.connections import Connection, Limits, PromptServer
+from glassformer.explorer.connections import Connection, ConnectionLimits, PromptServer
 from glassformer.explorer.security import Access, Guard, is_loopback
 
 # --- front ---
-# The outermost app: the page's files at once, the API as soon as it is loaded.
+# The outermost app: serves the page's files at once, the API as soon as it is loaded.
 #
-# Importing torch takes seconds; a page should not wait for it. The API's modules are imported in a
-# thread while the browser fetches the page, and the first question to the API waits for them.
+# Importing torch takes seconds, and the page should not wait for it. The API's modules are imported
+# in a thread while the browser fetches the page; the first API request waits for them.
 
 
 _LOG = logging.getLogger("glassformer.explorer")
@@ -37,7 +37,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 class Front:
-    """`/api/…` to the API, everything else to the page's files."""
+    """Routes `/api/…` to the API, everything else to the page's files."""
 
     def __init__(self, load: Callable[[], ASGIApp]) -> None:
         self._load = load
@@ -48,7 +48,7 @@ class Front:
         self._thread = threading.Thread(target=self._load_api, name="load the API", daemon=True)
 
     def start_loading(self) -> None:
-        """Begin to import what the API needs."""
+        """Start importing the API in a thread."""
         self._thread.start()
 
     def _load_api(self) -> None:
@@ -61,7 +61,6 @@ class Front:
             self._ready.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] != "http":
@@ -74,7 +73,7 @@ class Front:
     async def _file(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             answer = await self._files.get_response(self._files.get_path(scope), scope)
-        except (HTTPException, ValueError) as error:  # a name that no file can have
+        except (HTTPException, ValueError) as error:  # an invalid file name
             status = error.status_code if isinstance(error, HTTPException) else 404
             answer = JSONResponse({"detail": "there is no such page"}, status)
         await answer(scope, receive, send)
@@ -102,47 +101,47 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8017
 _TRIED = 20
 _KEPT_S = 75
-"""How long a quiet connection is kept: one that is closed just as it is used again is an error."""
+"""Keep-alive; long, since closing a connection just as the browser reuses it is an error."""
 
 
 @dataclass
 class Serving:
-    """A port that is open, and the server that will answer on it."""
+    """An open port and the server that listens on it."""
 
     address: str
-    """What to type into a browser, with the token where one is needed."""
+    """The URL to open, including the token if one is needed."""
     port: int
     server: PromptServer
     _socket: socket.socket
 
     def __post_init__(self) -> None:
-        # A daemon: a thread that computes for somebody must not keep the process from ending.
+        # A daemon, so that work in progress does not keep the process alive.
         self._thread = threading.Thread(target=self._run, name="explorer", daemon=True)
         self._failure: BaseException | None = None
 
     def run(self) -> None:
-        """Answer in this thread, until stopped."""
+        """Serve in this thread until stopped."""
         self.server.run(sockets=[self._socket])
 
     def _run(self) -> None:
         try:
             self.run()
-        except BaseException as error:  # in a thread nobody else would see it; `wait` raises it
+        except BaseException as error:  # `wait` raises it in the caller's thread
             self._failure = error
 
     def start(self) -> None:
-        """Answer in a thread of its own."""
+        """Serve in a background thread."""
         self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether it answers in a thread of its own."""
+        """Whether the background thread is alive."""
         return self._thread.is_alive()
 
     def wait(self) -> None:
-        """Stay until it is stopped; Ctrl+C comes through at once, on Windows in a moment.
+        """Block until the server stops; Ctrl+C is noticed within 0.2 s on Windows, else at once.
 
-        What ended the server against its will is raised here.
+        Raises the error that stopped the server, if one did.
         """
         while self.is_running:
             self._thread.join(0.2)
@@ -150,7 +149,7 @@ class Serving:
             raise self._failure
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Give the port back; what takes longer is left to itself."""
+        """Stop and free the port, waiting at most `seconds` for the thread."""
         self.server.should_exit = True
         if self.is_running:
             self._thread.join(seconds)
@@ -163,9 +162,9 @@ def prepare(
     port: int | None = None,
     framed: bool = False,
 ) -> Serving:
-    """Open a port and begin to load the API; an address that others can reach gets a token.
+    """Open a port and start loading the API; a non-loopback host gets a token.
 
-    The port is the one asked for, else the first free one from the default on.
+    Without `port`, the first free one from the default on is taken.
     """
     opened = _listen(host, port)
     number = opened.getsockname()[1]
@@ -173,12 +172,12 @@ def prepare(
     front = Front(load)
     front.start_loading()
     app = Guard(front, Access(token, framed, f"glassformer-{number}"))
-    limits = Limits()
+    limits = ConnectionLimits()
     config = uvicorn.Config(
         app,
         http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # makes such an object
         ws="none",
-        loop="asyncio",  # not uvloop where it happens to be installed: `connections` knows asyncio
+        loop="asyncio",  # even where uvloop is installed: `connections` relies on asyncio
         backlog=limits.backlog,
         log_level="warning",
         access_log=False,
@@ -216,7 +215,7 @@ def _open(host: str, port: int) -> socket.socket:
     )[0]
     opened = socket.socket(family, kind, protocol)
     try:
-        if os.name == "posix":  # elsewhere it would let two servers share a port
+        if os.name == "posix":  # on Windows it would let two servers share a port
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
         opened.listen(128)
@@ -231,9 +230,9 @@ def _open(host: str, port: int) -> socket.socket:
 
 
 def open_in_browser(address: str) -> bool:
-    """Open the page in a moment; False where no browser could show it.
+    """Open the page in a browser shortly; False if there is no display.
 
-    Without a screen, Python would start a browser inside the terminal, if one is installed.
+    Without a display, `webbrowser` might start a text browser in the terminal.
     """
     has_screen = sys.platform in ("darwin", "win32") or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")

@@ -1,7 +1,7 @@
 """What the server holds: models, open traces, lessons, the queue of runs, a watched training run.
 
-Nothing of it is a selection: which step or cell is looked at is the page's affair, so two tabs do
-not disturb each other.
+The server keeps no selection: which step or cell is shown is up to the page, so that two tabs do
+not interfere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Lessons:
         self._made: dict[tuple[str, Language], tuple[Lesson, dict[int, OpenTrace]]] = {}
 
     def summaries(self, language: Language) -> list[LessonSummary]:
-        """The catalogue."""
         return [
             LessonSummary(
                 name=name, title=entry.title.say(language), summary=entry.summary.say(language)
@@ -47,7 +46,7 @@ class Lessons:
         ]
 
     def get(self, name: str, language: Language) -> LessonInfo:
-        """A lesson; its traces are open when it is answered."""
+        """A lesson; its traces stay open."""
         with self._lock:
             if (name, language) not in self._made:
                 self._made[name, language] = _made(name, language)
@@ -79,7 +78,7 @@ def _made(name: str, language: Language) -> tuple[Lesson, dict[int, OpenTrace]]:
 
 
 def _part(part: Part, traces: dict[int, OpenTrace]) -> LessonPart:
-    """The part as data; where it shows numbers, with the trace and the step they belong to."""
+    """The part as data; parts that show numbers name their trace and step."""
     links: dict[str, Any] = {}
     for step in _shown_steps(part):
         links = {"trace": traces[id(step.trace)].id, "number": step.number}
@@ -97,7 +96,7 @@ class Watched(Protocol):
     """What reads a training run's folder: the explorer itself knows nothing of training."""
 
     def info(self, since: int) -> WatchInfo:
-        """The metrics from an offset on, and the pictures there are."""
+        """The metrics from an offset on, and the available snapshots."""
         ...
 
     def attention(self, update: int, layer: int) -> npt.NDArray[np.float32]:
@@ -116,14 +115,14 @@ class State:
     own: list[ModelInfo] = field(default_factory=list)
     """Cards for what `glassformer.explore` opened."""
     watched: Watched | None = None
-    """The training run that is looked at, if one is."""
+    """The training run being watched, if any."""
 
     def __post_init__(self) -> None:
         self.lessons = Lessons(self.store)
 
     @classmethod
     def of(cls, chosen: str | None = None) -> State:
-        """A state over the shipped models, or over one."""
+        """A state over all shipped models, or over one model."""
         catalogue = Catalogue(chosen)
         return cls(catalogue, Models(catalogue))
 
@@ -143,4 +142,4 @@ def _opened(state: Holds, id: str) -> Iterator[OpenTrace]:  # noqa: A002 - the A
 
 
 Opened = Annotated[OpenTrace, Depends(_opened)]
-"""The trace that the address names; it stays whole until the answer is sent."""
+"""The trace named in the URL; it stays open until the response is sent."""

@@ -1,4 +1,4 @@
-"""Numbers set to others: each edit makes a new trace, the old one stays for undo."""
+"""Edits: each makes a new trace; the old one is kept for undo."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from glassformer.tracing.notes import Note
 Cells = npt.NDArray[np.generic]
 
 _RERUN = ("another number", "another shape")
-"""The kinds of note that say that an edit changed the model's own way, so that it ran anew."""
+"""Kinds of notes saying that an edit changed control flow, so that the model was rerun."""
 
 
 def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
-    """The trace with these numbers set and all that follows computed anew."""
+    """A new trace with these numbers set and everything downstream recomputed."""
     resolved = [_resolved(opened.trace, edit) for edit in wanted]
-    edits = {(edit.step, tuple(edit.index)): edit for edit in resolved}  # the last of each cell
+    edits = {(edit.step, tuple(edit.index)): edit for edit in resolved}  # the last one wins
     values = {place: _scalar(opened.trace, edit) for place, edit in edits.items()}
     edited = _apply(opened.trace, values)
     return OpenTrace(
@@ -45,7 +45,7 @@ def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
 
 
 def _resolved(trace: Trace, edit: Edit) -> Edit:
-    """The edit by the step that wrote the cell, with the value before it."""
+    """The edit in terms of the step that wrote the cell, with the old value."""
     cell = trace[edit.step][tuple(edit.index)]
     return Edit(
         step=cell.step.name,
@@ -70,7 +70,7 @@ def _apply(trace: Trace, values: dict[tuple[str, tuple[int, ...]], float | int])
     except GlassformerError:
         raise
     except (IndexError, OverflowError, RuntimeError, ValueError) as error:
-        # An id beyond the vocabulary, a size that no tensor has: the operator says so.
+        # An id outside the vocabulary, an impossible size: the operator itself refuses.
         first = str(error).partition("\n")[0]
         raise InputError(f"the model cannot compute with this number: {first}") from None
 
@@ -96,7 +96,7 @@ def changes_of(opened: OpenTrace) -> Changes:
 def changed_cells(
     opened: OpenTrace, number: int, operand: int | None, cut: Callable[[View], Cells]
 ) -> npt.NDArray[np.uint8]:
-    """1 where a window (`cut` takes it) differs from the trace before any edit; NaN equals NaN."""
+    """1 where a window, taken by `cut`, differs from the trace before any edit; NaN equals NaN."""
     now = _view(opened, number, operand)
     found = cut(now)
     if opened.first is None:
@@ -115,7 +115,7 @@ def _view(opened: OpenTrace, number: int, operand: int | None) -> View:
 
 
 def _view_before(first: OpenTrace, step: Step, operand: int | None) -> View | None:
-    """The same step of another trace, which has it unless an edit changed the model's way."""
+    """The same step in the original trace; None if an edit changed control flow and it has none."""
     if step.name not in first.trace:
         return None
     old = first.trace[step.name]

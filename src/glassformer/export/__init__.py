@@ -8,8 +8,6 @@ engine is imported only by the module of its name.
 """
 
 import os
-import shutil
-import tempfile
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -21,7 +19,7 @@ from glassformer import __version__
 from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.errors import ExportError, GlassformerError, UnknownNameError, expect
 from glassformer.export.compatibility import facts_of
-from glassformer.files import as_path
+from glassformer.files import as_path, replaced_folder
 from glassformer.modes import evaluating
 from glassformer.nn import ModelConfig
 from glassformer.text import SubwordTokenizer
@@ -30,7 +28,7 @@ __all__ = ["TARGETS", "Exported", "export"]
 
 TARGETS = {
     "ctranslate2": "ctranslate2",
-    "hf": "hugging_face_folder",
+    "hf": "hugging_face_export",
     "onnx": "onnx",
     "torch": "torch_program",
 }
@@ -68,27 +66,19 @@ def export(
         raise ExportError(
             "{place} is not empty; choose a folder that does not exist yet", place=place
         )
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    except OSError as error:
-        raise ExportError(
-            "cannot write the export to {place}: {reason}", place=place, reason=error.strerror
-        ) from error
     checkpoint = _on_cpu(checkpoint)
     try:
-        with evaluating(checkpoint.model.modules()):  # an engine has no dropout
-            engine.write(checkpoint, work)
-            found = engine.verify(checkpoint, work)
-        if target != "hf":  # which writes only tokenizers that transformers can open
-            _write_tokenizers(checkpoint, work)
-        files = sorted(file.name for file in work.iterdir())
-        text = _card(checkpoint, name, target, found)
-        (work / "README.md").write_text(text, encoding="utf-8")
-        work.chmod(0o755)  # mkdtemp makes it private
-        if place.exists():
-            place.rmdir()
-        work.rename(place)
+        with replaced_folder(place) as work:
+            with evaluating(checkpoint.model.modules()):  # an engine has no dropout
+                engine.write(checkpoint, work)
+                found = engine.verify(checkpoint, work)
+            if target != "hf":  # which writes only tokenizers that transformers can open
+                _write_tokenizers(checkpoint, work)
+            files = sorted(file.name for file in work.iterdir())
+            text = _card(checkpoint, name, target, found)
+            (work / "README.md").write_text(text, encoding="utf-8")
+            if place.exists():
+                place.rmdir()  # fails if something was put there meanwhile
     except OSError as error:
         if isinstance(error, GlassformerError):
             raise
@@ -97,8 +87,6 @@ def export(
             place=place,
             reason=error.strerror or error,
         ) from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return Exported(place, target, found, (*files, "README.md"))
 
 

@@ -15,12 +15,12 @@ from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
     from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part, Remark, Table
-    from glassformer.lessons.course import LESSONS, Entry, make_lesson
+    from glassformer.lessons.course import LESSONS, CourseEntry, make_lesson
     from glassformer.lessons.lesson import Lesson, LessonStep
 
 __all__ = [
     "LESSONS",
-    "Entry",
+    "CourseEntry",
     "Figure",
     "Formula",
     "HeatMap",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Entry": "glassformer.lessons.course",
+    "CourseEntry": "glassformer.lessons.course",
     "Figure": "glassformer.documents.parts",
     "Formula": "glassformer.documents.parts",
     "HeatMap": "glassformer.documents.parts",

@@ -1,4 +1,4 @@
-"""The Transformer by hand: encoder, decoder and prediction with consistent, right numbers."""
+"""The Transformer by hand: encoder, decoder and prediction with consistent, correct numbers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from glassformer.audit.example import Digits, Example
+from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
-from glassformer.audit.formulas.bounds import Words
+from glassformer.audit.formulas.bounds import WordList
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
 from glassformer.lessons.figures.model_figures import (
     Played,
@@ -36,17 +36,13 @@ from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.positions import sinusoids
 from glassformer.tracing import Cell, Trace, trace
 
-# --- by hand model ---
-# The Transformer of the by-hand text as a model of ours, and its pass.
-#
-# Embedding, attention matrices and epsilon are the text's. It prints neither its feed-forward
-# parameters nor the decoder's; those are numbers between 0 and 1 with two decimals, as it uses,
-# from a seed that leads to the word it predicts. Where it departs from its own formulas, the
-# formulas win.
-
+# The Transformer of the by-hand text, built from our modules. Embedding, attention matrices and
+# epsilon are the text's. It prints neither its feed-forward parameters nor the decoder's; those are
+# random numbers between 0 and 1 with two decimals, like its others. Where the text departs from its
+# own formulas, the formulas win.
 
 SEED = 5
-"""The first with which the prediction is the text's word, “you”."""
+"""The first seed with which the prediction is the text's word, “you”."""
 _PAD, START = 0, 25
 WIDTH = 6
 _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
@@ -54,7 +50,7 @@ _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
 
 
 def by_hand_model(example: Example, seed: int = SEED) -> Seq2Seq:
-    """The text's Transformer with its printed numbers, scores divided by √d_k as it says."""
+    """The text's Transformer with its printed numbers; scores are divided by √d_k, as it says."""
     config = presets.by_hand_2024().with_(attention__divisor="sqrt_head")
     model = build(config, attention="written").eval()
     assert isinstance(model, Seq2Seq)
@@ -75,31 +71,30 @@ def by_hand_model(example: Example, seed: int = SEED) -> Seq2Seq:
 
 
 def _set_vocabulary(layer: nn.Linear, example: Example) -> None:
-    """The entries of the output layer that the text prints; the words have the ids 1 to 23."""
+    """Set the entries of the output layer that the text prints; its words have ids 1 to 23."""
     printed = printed_matrix(example, "w_vocabulary").T
     words = layer.weight[1 : 1 + printed.size(0)]
     words.copy_(torch.where(printed.isnan(), words, printed))
 
 
 @dataclass(frozen=True)
-class Names:
-    """The words by id, and those of the sentence."""
+class WordNames:
+    """The vocabulary by id, and the words of the sentence."""
 
     vocabulary: tuple[str, ...]
     sentence: tuple[str, ...]
 
 
-def names_of(example: Example) -> Names:
-    """The names that an example of this kind prints."""
+def names_of(example: Example) -> WordNames:
     listed = example["word_list"].printed
-    assert isinstance(listed, Words)
+    assert isinstance(listed, WordList)
     words = tuple(str(word) for word in listed.items)
     vocabulary = ("<pad>", *words, "<unknown>", "<start>", "<end>")
-    return Names(vocabulary, example["sentence"].columns)
+    return WordNames(vocabulary, example["sentence"].columns)
 
 
 def by_hand_trace(seed: int = SEED) -> Trace:
-    """One pass: the six words, and “<start>”."""
+    """One pass over the six words and “<start>”."""
     example = load_example("by-hand")
     names = names_of(example)
     source = printed_matrix(example, "sentence").long().unsqueeze(0)
@@ -138,8 +133,8 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield last.with_(_progress(run, names, "everything", say), strip)
 
 
-def _progress(run: Trace, names: Names, covered: Stage, say: Speaker) -> Figure:
-    """The whole model, with what the lesson has covered so far."""
+def _progress(run: Trace, names: WordNames, covered: Stage, say: Speaker) -> Figure:
+    """The whole model, with the parts covered so far."""
     predicted = names.vocabulary[int(run["probabilities"].value[0].argmax())]
     drawing = architecture_figure(
         run, names.sentence, names.vocabulary[START], predicted, covered, say.language
@@ -147,11 +142,11 @@ def _progress(run: Trace, names: Names, covered: Stage, say: Speaker) -> Figure:
     return Figure(f"architecture-{covered}", drawing)
 
 
-def _word_step(example: Example, names: Names, remarker: Remarker, say: Speaker) -> LessonStep:
+def _word_step(example: Example, names: WordNames, remarker: Remarker, say: Speaker) -> LessonStep:
     given = example["sentence_text"].printed
-    assert isinstance(given, Words)
+    assert isinstance(given, WordList)
     count = example["vocab_size"].printed
-    assert isinstance(count, Digits)
+    assert isinstance(count, PrintedDigits)
     sentence = " ".join(str(word) for word in given.items)
     said = say("words", count=int(count.values), sentence=sentence)
     ids = [names.vocabulary.index(word) for word in names.sentence]

@@ -1,4 +1,4 @@
-"""Is a review positive? A classifier of one block, trained on the spot, and all its numbers."""
+"""Is a review positive? A classifier of one block, trained on the spot, with all its numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.specimens import (
-    fit,
-    seeded,
-)
+from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
@@ -41,25 +38,24 @@ class _Predictor(Classifier):
         is_token: Bool[Tensor, "B T"] | None = None,
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B C"]:
-        """Probabilities of the classes."""
         logits = super().forward(ids, is_token, types)
         probabilities = torch.softmax(logits, dim=-1)
         return probabilities
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainedClassifier:
     """A trained classifier and its words."""
 
     model: Classifier
     words: WordTokenizer
     right: int
-    """How many of the reviews it gets right."""
+    """How many reviews it classifies correctly."""
 
 
 @lru_cache(maxsize=2)
-def learn(*, positions: bool = True) -> Learned:
-    """Train on all reviews at once; the same every time."""
+def learn(*, positions: bool = True) -> TrainedClassifier:
+    """Train on all reviews at once; deterministic."""
     words = WordTokenizer.build([review for review, _ in REVIEWS])
     pad = words.special.pad
     assert pad is not None
@@ -78,7 +74,7 @@ def learn(*, positions: bool = True) -> Learned:
     set_attention(model.float().eval(), "written")
     with torch.no_grad():
         right = int((model(ids).argmax(dim=-1) == labels).sum())
-    return Learned(model, words, right)
+    return TrainedClassifier(model, words, right)
 
 
 def _config(words: WordTokenizer, longest: int, pad: int, *, positions: bool) -> ModelConfig:
@@ -110,7 +106,7 @@ def _reviews(say: Speaker) -> LessonStep:
     return LessonStep("words", say("reviews title"), (Paragraph(said), table))
 
 
-def _training(learned: Learned, say: Speaker) -> LessonStep:
+def _training(learned: TrainedClassifier, say: Speaker) -> LessonStep:
     count = sum(parameter.numel() for parameter in learned.model.parameters())
     said = say(
         "training", parameters=count, steps=_STEPS, right=learned.right, count=len(REVIEWS),
@@ -133,7 +129,7 @@ def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
 
 
 def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
-    """From the mean over the words to probabilities."""
+    """From the mean over the words to class probabilities."""
     pooled = run["pooled"][0]
     facts = {"column": 1, "value": number(pooled.value)}
     yield role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)

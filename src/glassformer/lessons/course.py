@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CourseEntry:
     """A lesson that can be made: a module of this package with a function `steps`.
 
     Title, summary and prose are in the TOML file beside the module.
@@ -51,7 +51,7 @@ _MODULES = (
     "illustrated", "by_hand", "masked", "thrones", "multi_head", "roles", "films", "roses",
     "classifier", "switches", "training_step",
 )  # fmt: skip
-LESSONS: dict[str, Entry] = {entry.name: entry for entry in map(Entry, _MODULES)}
+LESSONS: dict[str, CourseEntry] = {entry.name: entry for entry in map(CourseEntry, _MODULES)}
 
 
 def make_lesson(name: str, language: Language = "en", **options: Any) -> Lesson:

@@ -1,4 +1,4 @@
-"""Films and tastes: what a dot product means, with features made by hand and then learned."""
+"""Films and tastes: what a dot product means, with hand-made and then learned features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
 
 _FEATURES = ("romance", "action", "comedy")
-# Title, romance, action, comedy: our own guesses, from −1 to 1.
+# Romance, action, comedy: our own guesses, from −1 to 1.
 FILMS: dict[str, tuple[float, float, float]] = {
     "Titanic": (0.9, 0.2, -0.5),
     "Casablanca": (0.9, -0.2, -0.4),
@@ -42,7 +42,7 @@ _N_OTHERS = 118
 
 
 class _Scores(nn.Module):
-    """What every person gives every film: tastes times features."""
+    """Scores of every person for every film: tastes times features."""
 
     def __init__(self, people: Float[Tensor, "P N"], films: Float[Tensor, "M N"]) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class _Scores(nn.Module):
         self.films = nn.Parameter(films)
 
     def forward(self, chosen: Int[Tensor, " P"]) -> Float[Tensor, "P M"]:
-        """Scores of some people for all films."""
+        """Scores of the chosen people for all films."""
         tastes = self.people[chosen]
         scores = tastes @ self.films.mT
         return scores
@@ -58,7 +58,7 @@ class _Scores(nn.Module):
 
 @lru_cache(maxsize=2)
 def _learned(*, shuffled: bool = False) -> Tastes:
-    """Likes of Ada, Ben and others, whose tastes are random; `shuffled` is the control."""
+    """From the likes of Ada, Ben and others with random tastes; `shuffled` is the control."""
     content = torch.tensor(list(FILMS.values()))
     others = torch.randn(_N_OTHERS, len(_FEATURES), generator=torch.Generator().manual_seed(0))
     tastes = torch.cat([torch.tensor(list(_PEOPLE.values())), others])
@@ -113,7 +113,7 @@ def _learned_step(learned: Tastes, say: Speaker) -> LessonStep:
 
 
 def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonStep:
-    """Each film at its two learned features, in the colour of its largest feature by hand."""
+    """Each film at its two learned features, coloured by its largest hand-made feature."""
     words = speaker(say.language)
     kinds = [_FEATURES[features.index(max(features))] for features in FILMS.values()]
     points = [
@@ -133,8 +133,8 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonS
 
 
 def _real(say: Speaker) -> LessonStep:
-    """The same question put to real ratings: stored figures, which need data that is not ours."""
-    # Here, because the claims bring training along, which no other step of a lesson needs.
+    """The same question for real ratings: stored figures, because the data is not shipped."""
+    # Imported here because the claims import training, which no other step needs.
     from glassformer.claims.claim import stored_results
 
     (measured,), (by_genre,) = stored_results("movielens"), stored_results("movielens genres")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from glassformer.audit.example import Digits, Example
+from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures import attention_figures as drawn
@@ -25,19 +25,19 @@ _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value"}
 def printed_matrix(example: Example, id_: str) -> torch.Tensor:
     """The printed numbers of a step, as float32."""
     printed = example[id_].printed
-    assert isinstance(printed, Digits)
+    assert isinstance(printed, PrintedDigits)
     return torch.tensor(np.asarray(printed.values), dtype=torch.float32)
 
 
 def set_maps(attention: MultiHeadAttention, example: Example, ids: dict[str, str]) -> None:
-    """Give an attention the matrices that a text prints (one column for each output)."""
+    """Set the matrices that a text prints, with one column per output."""
     with torch.no_grad():
         for name, id_ in ids.items():
             getattr(attention, name).weight.copy_(printed_matrix(example, id_).T)
 
 
 def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:
-    """The run behind the lesson, and the example it follows."""
+    """The trace behind the lesson, and the example that it follows."""
     example = load_example("illustrated")
     attention = build(presets.illustrated(), attention="written").eval()
     assert isinstance(attention, MultiHeadAttention)
@@ -73,7 +73,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 
 def _weighted(run: Trace, say: Speaker) -> LessonStep:
-    """The summands of every output: the text's tensor of 3 × 3 × 3, by output."""
+    """The summands of every output: the text's 3 × 3 × 3 tensor, by output."""
     context, names = run["context"], run["scores"].labels[-1]
     assert names is not None
     tables = [_summands(context, place, names, say) for place in range(len(names))]
@@ -106,7 +106,7 @@ def _repeat(run: Trace, say: Speaker) -> LessonStep:
 
 
 def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
-    """The run once more with the text's rounded weights in the place of the exact ones."""
+    """The trace again, with the text's rounded weights instead of the exact ones."""
     rounded = printed_matrix(example, "softmax_rounded")
     edits = {
         ("weights", (0, 0, row, column)): float(f"{rounded[row, column]:.1f}")

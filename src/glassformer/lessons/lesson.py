@@ -180,6 +180,7 @@ def step_title(step: Step) -> str:
     names = textbook(step.trace)
     symbol, word = str(names.symbol(step)), names.word(step)
     plain = step.role == "parameter" or word in symbol or symbol.startswith(("∂", "new "))
+    plain |= "_" in word  # `attention_sum`: a name of the code, not a word
     return symbol if plain else f"{symbol} ({word})"
 
 

@@ -1,4 +1,4 @@
-"""From a cell of a trace to a step of a lesson: prose of its role, formula, matrices."""
+"""From a cell of a trace to a step of a lesson: prose for its role, formula, matrices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import nn
 
 from glassformer.audit import Audit, StepResult, audit
 from glassformer.audit.audit_report import LOOKS, MARKS, VERDICT_NAMES
-from glassformer.audit.example import Digits
+from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import Matrix, matrix, shape_text
 from glassformer.documents.parts import HeatMap, Paragraph, Part, Remark, Table
@@ -35,12 +35,12 @@ Facts = dict[str, object]
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with one decimal; what would round to 0 says that it is not."""
+    """A fraction as a percentage with one decimal; one that would round to 0 is `< 0.1 %`."""
     return "< 0.1 %" if 0 < share < 5e-4 else f"{100 * share:.1f} %"
 
 
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:
-    """`scores, 6×6`, with the head where there are several."""
+    """`S (scores), 6×6`, with the head if there are several."""
     shape = [size for size in step.shape if size != 1]
     plain = f"{step_title(step)}, {shape_text(shape[::-1] if is_turned(step) else shape)}"
     if head is None:
@@ -59,7 +59,7 @@ def heat_map(
     columns: Sequence[str] | None = None,
     title: str | None = None,
 ) -> HeatMap:
-    """A step (or one head of it), with the chosen cell framed if it stands in it."""
+    """A step, or one head of it, with the chosen cell framed if it is part of it."""
     at = None
     if cell is not None and cell.step is step:
         at = cell.index[:-2]
@@ -97,10 +97,10 @@ def role_step(
     columns: Sequence[str] | None = None,
     facts: Facts | None = None,
 ) -> LessonStep:
-    """A step about one cell: prose of its role, formula, the matrix it stands in.
+    """A step about one cell: prose for its role, formula, the matrix it belongs to.
 
-    `beside` are matrices that it is computed from; `labels` name the cell's row and column where
-    the trace has no names for them; `facts` are what the template asks beyond the usual.
+    `beside` are matrices that it is computed from; `labels` name its row and column if the trace
+    does not; `facts` fill placeholders of the template beyond the usual ones.
     """
     known = cell_facts(cell, say, labels) | (facts or {})
     head = cell.index[-3] if len(cell.index) > 3 else None
@@ -113,7 +113,7 @@ def role_step(
 
 
 def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) -> Facts:
-    """What the templates may ask of any cell."""
+    """Values for the placeholders that any cell can fill."""
     names = labels or cell_labels(cell)
     row, column = (say.quoted(name) for name in names)
     terms = cell.terms
@@ -138,14 +138,13 @@ def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) 
 
 
 def _summands(terms: Terms, say: Speaker) -> str:
-    """What is added up: products of two numbers, and perhaps a bias, which is no product."""
+    """What is added up: products of two numbers, perhaps with a bias."""
     products = sum(isinstance(term.expression, Operation) for term in terms)
     key = "products" if products == len(terms) else "products and bias"
     return say(key, count=products)
 
 
 def cell_labels(cell: Cell) -> tuple[str, str]:
-    """What a cell's row and column are called."""
     row, column = (0, 0, *cell.index)[-2:]
     return place_labels(cell.step, -2)[row], place_labels(cell.step, -1)[column]
 
@@ -154,12 +153,11 @@ def _source_label(cell: Cell) -> str:
     return cell_labels(cell)[0]
 
 
-# --- attending ---
-# The steps of one attention, of one Add & Norm, of one feed-forward: the same in every lesson.
+# --- attention, norm, feed-forward -----------------------------------------------------------
+# The steps of these parts are the same in every lesson.
 
-
-# Given the role and the chosen cell: what else is to be said there (a remark on a text).
 Remarks = Callable[[str, Cell], Sequence[Part]]
+"""From the role and the chosen cell to remarks on what a text printed there."""
 
 
 def _nothing(_role: str, _cell: Cell) -> Sequence[Part]:
@@ -168,9 +166,9 @@ def _nothing(_role: str, _cell: Cell) -> Sequence[Part]:
 
 @dataclass(frozen=True)
 class AttentionWalk:
-    """One attention of a trace, walked through from queries to output.
+    """The steps of one attention layer of a trace, from queries to output.
 
-    `query` and `key` choose the positions whose score is followed, `entry` a dimension.
+    `query` and `key` are the positions whose score is followed, `entry` is a dimension.
     """
 
     trace: Trace
@@ -184,14 +182,13 @@ class AttentionWalk:
     remarks: Remarks = field(default=_nothing)
 
     def step(self, name: str) -> Step:
-        """A step of this attention."""
         return self.trace[f"{self.path}.{name}" if self.path else name]
 
     def _has(self, name: str) -> bool:
         return (f"{self.path}.{name}" if self.path else name) in self.trace
 
     def walk(self) -> Iterator[LessonStep]:
-        """All steps that the module made, in order."""
+        """All steps that the module computed, in order."""
         for kind, place in (("queries", self.query), ("keys", self.key), ("values", self.key)):
             yield self.projection(kind, place)
         yield self.scores()
@@ -204,7 +201,6 @@ class AttentionWalk:
             yield self.output()
 
     def projection(self, kind: str, place: int) -> LessonStep:
-        """Queries, keys or values."""
         step = self.step(f"projected_{kind}")
         entry = self.entry + self.head * self._head_width(step)
         cell = step[place, entry]
@@ -219,11 +215,10 @@ class AttentionWalk:
         return self.step(name)[0, self.head, self.query, self.key]
 
     def scores(self) -> LessonStep:
-        """Queries times keys."""
         return self._made("scores", self._scored("scores"))
 
     def scaled(self) -> LessonStep:
-        """Divided by the root of the width, or left alone."""
+        """Scores divided by the root of the width, or left alone."""
         cell = self._scored("scaled")
         divisor = self.divisor()
         if divisor == 1.0:
@@ -231,13 +226,13 @@ class AttentionWalk:
         return self._made("scaled", cell, facts={"divisor": number(divisor)})
 
     def divisor(self) -> float:
-        """What the recorded division divided by."""
+        """The divisor of the recorded division."""
         call = self.step("scaled").call
         assert call is not None
         return float(call.bound["other"])
 
     def masked(self) -> LessonStep:
-        """−∞ where the mask hides; the mask beside it."""
+        """The masked scores, with the mask."""
         cell = self._scored("masked")
         hidden = self.step("hidden")
         if hidden.shape[-2] == 1:  # one row for all queries: padding
@@ -252,15 +247,12 @@ class AttentionWalk:
         return self.step("scores").labels[-2]
 
     def weights(self) -> LessonStep:
-        """Softmax along each row."""
         return self._made("weights", self._scored("weights"))
 
     def context(self) -> LessonStep:
-        """Weights times values."""
         return self._made("context", self.step("context")[0, self.head, self.query, self.entry])
 
     def output(self) -> LessonStep:
-        """The map after the heads."""
         cell = self.step("output")[self.query, self.entry]
         matrix = heat_map(self.step("to_output.weight"), self.say)
         return self._made("output", cell, beside=[matrix])
@@ -297,7 +289,7 @@ def norm_step(
     title: str | None = None,
     phrase: str = "norm",
 ) -> LessonStep:
-    """A plain norm: mean, deviation, quotient of one row."""
+    """The plain norm of one row: mean, deviation, quotient."""
     normed, mean, deviation = (trace[f"{path}.{name}"] for name in ("normed", "mean", "deviation"))
     divisor = formula(trace[f"{path}.divisor"][place, 0])
     width = normed.shape[-1]
@@ -324,7 +316,7 @@ def feed_forward_step(
     remarks: Remarks = _nothing,
     note: str | None = None,
 ) -> LessonStep:
-    """Linear map and ReLU; `note` says where unprinted weights come from."""
+    """Linear map and ReLU; `note` says where unprinted parameters come from."""
     expanded, activated = trace[f"{path}.expanded"], trace[f"{path}.activated"]
     cell = activated[place, entry]
     before = number(expanded[place, entry].value)
@@ -340,12 +332,11 @@ def feed_forward_step(
     )
 
 
-# --- predicting ---
-# From logits to a word: the last steps of every lesson that predicts one.
+# --- prediction ------------------------------------------------------------------------------
 
 
 class Predictor(nn.Module):
-    """An encoder-decoder whose logits become probabilities: one softmax more than in training."""
+    """An encoder-decoder that returns probabilities instead of logits."""
 
     def __init__(self, model: Seq2Seq) -> None:
         super().__init__()
@@ -354,7 +345,6 @@ class Predictor(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B ... V"]:
-        """The probability of every word."""
         logits = self.model(source, target)
         probabilities = torch.softmax(logits, dim=-1)
         return probabilities
@@ -363,7 +353,7 @@ class Predictor(nn.Module):
 def likeliest(
     run: Trace, words: Sequence[str], say: Speaker, at: tuple[int, ...] = (), most: int = 6
 ) -> Table:
-    """The most probable words with logit and probability."""
+    """The most probable words, with logit and probability."""
     probabilities = run["probabilities"].value[(0, *at)]
     logits = run["model.logits"].value[(0, *at)]
     order = probabilities.argsort(descending=True, stable=True)[:most].tolist()
@@ -384,7 +374,7 @@ def prediction_steps(
     at: tuple[int, ...] = (),
     remarks: Sequence[Remark] = (),
 ) -> Iterator[LessonStep]:
-    """Logits, probabilities, the word; `at` is the position of a model that predicts at each."""
+    """Logits, probabilities and the word; `at` is the position, if the model predicts at each."""
     logit: Cell = run["model.logits"][(0, *at, chosen)]
     probability: Cell = run["probabilities"][(0, *at, chosen)]
     best = int(run["probabilities"].value[(0, *at)].argmax())
@@ -404,18 +394,18 @@ def prediction_steps(
     yield LessonStep("prediction", say.title("prediction"), (last,))
 
 
-# --- remarks ---
-# What a text printed where a lesson stands, from its audit: verdict, slip, printed and right.
+# --- remarks ---------------------------------------------------------------------------------
+# What a text printed for the numbers of a lesson, from its audit: verdict, slip, printed and right.
 
 
 @lru_cache(maxsize=4)
 def _audited(example: str) -> Audit:
-    """The search for slips takes seconds, and both languages share it."""
+    """Cached for both languages: the search for slips takes seconds."""
     return audit(load_example(example))
 
 
 class Remarker:
-    """Remarks on one text: `ids` says which step of its example belongs to which place."""
+    """Remarks on one text; `ids` maps roles of a lesson to steps of the text's example."""
 
     def __init__(self, example: str, say: Speaker, ids: Mapping[str, str] | None = None) -> None:
         self._say = say
@@ -423,13 +413,13 @@ class Remarker:
         self._ids = ids or {}
 
     def at(self, place: str, cell: Cell) -> tuple[Remark, ...]:
-        """The remark on a place, about the cell shown there; none where the text has nothing."""
+        """The remark on a role, about the cell shown; none if the text prints nothing there."""
         if place not in self._ids:
             return ()
         return self.on(self._ids[place], cell)
 
     def on(self, id_: str, cell: Cell, *, transposed: bool = False) -> tuple[Remark, ...]:
-        """The remark on a step of the example."""
+        """The remark on a step of the example, about the cell shown."""
         result = self._audit[id_]
         verdict = self._verdict(result)
         printed = _printed(result, cell, transposed)
@@ -448,7 +438,7 @@ class Remarker:
         return (self._remark(result, said),)
 
     def verdict(self, id_: str) -> tuple[Remark, ...]:
-        """Verdict and slip alone, for what is no number; nothing where nothing is found."""
+        """Verdict and slip without numbers; nothing if nothing is wrong."""
         result = self._audit[id_]
         if result.verdict not in ("wrong", "follows") or not self._slip(result):
             return ()
@@ -472,9 +462,9 @@ def _capital(said: str) -> str:
 
 
 def _printed(result: StepResult, cell: Cell, transposed: bool) -> str | None:
-    """What the text prints for a cell; None where it prints nothing there."""
+    """What the text prints for a cell; None if nothing."""
     digits = result.step.printed
-    if not isinstance(digits, Digits):
+    if not isinstance(digits, PrintedDigits):
         return None
     index = cell.index[len(cell.index) - digits.values.ndim :]
     at = tuple(reversed(index)) if transposed else index

@@ -1,4 +1,4 @@
-"""Masked attention with two heads on a 3 × 3 input, done right."""
+"""Masked attention with two heads on a 3 × 3 input, computed correctly."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _IDS = {"scores": ("masked_a1", "masked_a2"), "masked": ("masked_a1_masked", "ma
 class _Masked(torch.nn.Module):
     """Causal attention over the rows of a matrix.
 
-    The rows are looked up by position, so that the trace knows positions from dimensions: the
-    matrix is square, and labels for three of anything would fit both.
+    The rows are looked up by position, so that the trace can tell positions from dimensions: the
+    matrix is square, and three labels would fit both.
     """
 
     def __init__(self, matrix: Float[Tensor, "T D"], n_heads: int) -> None:
@@ -42,7 +42,7 @@ class _Masked(torch.nn.Module):
                 part.weight.copy_(torch.eye(width).repeat(n_heads, 1))
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T D2"]:
-        """Each position attends to itself and to what stands before it."""
+        """Each position attends to itself and to earlier ones."""
         x = F.embedding(positions, self.matrix)
         attended: Tensor = self.attention(x, causal=True)
         return attended
@@ -56,7 +56,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     remarker = Remarker("masked", say)
 
     def remarks(role: str, cell: Cell) -> Sequence[Part]:
-        """What the text prints for the two heads, in turn."""
+        """What the text prints for each of the two heads."""
         return [part for id_ in _IDS.get(role, ()) for part in remarker.on(id_, cell)]
 
     yield _inputs(run, say)

@@ -1,4 +1,4 @@
-"""Multi-head attention: 256 → 4 × 64 by its shapes, then a twin small enough to read."""
+"""Multi-head attention: 256 → 4 × 64 by its shapes, then a version small enough to read."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 
 def _shapes(say: Speaker) -> LessonStep:
-    """The shapes of a real pass at full width."""
+    """The shapes of a pass at full width."""
     x = torch.randn(1, 5, _WIDTH, generator=torch.Generator().manual_seed(0))
     run = trace(_attention(_WIDTH), x)
     per_head = _WIDTH // _HEADS
     said = say("shapes", width=_WIDTH, per_head=per_head, first=f"1–{per_head}")
-    rows = tuple((_tensor_name(run[name]), shape_text(run[name].shape)) for name in _SHOWN)
+    rows = tuple((_tensor_name(run[name], say), shape_text(run[name].shape)) for name in _SHOWN)
     table = Table("", (say("tensor"), say("shape")), rows)
     return LessonStep("shapes", say("shapes title"), (Paragraph(said), table))
 
 
-def _tensor_name(step: Step) -> str:
-    return "queries, by head" if step.name == "unrotated" else step_title(step)
+def _tensor_name(step: Step, say: Speaker) -> str:
+    return say("queries by head") if step.name == "unrotated" else step_title(step)
 
 
 def _cost(say: Speaker) -> LessonStep:

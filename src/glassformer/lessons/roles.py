@@ -1,4 +1,4 @@
-"""One vector in its three parts: as query, as key, as value."""
+"""One vector in its three roles: as query, as key, as value."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _basic(run: Trace, name: str, say: Speaker) -> LessonStep:
 
 
 def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker) -> LessonStep:
-    """The scores that the vector's query or key has a part in, as the trace found them."""
+    """The scores that depend on the vector's query or key, as found by the trace."""
     scores = run["scores"]
     touched = [
         cell

@@ -1,4 +1,4 @@
-"""mary gave roses to susan: why several heads, and what positions have to do with it."""
+"""mary gave roses to susan: why several heads help, and what positions have to do with it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 
 def _one_head(found: RoleReading, say: Speaker) -> str:
-    """What one head did with giver and receiver, told from its weights."""
+    """What one head did with giver and receiver, according to its weights."""
     giver, receiver = (float(found.weights[0, at]) for at in (_GIVER, _RECEIVER))
     facts = {
         "giver_weight": _weight(giver), "receiver_weight": _weight(receiver),
@@ -60,13 +60,13 @@ def _one_head(found: RoleReading, say: Speaker) -> str:
 
 
 def _mixes(found: RoleReading) -> bool:
-    """Whether a head looks at both, and not ten times as much at one as at the other."""
+    """Whether a head attends to both, neither ten times as much as the other."""
     giver, receiver = (float(found.weights[0, at]) for at in (_GIVER, _RECEIVER))
     return min(giver, receiver) > 0.1 * max(giver, receiver)
 
 
 def _starts(say: Speaker) -> list[Part]:
-    """One head from several random starts."""
+    """One head, trained from several random initialisations."""
     rows = []
     readings = [_reading(1, "in scores", seed) for seed in range(_STARTS)]
     for seed, found in enumerate(readings):
@@ -92,7 +92,7 @@ def _two_heads(found: RoleReading, say: Speaker) -> str:
 
 
 def _code(found: RoleReading, say: Speaker) -> list[Part]:
-    """How one head tells giver from receiver: its weights in sentences about susan."""
+    """How one head can tell giver from receiver: its weights in sentences about susan."""
     mary, gave, gift, to, susan = ROLE_SENTENCE
     other_gift = (mary, gave, "books", to, susan)
     others = [name for name in ROLE_NAMES if name != susan]
@@ -115,7 +115,7 @@ def _code(found: RoleReading, say: Speaker) -> list[Part]:
 
 
 def _weight(share: float) -> str:
-    """A weight as it stands in a column of weights."""
+    """A weight in a column of weights."""
     return f"{share:.3f}"
 
 
@@ -138,12 +138,12 @@ def _shares(found: RoleReading) -> tuple[float, ...]:
 
 
 def _trace(found: RoleReading) -> Trace:
-    """“mary gave roses to susan” through what was trained."""
+    """The trained model on “mary gave roses to susan”."""
     return trace(found.model, found.ids, axis_labels={"ids": list(ROLE_SENTENCE)})
 
 
 def _weights(run: Trace, say: Speaker) -> list[Formula | HeatMap]:
-    """Every head's weights; the largest that “gave” gives in the first is written out."""
+    """Every head's weights; the largest weight of “gave” in the first head is written out."""
     weights = run["weights"]
     chosen = weights[0, 0, _GAVE, int(weights.value[0, 0, _GAVE].argmax())]
     maps = [

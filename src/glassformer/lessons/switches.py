@@ -1,8 +1,8 @@
 """From self-attention to the Transformer: ten switches, turned on one after the other.
 
-`switches_model` is one small machine of our own modules in which each of the ten can be on or off;
-the lesson turns them on in turn and shows what changes in shapes, parameters, numbers. A switch
-that is left off changes what the later ones do, so some have words of their own for that.
+`Switched` is one small model in which each of the ten can be on or off; the lesson turns them on in
+order and shows what changes in shapes, parameters and numbers. A switch that is left off changes
+what later ones do, so some have a text of their own for that case.
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ from glassformer.nn.positions import sinusoidal_table
 from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
 
-# --- switches model ---
-# Self-attention in which ten switches can be on or off, in any combination, and its pass.
-
-
 SWITCHES = (
     "width", "bias", "embedding", "position", "truncating", "masking", "heads", "stacking",
     "linear", "norm",
@@ -43,7 +39,7 @@ _NARROW, _SEED = 3, 2
 
 
 class _Layer(nn.Module):
-    """One attention, and what the switches put after it."""
+    """One attention layer, and what the switches put after it."""
 
     def __init__(self, on: frozenset[str]) -> None:
         super().__init__()
@@ -63,7 +59,6 @@ class _Layer(nn.Module):
         self.residual = "norm" in on and "width" in on
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D2"]:
-        """Attention, then what is switched on."""
         attended = self.attention(x, causal=self.causal)
         mixed = x + attended if self.residual else attended
         normed = self.norms[0](mixed) if self.norms else mixed
@@ -79,9 +74,9 @@ class _Layer(nn.Module):
 class Switched(nn.Module):
     """Self-attention with any of the ten switches on.
 
-    Each part draws its parameters with a seed of its own, so that a switch changes nothing but
-    what it is for. Stacking needs outputs as wide as inputs, and heads an even width: without
-    `width` these two have no effect.
+    Each part draws its parameters from its own seed, so that a switch changes only what it is for.
+    Stacking needs outputs as wide as inputs, and heads an even width: without `width` these two
+    have no effect.
     """
 
     def __init__(self, on: frozenset[str]) -> None:
@@ -99,7 +94,7 @@ class Switched(nn.Module):
     def forward(
         self, ids: Int[Tensor, "B T"], given: Float[Tensor, "B T D"]
     ) -> Float[Tensor, "B T D2"]:
-        """Ids where there is an embedding, else the vectors given."""
+        """Reads ids if there is an embedding, otherwise the given vectors."""
         kept = KEPT if "truncating" in self.on else ids.size(1)
         x = given[:, :kept] if self.embedding is None else self.embedding(ids[:, :kept])
         if "position" in self.on:
@@ -111,7 +106,7 @@ class Switched(nn.Module):
 
 @torch.no_grad()
 def _draw(model: nn.Module) -> None:
-    """Matrices and biases by a seed from their name; the gains of norms stay 1."""
+    """Draw matrices and biases with a seed from their name; norms keep their defaults."""
     for name, parameter in model.named_parameters():
         if ".norms." in name:
             continue
@@ -122,7 +117,7 @@ def _draw(model: nn.Module) -> None:
 
 
 def switched_trace(on: frozenset[str]) -> tuple[Switched, Trace]:
-    """The machine and its pass over six words; without an embedding, over six given vectors."""
+    """The model and its trace over six words; without an embedding, over six given vectors."""
     rows = printed_matrix(load_example("illustrated"), "x")
     given = rows.repeat(2, 1).unsqueeze(0)
     model = Switched(on)
@@ -160,7 +155,7 @@ def _heads(say: Speaker) -> tuple[str, ...]:
 
 
 def _line(model: Switched, run: Trace, say: Speaker) -> tuple[str, ...]:
-    """Shapes, parameters and the last numbers (under a mask the first word sees only itself)."""
+    """Shapes, parameter count and the last output (with a mask the first sees only itself)."""
     output = next(iter(run.outputs.values()))
     last = ", ".join(number(float(x), 3) for x in output.value[0, -1])
     kept = output.shape[-2]
@@ -174,7 +169,7 @@ def _line(model: Switched, run: Trace, say: Speaker) -> tuple[str, ...]:
 
 
 def _said(name: str, model: Switched, run: Trace, say: Speaker) -> Paragraph:
-    """What a switch does, beside those that are on."""
+    """What a switch does, given those that are on."""
     if name == "position":
         with_words = "embedding" in model.on
         again = IDS.index(IDS[0], 1) if with_words else len(IDS) // 2  # equal to the first
@@ -221,7 +216,7 @@ def _weights(run: Trace, say: Speaker) -> Iterator[HeatMap]:
 
 
 def _names(run: Trace, count: int, say: Speaker) -> tuple[str, ...]:
-    """The words that are read; numbered inputs where there are vectors instead."""
+    """The words that are read; numbered inputs if there are vectors instead."""
     if "embedding.weight" in run.parameters:
         return WORDS[:count]
     return tuple(say("numbered input", number=place + 1) for place in range(count))

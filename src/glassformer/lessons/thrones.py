@@ -1,4 +1,4 @@
-"""The Game of Thrones pair: trained from random parameters until it answers, then decoded."""
+"""The Game of Thrones pair: trained from scratch until it answers, then decoded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.specimens import (
-    one_thread,
-)
+from glassformer.claims.specimens import one_thread
 from glassformer.documents.parts import Paragraph, Part, Table
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import (
@@ -39,32 +37,31 @@ _D_MODEL, _N_HEADS, _N_LAYERS, _D_FF = 8, 2, 1, 16
 
 
 @dataclass(frozen=True)
-class Learned:
-    """A trained pair: the model, its words, and how training went."""
+class TrainedTranslator:
+    """The trained model, its tokenizer, and how training went."""
 
     model: Seq2Seq
     words: WordTokenizer
     source: torch.Tensor
     target: torch.Tensor
     history: tuple[tuple[int, float, str], ...]
-    """Step, loss, and what the model said then."""
+    """Step, loss, and the model's answer at that step."""
     n_steps: int
     seconds: float
 
     @property
     def source_tokens(self) -> list[str]:
-        """The question's words."""
         return [self.words.token(id_) for id_ in self.source[0].tolist()]
 
     @property
     def target_tokens(self) -> list[str]:
-        """The answer's words, with start and end."""
+        """With `<start>` and `<end>`."""
         return [self.words.token(id_) for id_ in self.target[0].tolist()]
 
 
 @lru_cache(maxsize=1)
-def learn(seed: int = _SEED) -> Learned:
-    """Train until the answer is right and each of its words is likely; the same every time."""
+def learn(seed: int = _SEED) -> TrainedTranslator:
+    """Train until the answer is right and each of its words is likely; deterministic."""
     words = WordTokenizer.build([QUESTION, ANSWER])
     source = torch.tensor([words.encode(QUESTION)])
     target = torch.tensor([words.encode(ANSWER, start=True, end=True)])
@@ -81,7 +78,7 @@ def learn(seed: int = _SEED) -> Learned:
         history, n_steps = _train(model, words, source, target)
     seconds = time.perf_counter() - began
     set_attention(model.eval(), "written")
-    return Learned(model, words, source, target, history, n_steps, seconds)
+    return TrainedTranslator(model, words, source, target, history, n_steps, seconds)
 
 
 def _train(
@@ -94,7 +91,7 @@ def _train(
         loss = F.cross_entropy(logits[0], target[0, 1:])
         shares = F.softmax(logits[0].detach(), dim=-1).gather(-1, target[0, 1:, None])
         sure = bool((shares > _SURE).all())
-        if step % _EVERY == 0 or sure:  # to ask at every step would take most of the time
+        if step % _EVERY == 0 or sure:  # decoding at every step would take most of the time
             said = say_answer(model, words, source)
             history.append((step, loss.item(), said))
             if sure and said == f"{ANSWER} {words.token(_end(words))}":
@@ -112,7 +109,7 @@ def _end(words: WordTokenizer) -> int:
 
 @torch.no_grad()
 def say_answer(model: Seq2Seq, words: WordTokenizer, source: torch.Tensor, most: int = 8) -> str:
-    """What the model says, one word at a time until `<end>`."""
+    """The model's answer, one word at a time until `<end>`."""
     start, end = words.special.start, _end(words)
     assert start is not None
     memory, cache, said = model.encode(source), model.start_cache(), [start]
@@ -143,15 +140,15 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield _done_step(learned, run, say)
 
 
-def _vocabulary(learned: Learned) -> list[str]:
+def _vocabulary(learned: TrainedTranslator) -> list[str]:
     return [learned.words.token(id_) for id_ in range(learned.words.vocab_size)]
 
 
-def _id(learned: Learned, place: int) -> int:
+def _id(learned: TrainedTranslator, place: int) -> int:
     return int(learned.target[0, place])
 
 
-def _word_step(learned: Learned, say: Speaker) -> LessonStep:
+def _word_step(learned: TrainedTranslator, say: Speaker) -> LessonStep:
     tokens = [*learned.source_tokens, *learned.target_tokens]
     ids = [*learned.source[0].tolist(), *learned.target[0].tolist()]
     numbers = {token: str(id_) for token, id_ in zip(tokens, ids, strict=True)}
@@ -162,7 +159,7 @@ def _word_step(learned: Learned, say: Speaker) -> LessonStep:
     return LessonStep("words", say("words title"), tuple(parts))
 
 
-def _untrained_step(learned: Learned, say: Speaker) -> LessonStep:
+def _untrained_step(learned: TrainedTranslator, say: Speaker) -> LessonStep:
     parameters = sum(parameter.numel() for parameter in learned.model.parameters())
     said = say(
         "untrained", parameters=parameters, layers=_N_LAYERS, width=_D_MODEL, heads=_N_HEADS,
@@ -171,7 +168,7 @@ def _untrained_step(learned: Learned, say: Speaker) -> LessonStep:
     return LessonStep("training", say("untrained title"), (Paragraph(said),))
 
 
-def _training_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
+def _training_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonStep:
     probabilities = run["probabilities"].value[0]
     least = probabilities.gather(-1, learned.target[0, 1:, None]).min()
     said = say(
@@ -183,8 +180,8 @@ def _training_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
     return LessonStep("training", say("training title"), (Paragraph(said), table))
 
 
-def _decode_step(learned: Learned, run: Trace, place: int, say: Speaker) -> LessonStep:
-    """One word: what is given, what comes, where the decoder looks."""
+def _decode_step(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -> LessonStep:
+    """One word: what is given, what is predicted, what the decoder attends to."""
     tokens, words = learned.target_tokens, _vocabulary(learned)
     weights = run["model.decoder.blocks.0.cross_attention.weights"]
     best = int(weights.value[0, 0, place].argmax())
@@ -201,7 +198,7 @@ def _decode_step(learned: Learned, run: Trace, place: int, say: Speaker) -> Less
     return LessonStep("prediction", title, tuple(parts))
 
 
-def _done_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
+def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonStep:
     columns = _vocabulary(learned)
     shown = heat_map(run["probabilities"], say, columns=columns)
     said = Paragraph(say("done", said=learned.history[-1][2]))

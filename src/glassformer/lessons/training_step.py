@@ -1,4 +1,4 @@
-"""One training step of a small network: forward, gradients, update, and a smaller loss."""
+"""One training step of a small network: forward pass, gradients, update, and a smaller loss."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
 def _step(
     role: str, title: str, said: str, cells: list[Cell], names: list[str], say: Speaker
 ) -> LessonStep:
-    """Prose, the formulas of the cells, and the named steps, with the cells framed in them."""
+    """Prose, the formulas of the cells, and the named steps with these cells framed."""
     parts: list[Part] = [Paragraph(said), *(formula(cell) for cell in cells)]
     run = cells[0].step.trace
     for name in names:

@@ -393,9 +393,14 @@ class MultiHeadAttention(nn.Module):
         """The context of each query and head."""
         dropout = self.config.dropout if self.training else 0.0
         if self.implementation == "fused" and self.score_vector is None:
-            divisor = self.divisor
             return attend_fused(
-                queries, keys, values, divisor=divisor, mask=mask, causal=causal, dropout=dropout
+                queries,
+                keys,
+                values,
+                divisor=self.divisor,
+                mask=mask,
+                causal=causal,
+                dropout=dropout,
             )
         attended = attend_written(
             queries,

@@ -1,62 +1,73 @@
-"""What models are for: `load` one, then classify, translate, generate, recommend, embed.
+"""What models are for: `load` one, then ask it, or look at every number of its pass over a text.
 
-import glassformer
+    import glassformer as gf
 
-glassformer.load("imdb").classify(["A wonderful film."])[0].label
-glassformer.load("en-de").translate(["A dog runs."], beam=5)[0].text
-glassformer.load("shakespeare").generate("KING:").text
+    gf.load("imdb").classify(["A wonderful film."])[0].label
+    gf.load("en-de").translate(["A dog runs."], beam=5)[0].text
+    gf.load("shakespeare").generate("KING:").text
+    gf.load("path/to/bert").fill(["a [MASK] film"])          # a folder that save_pretrained wrote
+    gf.load(module, tokenizer=tokenizer).trace("a text")      # a module in memory
+
+`model` is the interface; `glassformer_model` and `hugging_face_model` are its two kinds, and
+`model_sources` finds out which one a folder holds.
 """
 
-import os
+from typing import Any
 
-import torch
-
-from glassformer import checkpoint
-from glassformer.nn.attention import Implementation
 from glassformer.tasks.answers import Task
+from glassformer.tasks.glassformer_model import GlassformerModel
+from glassformer.tasks.hugging_face_model import HuggingFaceModel
 from glassformer.tasks.model import Model
-from glassformer.tasks.quantisation import Weights, check_weights, store
+from glassformer.tasks.model_sources import load
+from glassformer.tasks.quantisation import Weights
 from glassformer.tasks.results import (
     Alternative,
     Attention,
     Classified,
     Embedded,
+    Filled,
     Generated,
+    LabelledToken,
     Recommendation,
     Recommended,
+    Scored,
+    Tagged,
     Translated,
+    Word,
 )
+from glassformer.tracing import Trace
+from glassformer.tracing import trace as trace_module
 
 __all__ = [
     "Alternative",
     "Attention",
     "Classified",
     "Embedded",
+    "Filled",
     "Generated",
+    "GlassformerModel",
+    "HuggingFaceModel",
+    "LabelledToken",
     "Model",
     "Recommendation",
     "Recommended",
+    "Scored",
+    "Tagged",
     "Task",
     "Translated",
     "Weights",
+    "Word",
     "load",
+    "trace",
 ]
 
 
-def load(
-    name_or_folder: str | os.PathLike[str],
-    *,
-    device: torch.device | str = "cpu",
-    attention: Implementation = "fused",
-    weights: Weights = "float32",
-) -> Model:
-    """A model that ships, by its name, or one of yours, by its folder.
+def trace(model_or_module: Any, /, *inputs: Any, **keywords: Any) -> Trace:
+    """Every number of one run: of a `Model` over a text, or of any module or function.
 
-    `weights` says how its numbers are stored: int8 is faster and smaller on a CPU, bfloat16 where
-    the machine has it, each with a small loss (docs/inference.md).
+    `trace(load("toy"), "I am not happy")` is `load("toy").trace("I am not happy")`; anything but a
+    `Model` goes to `glassformer.tracing.trace`, with its keywords.
     """
-    folder = checkpoint.find(name_or_folder)
-    check_weights(weights, device)
-    loaded = checkpoint.load(folder, attention=attention, device=device)
-    store(loaded.model, weights)
-    return Model(loaded, checkpoint.name_of(folder))
+    if isinstance(model_or_module, Model):
+        return model_or_module.trace(*inputs, **keywords)
+    return trace_module(model_or_module, *inputs, **keywords)

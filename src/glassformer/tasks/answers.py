@@ -15,8 +15,11 @@ from glassformer.errors import ConfigError
 from glassformer.tasks.results import (
     Classified,
     Embedded,
+    Filled,
     Generated,
     Recommended,
+    Scored,
+    Tagged,
     Translated,
     Unread,
 )
@@ -24,12 +27,17 @@ from glassformer.tasks.results import (
 if TYPE_CHECKING:
     from glassformer.tasks.model import Model
 
-Task = Literal["classify", "translate", "generate", "recommend", "embed"]
-Answer = Classified | Translated | Generated | Embedded | Recommended | Unread
+Task = Literal["classify", "translate", "generate", "fill", "tag", "score", "embed", "recommend"]
+Answer = (
+    Classified | Translated | Generated | Filled | Tagged | Scored | Embedded | Recommended | Unread
+)
 
 OPTIONS: dict[Task, tuple[str, ...]] = {
     "classify": (),
     "embed": (),
+    "tag": (),
+    "score": (),
+    "fill": ("n_best",),
     "translate": ("max_new", "beam", "n_best", "length_penalty"),
     "generate": (
         "max_new", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "n_samples",
@@ -42,6 +50,9 @@ OPTIONS: dict[Task, tuple[str, ...]] = {
 NOTHING: dict[Task, dict[str, Any]] = {
     "classify": {"label": None, "probability": None},
     "embed": {"vector": None},
+    "fill": {"text": None, "gaps": []},
+    "tag": {"tokens": []},
+    "score": {"score": None},
     "recommend": {"films": []},
 }
 """What stands in the place of an answer to an empty text."""

@@ -1,20 +1,19 @@
-"""One forward pass over a text: what a model is given, and what its positions are called.
+"""One forward pass over a text: a model's arguments, and the names of the positions on its axes.
 
-`explain`, `trace` and the explorer all look at a model through one pass: the ids of a text, and
-for an encoder-decoder the target that it produces (or one that is given). This module knows how
-to make those; it knows nothing of traces.
+`trace`, `explain`, `words` and the explorer all see a model through one pass: the token ids of a
+text and, for an encoder-decoder, the target that it produces (or one that is given).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoint import Checkpoint
-from glassformer.decoding import Greedy, translate
 from glassformer.errors import InputError
-from glassformer.nn import ImageClassifier, MultiHeadAttention, Seq2Seq
 from glassformer.text import Tokenizer
+from glassformer.tracing import Trace, trace
+from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 
 class EmptyTextError(InputError):
@@ -36,64 +35,47 @@ class TooLongError(InputError):
 
 @dataclass(frozen=True)
 class Pass:
-    """The arguments of one call of a model, and the texts of their positions."""
+    """The arguments of one call of a module."""
 
-    model: nn.Module
-    arguments: tuple[Tensor, ...]
-    labels: dict[str, list[str]]
+    module: nn.Module
+    arguments: tuple[Tensor, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Tokens by the name of their input; words and classes by that of a parameter or output."""
+    ids: tuple[int, ...] = ()
+    """The tokens that the positions of the logits stand for: of a translator, the target's."""
 
-
-def forward_pass(checkpoint: Checkpoint, text: str, target: str | None = None) -> Pass:
-    """The pass that a model makes over a text.
-
-    An encoder-decoder also needs a target: the one given, else the one that greedy search finds.
-    A text longer than the model's positions is an error here, since a shortened one would show
-    other numbers than the reader asked for.
-    """
-    model, tokenizer = checkpoint.model, checkpoint.tokenizer
-    if isinstance(model, ImageClassifier | MultiHeadAttention) or tokenizer is None:
-        raise InputError("this {kind} does not read text", kind=type(model).__name__)
-    if isinstance(model, Seq2Seq):
-        return _pair(model, checkpoint, tokenizer, text, target)
-    if target is not None:
-        raise InputError(
-            "a {kind} has no target: only a translator takes one", kind=type(model).__name__
+    def trace(self, max_bytes: int = DEFAULT_BYTES) -> Trace:
+        """Run the module once and keep every number."""
+        return trace(
+            self.module,
+            *self.arguments,
+            axis_labels=self.labels,
+            max_bytes=max_bytes,
+            **self.keywords,
         )
-    ids = _encode(checkpoint, tokenizer, text)
-    return Pass(model, (torch.tensor([ids]),), {"ids": tokenizer.display_tokens(ids)})
 
 
-def _pair(
-    model: Seq2Seq, checkpoint: Checkpoint, tokenizer: Tokenizer, text: str, target: str | None
-) -> Pass:
-    out = checkpoint.target_tokenizer or tokenizer
-    start, end = out.special.start, out.special.end
-    if start is None:
-        raise InputError("the model's tokenizer has no start token, which a translator needs")
-    source = _encode(checkpoint, tokenizer, text, end=tokenizer.special.end is not None)
-    if target is None:
-        decoded = translate(model, [source], start=start, end=end, search=Greedy())
-        said = list(decoded[0].best.tokens)
-        said = said[:-1] if said and said[-1] == end else said
-    else:
-        said = _encode(checkpoint, out, target, before=1)
-    read = [start, *said]
-    return Pass(
-        model,
-        (torch.tensor([source]), torch.tensor([read])),
-        {"source": tokenizer.display_tokens(source), "target": out.display_tokens(read)},
-    )
+def vocabulary_labels(
+    module: nn.Module, table: Tensor, tokenizer: Tokenizer
+) -> dict[str, list[str]]:
+    """The words of a vocabulary as labels of an embedding table's rows.
+
+    The logits get them from there where the output layer shares that table.
+    """
+    for name, parameter in module.named_parameters():
+        if parameter is table:
+            return {name: vocabulary_words(tokenizer, len(table))}
+    return {}
 
 
-def _encode(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, text: str, *, end: bool = False, before: int = 0
-) -> list[int]:
-    """The ids of a text that must leave room for `before` tokens in front of it."""
-    words = tokenizer.encode(text)
-    if not words:
-        raise EmptyTextError("the text is empty: a model needs at least one token")
-    ids = tokenizer.wrap(words, end=end)
-    longest = checkpoint.config.max_len - before
-    if len(ids) > longest:
-        raise TooLongError(len(ids), longest)
-    return ids
+def vocabulary_words(tokenizer: Tokenizer, size: int) -> list[str]:
+    """A word for each row of an embedding table; a row that no token uses has its number."""
+    return [_word(tokenizer, id_) for id_ in range(size)]
+
+
+def _word(tokenizer: Tokenizer, id_: int) -> str:
+    try:
+        return tokenizer.display_tokens([id_])[0]
+    except InputError:  # tables are often rounded up to a multiple of 64 rows
+        return f"⟨{id_}⟩"

@@ -1,108 +1,130 @@
-"""A loaded model and what it is for: strings in, typed results out.
+"""A model as its user meets it: text in, typed results out, every number traceable.
 
-    model = load("en-de")
+    model = load("en-de")                        # a shipped name, a folder, a module in memory
     model.translate(["A dog runs."], beam=5)[0].text
+    model.trace("A dog runs.")["encoder.blocks.0.attention.weights"]
+    model.words("A dog runs.")                   # which words made the answer
 
-Each method is for one kind of model; another kind is refused in one line. Nothing here reads
-files or prints.
+`Model` is the interface. Its two kinds, `GlassformerModel` and `HuggingFaceModel`, know how their
+modules are called: they turn texts into ids, and ids into logits, vectors or texts. What an answer
+consists of is written here, once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from __future__ import annotations
 
-import torch
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
 from torch import Tensor, nn
 
-from glassformer.checkpoint import Checkpoint
-from glassformer.decoding import Beam, Decoded, Greedy, Sampling, Search, extend, stream, translate
-from glassformer.decoding.fast import in_batches
-from glassformer.decoding.stepper import pad
+from glassformer.decoding import Greedy, Sampling, Search
 from glassformer.errors import ConfigError, InputError, expect
-from glassformer.modes import evaluating
-from glassformer.nn import (
-    Classifier,
-    LanguageModel,
-    MaskedLanguageModel,
-    MatrixFactorisation,
-    Seq2Seq,
-    TextEncoder,
-    record_attention,
-)
-from glassformer.nn.models import pool
+from glassformer.experiments import WordScores, words
 from glassformer.tasks.answers import NOTHING, Answer, Task, beam_of, check_options, sampling_of
-from glassformer.tasks.reading import (
-    Read,
-    encode_texts,
-    read_prompt,
-    read_sources,
-    read_texts,
-    texts_of,
-    tokenizer_of,
-)
-from glassformer.tasks.recommending import Titles, recommend
+from glassformer.tasks.forward_pass import Pass
+from glassformer.tasks.reading import Read, texts_of
 from glassformer.tasks.results import (
-    Alternative,
     Attention,
     Classified,
     Embedded,
+    Filled,
     Generated,
+    LabelledToken,
     Recommended,
+    Scored,
+    Tagged,
     Translated,
     Unread,
+    Word,
 )
-from glassformer.text import Tokenizer
+from glassformer.tracing import Cell, Trace
+from glassformer.tracing.capture.memory import DEFAULT_BYTES
+from glassformer.tracing.formula import MOST_TERMS
+from glassformer.tracing.trace import find_cell
 
-_TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
-    (Classifier, "classify", "a classifier"),
-    (Seq2Seq, "translate", "a translator"),
-    (LanguageModel, "generate", "a language model"),
-    (MatrixFactorisation, "recommend", "a recommender"),
-    (TextEncoder, "embed", "an encoder"),
-    (MaskedLanguageModel, "embed", "an encoder"),
-)
-_CONTINUATION, _FILMS = 200, 10  # tokens and films, unless asked otherwise
-_HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut by the maximum length
-_NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
+if TYPE_CHECKING:
+    from glassformer.experiments.attribution import Method
+    from glassformer.tasks.images import Samples
+    from glassformer.text import Tokenizer
+    from glassformer.tracing.notes import Explanation
+
+CONTINUATION, FILMS, GUESSES = 200, 10, 5  # tokens, films and words, unless asked otherwise
+HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut by the maximum length
 
 
-class Model:
-    """A model with its tokenizer and labels, ready for use."""
+class Model(ABC):
+    """A model with its tokenizer and labels, ready for use.
 
-    def __init__(self, checkpoint: Checkpoint, name: str = "this model") -> None:
-        self.checkpoint = checkpoint
-        self.name = name
-        self._kinds = [(t, k) for c, t, k in _TASKS if isinstance(checkpoint.model, c)]
-        if not self._kinds:
-            raise InputError(
-                "{name} is a {kind}: it does not read text",
-                name=name,
-                kind=type(checkpoint.model).__name__,
-            )
+    Each method of `tasks` answers texts; a method of another task is refused in one line. `trace`,
+    `explain`, `words`, `attention` and `explore` show one forward pass of any model.
+    """
+
+    name: str
+    kind: str
+    """For messages: "a classifier"."""
+    tasks: tuple[Task, ...]
+    """What the model is for, its main use first: the names of methods."""
+    module: nn.Module
+    tokenizer: Tokenizer | None
+    target_tokenizer: Tokenizer | None = None
+    """For texts that come out, where they have a vocabulary of their own."""
+    labels: tuple[str, ...] = ()
+    """Names of classes."""
+    corpus: str | None = None
+    """The data set that an image classifier was trained on, where its folder says so."""
+    samples: Samples | None = None
+    """Its test images: with them, `test:17` may stand in the place of an image file."""
 
     def __repr__(self) -> str:
-        return f"Model({self.name!r}, {self._kinds[0][1]})"
+        return f"{type(self).__name__}({self.name!r}, {self.kind})"
 
     @property
     def task(self) -> Task:
-        """What the model is for: the name of the method to call."""
-        return self._kinds[0][0]
+        """What the model is for: the name of the method that `answer` calls."""
+        if not self.tasks:
+            raise ConfigError(
+                "{name} is {kind}, which has no answer in words: trace, explain or explore it",
+                name=self.name,
+                kind=self.kind,
+            )
+        return self.tasks[0]
 
-    def can_read(self, text: str) -> bool:
-        """Whether a text holds anything that the model's vocabulary knows of."""
-        expect(text, str, "a text", InputError)
-        return not self.read([text])[0].empty
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest text that the model reads; None where only memory limits it."""
+        return None
 
-    def knows_nothing_of(self, text: str) -> bool:
-        """Whether all of a text is unknown to the model, so that its answer means nothing."""
-        expect(text, str, "a text", InputError)
-        return self.read([text])[0].unknown
+    # --- how each kind of model calls its module ---
 
+    @abstractmethod
     def read(self, texts: Sequence[str]) -> list[Read]:
-        """The ids of texts, as the model reads them: each is tokenised here, and once."""
-        if self.task == "recommend":  # names, not tokens
-            return [Read([], cut=False, empty=not text.strip(" ;")) for text in texts]
-        readers = {"translate": read_sources, "generate": encode_texts}
-        return readers.get(self.task, read_texts)(self.checkpoint, texts)
+        """The ids of texts as the model reads them; a text that is too long is cut."""
+
+    @abstractmethod
+    def forward_pass(self, text: str, target: str | None = None) -> Pass:
+        """The pass to trace; a text that is too long is an error, since a part has other numbers.
+
+        An encoder-decoder also needs a target: the one given, else the one that it produces.
+        """
+
+    def image_of(self, text: str) -> str | None:
+        """The image file that a text names: any of an image model, `image:FILE` of a pair."""
+        return None
+
+    @abstractmethod
+    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+        """The pass over ids as the model reads them."""
+
+    @abstractmethod
+    def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        """For each text the logits of its classes (N), or those of each position (T, N)."""
+
+    @abstractmethod
+    def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        """For each text one vector (D), of any length."""
+
+    # --- answers ---
 
     def answer(self, texts: Iterable[str], *, batch_size: int = 32, **options: Any) -> list[Answer]:
         """What the model is for, whatever that is; an empty text is answered by `Unread`.
@@ -116,31 +138,71 @@ class Model:
             beam, max_new = beam_of(options), options.get("max_new")
             return [*self.translate(given, search=beam, max_new=max_new, batch_size=batch_size)]
         if self.task == "generate":
-            search, max_new = sampling_of(options), options.get("max_new", _CONTINUATION)
+            search, max_new = sampling_of(options), options.get("max_new", CONTINUATION)
             return [self.generate(text, search=search, max_new=max_new) for text in given]
         read = self.read(given)
         written = [i for i, one in enumerate(read) if not one.empty]
         some, of_some = [given[i] for i in written], [read[i] for i in written]
-        found: list[Answer]
-        if self.task == "recommend":
-            found = [*self.recommend(some, n=options.get("films", _FILMS))]
-        elif self.task == "classify":
-            found = [*self._classified(some, of_some, batch_size)]
-        else:
-            found = [*self._embedded(some, of_some, batch_size)]
-        answers = dict(zip(written, found, strict=True))
+        answers = dict(zip(written, self._answer(some, of_some, batch_size, options), strict=True))
         return [answers.get(i) or Unread(text, NOTHING[self.task]) for i, text in enumerate(given)]
+
+    def _answer(
+        self, texts: list[str], read: list[Read], batch_size: int, options: dict[str, Any]
+    ) -> Sequence[Answer]:
+        match self.task:
+            case "classify":
+                return self._classified(texts, read, batch_size)
+            case "fill":
+                return self._filled(texts, read, batch_size, options.get("n_best", GUESSES))
+            case "tag":
+                return self._tagged(texts, read, batch_size)
+            case "score":
+                return self._scored(texts, read, batch_size)
+            case "recommend":
+                return self.recommend(texts, n=options.get("films", FILMS))
+            case _:
+                return self._embedded(texts, read, batch_size)
+
+    def can_read(self, text: str) -> bool:
+        """Whether a text holds anything that the model's vocabulary knows of."""
+        expect(text, str, "a text", InputError)
+        return not self.read([text])[0].empty
+
+    def knows_nothing_of(self, text: str) -> bool:
+        """Whether all of a text is unknown to the model, so that its answer means nothing."""
+        expect(text, str, "a text", InputError)
+        return self.read([text])[0].unknown
+
+    def count_unknown(self, text: str) -> tuple[int, int]:
+        """How many tokens of a text the vocabulary does not know, and how many there are."""
+        tokenizer = self.reader
+        ids = tokenizer.encode(text)
+        return sum(id_ == tokenizer.special.unknown for id_ in ids), len(ids)
+
+    @property
+    def reader(self) -> Tokenizer:
+        """The tokenizer of texts that go in, which a model cannot do without."""
+        if self.tokenizer is None:
+            raise InputError(
+                "{name} has no tokenizer, so it cannot read text: give token ids, such as "
+                "'3 17 5', with --ids (in Python: load(…, tokenizer=\"ids\"))",
+                name=self.name,
+            )
+        return self.tokenizer
+
+    @property
+    def writer(self) -> Tokenizer:
+        """The tokenizer of texts that come out."""
+        return self.target_tokenizer or self.reader
 
     def classify(
         self, texts: Iterable[str], *, batch_size: int = 32, attention: bool = False
     ) -> list[Classified]:
         """The class of each text, with its probability."""
-        if not isinstance(self.checkpoint.model, Classifier):
-            raise self._cannot("classify")
+        self._require("classify")
         given = texts_of(texts)
         return self._classified(given, self._readable(given), batch_size, attention)
 
-    @torch.inference_mode()
     def _classified(
         self,
         texts: Sequence[str],
@@ -148,19 +210,111 @@ class Model:
         batch_size: int,
         attention: bool = False,
     ) -> list[Classified]:
-        model = self.checkpoint.model
-        assert isinstance(model, Classifier)
-        labels = self._labels(model)
-        rows = self._rows(read, batch_size, lambda *batch: model(*batch).float().softmax(dim=-1))
         answers = []
-        for text, one, row in zip(texts, read, rows, strict=True):
-            of_each = dict(zip(labels, row.tolist(), strict=True))
+        for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
+            shares = logits.float().softmax(dim=-1).tolist()
+            of_each = dict(zip(self._names(len(shares)), shares, strict=True))
             best = max(of_each, key=of_each.__getitem__)
-            seen = self._attention([one.ids]) if attention else None
+            seen = self._attention(self._pass(one.ids)) if attention else None
             answers.append(
                 Classified(text, best, of_each[best], of_each, one.cut, seen, one.unknown)
             )
         return answers
+
+    def fill(
+        self, texts: Iterable[str], *, n_best: int = GUESSES, batch_size: int = 32
+    ) -> list[Filled]:
+        """The likeliest words for each mask: `fill(["a <mask> film"])`."""
+        self._require("fill")
+        given = texts_of(texts)
+        return self._filled(given, self._readable(given), batch_size, n_best)
+
+    def _filled(
+        self, texts: Sequence[str], read: Sequence[Read], batch_size: int, n_best: int
+    ) -> list[Filled]:
+        if not isinstance(n_best, int) or n_best < 1:
+            raise ConfigError("n_best must be at least 1, got {n_best}", n_best=n_best)
+        tokenizer = self.reader
+        mask = tokenizer.special.mask
+        assert mask is not None, "a model without a mask token has no task `fill`"
+        for number, one in enumerate(read):
+            if mask not in one.ids:
+                raise InputError(
+                    "text {number} has no gap to fill: write {mask} where a word is missing",
+                    number=number,
+                    mask=tokenizer.token(mask),
+                )
+        answers = []
+        for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
+            ids, gaps = list(one.ids), []
+            for place in [at for at, id_ in enumerate(one.ids) if id_ == mask]:
+                shares = logits[place].float().softmax(dim=-1)
+                best = shares.topk(min(n_best, len(shares)))
+                found = best.indices.tolist()
+                ids[place] = found[0]
+                pairs = zip(found, best.values.tolist(), strict=True)
+                gaps.append(tuple(Word(tokenizer.decode([i]).strip(), p, i) for i, p in pairs))
+            answers.append(Filled(text, tokenizer.decode(ids), tuple(gaps), one.cut, one.unknown))
+        return answers
+
+    def tag(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Tagged]:
+        """The class of each token of each text."""
+        self._require("tag")
+        given = texts_of(texts)
+        return self._tagged(given, self._readable(given), batch_size)
+
+    def _tagged(self, texts: Sequence[str], read: Sequence[Read], batch_size: int) -> list[Tagged]:
+        tokenizer = self.reader
+        answers = []
+        for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
+            best = logits.float().softmax(dim=-1).max(dim=-1)
+            names = self._names(logits.size(-1))
+            tokens = zip(
+                one.ids,
+                tokenizer.display_tokens(one.ids),
+                best.indices.tolist(),
+                best.values.tolist(),
+                strict=True,
+            )
+            tagged = tuple(
+                LabelledToken(token, names[at], share)
+                for id_, token, at, share in tokens
+                if id_ not in tokenizer.special.silent
+            )
+            answers.append(Tagged(text, tagged, one.cut, one.unknown))
+        return answers
+
+    def score(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Scored]:
+        """The one number that a model gives to each text."""
+        self._require("score")
+        given = texts_of(texts)
+        return self._scored(given, self._readable(given), batch_size)
+
+    def _scored(self, texts: Sequence[str], read: Sequence[Read], batch_size: int) -> list[Scored]:
+        return [
+            Scored(text, float(logits[0]), one.cut, one.unknown)
+            for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True)
+        ]
+
+    def embed(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Embedded]:
+        """Each text as one vector of length 1."""
+        self._require("embed")
+        given = texts_of(texts)
+        return self._embedded(given, self._readable(given), batch_size)
+
+    def _embedded(
+        self, texts: Sequence[str], read: Sequence[Read], batch_size: int
+    ) -> list[Embedded]:
+        vectors = self._vectors(read, batch_size)
+        return [
+            Embedded(
+                text,
+                tuple(nn.functional.normalize(vector.float(), dim=-1).tolist()),
+                one.cut,
+                one.unknown,
+            )
+            for text, one, vector in zip(texts, read, vectors, strict=True)
+        ]
 
     def translate(
         self,
@@ -174,197 +328,139 @@ class Model:
         ledger: bool = False,
         attention: bool = False,
     ) -> list[Translated]:
-        """The translation of each text; `search` instead of a beam for anything else.
+        """The text that an encoder-decoder writes for each text.
 
-        A text without words has a translation without words.
+        `search` instead of a beam for anything else. A text without words is answered without
+        words.
         """
-        model = self.checkpoint.model
-        if not isinstance(model, Seq2Seq):
-            raise self._cannot("translate")
-        given = texts_of(texts)
-        source = tokenizer_of(self.checkpoint)
-        target = self.checkpoint.target_tokenizer or source
-        start, end = target.special.start, target.special.end
-        if start is None:
-            raise ConfigError(
-                "{name} cannot translate: its vocabulary has no start token", name=self.name
-            )
-        search = search or Beam(size=beam, n_best=n_best)
-        sources = self.read(given)
-        decoded = translate(
-            model,
-            [source.ids for source in sources if not source.empty],
-            start=start,
-            end=end,
-            search=search,
-            max_new=max_new,
-            batch_size=batch_size,
-            ledger=ledger,
-        )
-        found = iter(decoded)
-        return [
-            Translated(text, (_NO_WORDS,))
-            if one.empty
-            else self._translated(text, one, next(found), target, start, attention)
-            for text, one in zip(given, sources, strict=True)
-        ]
+        raise self._cannot("translate")
 
     def generate(
         self,
         prompt: str,
         *,
-        max_new: int = _CONTINUATION,
+        max_new: int = CONTINUATION,
         search: Search | None = None,
         ledger: bool = False,
         attention: bool = False,
     ) -> Generated:
         """A continuation of the prompt, drawn at temperature 0.8 unless a search is given."""
-        model, tokenizer, read = self._prompt(prompt)
-        decoded = extend(
-            model,
-            [read.ids],
-            end=tokenizer.special.end,
-            search=search or sampling_of({}),
-            max_new=max_new,
-            ledger=ledger,
-        )[0]
-        whole = [*read.ids, *decoded.best.tokens][-model.config.max_len :]
-        return Generated(
-            prompt,
-            tuple(_alternatives(decoded, tokenizer)),
-            read.cut,
-            decoded.ledger,
-            self._attention([whole]) if attention else None,
-            read.unknown,
-        )
+        raise self._cannot("generate")
 
     def stream(
-        self, prompt: str, *, max_new: int = _CONTINUATION, search: Greedy | Sampling | None = None
+        self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
     ) -> Iterator[str]:
         """The same continuation, piece by piece as it is written."""
-        model, tokenizer, read = self._prompt(prompt)
-        end = tokenizer.special.end
-        ids = stream(model, read.ids, end=end, search=search or sampling_of({}), max_new=max_new)
-        return _pieces(ids, tokenizer)
+        raise self._cannot("generate")
 
-    def embed(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Embedded]:
-        """Each text as one vector of length 1."""
-        model = self.checkpoint.model
-        if not isinstance(model, TextEncoder | Classifier | MaskedLanguageModel):
-            raise self._cannot("embed")
-        given = texts_of(texts)
-        return self._embedded(given, self._readable(given), batch_size)
-
-    @torch.inference_mode()
-    def _embedded(
-        self, texts: Sequence[str], read: Sequence[Read], batch_size: int
-    ) -> list[Embedded]:
-        model = self.checkpoint.model
-        assert isinstance(model, TextEncoder | Classifier | MaskedLanguageModel)
-
-        def vectors_of(ids: Tensor, is_token: Tensor | None) -> Tensor:
-            pooled = pool(model.encode(ids, is_token), model.config.output.pooling, is_token)
-            return nn.functional.normalize(pooled.float(), dim=-1)
-
-        rows = self._rows(read, batch_size, vectors_of)
-        return [
-            Embedded(text, tuple(row.tolist()), one.cut, one.unknown)
-            for text, one, row in zip(texts, read, rows, strict=True)
-        ]
-
-    @torch.inference_mode()
-    def recommend(self, people: Iterable[str], *, n: int = _FILMS) -> list[Recommended]:
+    def recommend(self, people: Iterable[str], *, n: int = FILMS) -> list[Recommended]:
         """Films for each person: `#17` of the training data, or `films; that were; liked`."""
-        model = self.checkpoint.model
-        if not isinstance(model, MatrixFactorisation):
-            raise self._cannot("recommend")
-        unnamed = (f"film {number}" for number in range(model.films.num_embeddings))
-        titles = Titles(self.checkpoint.labels or tuple(unnamed))
-        return [recommend(model, titles, text, n) for text in texts_of(people)]
+        raise self._cannot("recommend")
 
-    def _prompt(self, prompt: str) -> tuple[LanguageModel, Tokenizer, Read]:
-        model = self.checkpoint.model
-        if not isinstance(model, LanguageModel):
-            raise self._cannot("generate")
-        if not isinstance(prompt, str):
-            raise InputError(
-                "expected one prompt, a text, received {kind}; call generate once for each of "
-                "several",
-                kind=type(prompt).__name__,
-            )
-        return model, tokenizer_of(self.checkpoint), read_prompt(self.checkpoint, prompt)
+    # --- every number ---
 
-    def _translated(
+    def trace(
+        self, text: str, *, target: str | None = None, max_bytes: int = DEFAULT_BYTES
+    ) -> Trace:
+        """Every number of one pass over a text; axes carry its tokens, words and classes.
+
+        For an encoder-decoder: over the text and the target that it produces, or `target`.
+        """
+        expect(text, str, "a text", InputError)
+        return self.forward_pass(text, target).trace(max_bytes)
+
+    def explain(
         self,
         text: str,
-        read: Read,
-        decoded: Decoded,
-        target: Tokenizer,
-        start: int,
-        attention: bool,
-    ) -> Translated:
-        seen = self._attention([read.ids], [[start, *decoded.best.tokens]]) if attention else None
-        alternatives = tuple(_alternatives(decoded, target))
-        return Translated(text, alternatives, read.cut, decoded.ledger, seen, read.unknown)
+        at: str | None = None,
+        *,
+        depth: int = 1,
+        terms: int = MOST_TERMS,
+        target: str | None = None,
+    ) -> Explanation:
+        """The arithmetic of one number: `explain("I am not happy", at="logits[0, 1]")`.
 
-    @torch.inference_mode()
-    def _attention(self, *inputs: Sequence[Sequence[int]]) -> Attention:
-        """The weights of one pass over one text, by layer."""
-        model = self.checkpoint.model
-        with evaluating(model.modules()), record_attention(model) as recorded:
-            model(*(self._batch(one)[0] for one in inputs))
-        return {name: weights[0].cpu() for name, weights in recorded.items()}
+        Without `at`, of the number that decided the answer.
+        """
+        return self.cell(text, at, target=target).explain(depth, terms)
 
-    def _rows(
+    def cell(self, text: str, at: str | None = None, *, target: str | None = None) -> Cell:
+        """One number of the pass over a text: that at an address, else the answer's."""
+        recorded = self.trace(text, target=target)
+        return self.answer_cell(recorded) if at is None else find_cell(recorded, at)
+
+    def words(
         self,
-        read: Sequence[Read],
-        batch_size: int,
-        answer: Callable[[Tensor, Tensor | None], Tensor],
-    ) -> list[Tensor]:
-        """One row of an answer for each text, made in batches of similar length."""
+        text: str,
+        at: str | None = None,
+        *,
+        method: Method = "leave one out",
+        target: str | None = None,
+    ) -> WordScores:
+        """Which words made a number; without `at`, the number that decided the answer."""
+        return words(self.cell(text, at, target=target), method)
 
-        def run(batch: list[int]) -> Tensor:
-            return answer(*self._batch([read[i].ids for i in batch])).cpu()
+    def attention(self, text: str, *, target: str | None = None) -> Attention:
+        """The attention weights of one pass over a text, by layer."""
+        return self._attention(self.forward_pass(text, target))
 
-        return in_batches(self.checkpoint.model, run, [len(one.ids) for one in read], batch_size)
+    def _attention(self, reading: Pass) -> Attention:
+        with reading.trace() as recorded:
+            return {
+                name.removesuffix(".weights"): step.value.clone()
+                for name, step in recorded.stages.items()
+                if name.endswith(".weights")
+            }
+
+    def explore(self, text: str, **options: Any) -> Any:
+        """The page on this model, opened on a text: what `glassformer.explore` returns."""
+        from glassformer import explore
+
+        return explore(self, text, **options)
+
+    def answer_cell(self, recorded: Trace) -> Cell:
+        """The number of a trace that decided the answer.
+
+        A classifier's largest logit; a language model's likeliest next token, at the last position;
+        the likeliest word for the first mask; of a translator the first token that it writes.
+        """
+        output = next(iter(recorded.outputs.values()))
+        values = output.value
+        place = [0] * values.dim()
+        if values.dim() == 3:
+            place[1] = self._answered_position(recorded, values.size(1))
+        row = values[tuple(place[:-1])]
+        place[-1] = int(row.argmax())
+        return output[tuple(place)]
+
+    def _answered_position(self, recorded: Trace, n_positions: int) -> int:
+        if self.tasks[:1] == ("generate",):
+            return n_positions - 1
+        if self.tasks[:1] == ("fill",):
+            mask = self.reader.special.mask
+            ids = next(iter(recorded.inputs.values())).value[0].tolist()
+            if mask in ids:
+                return int(ids.index(mask))
+        return 0
+
+    # --- refusals ---
 
     def _readable(self, texts: Sequence[str]) -> list[Read]:
         """Texts for a model that has no answer to an empty one."""
-        read = read_texts(self.checkpoint, texts)
+        read = self.read(texts)
         for number, (text, one) in enumerate(zip(texts, read, strict=True)):
-            if not one.ids:
+            if not (one.ids or one.source):
                 raise InputError(
                     f"text {number} is empty: there is nothing to read in {text!r:.40}"
                 )
         return read
 
-    def _batch(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
-        return pad(ids, next(self.checkpoint.model.parameters()).device)
+    def _names(self, n_classes: int) -> Sequence[str]:
+        return self.labels or tuple(str(number) for number in range(n_classes))
 
-    def _labels(self, model: Classifier) -> tuple[str, ...]:
-        n_classes = model.config.output.n_classes
-        return self.checkpoint.labels or tuple(str(number) for number in range(n_classes))
+    def _require(self, task: Task) -> None:
+        if task not in self.tasks:
+            raise self._cannot(task)
 
     def _cannot(self, asked: Task) -> ConfigError:
-        task, kind = self._kinds[0]
-        return ConfigError(f"{self.name} is {kind}: it cannot {asked}, use {task}")
-
-
-def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternative]:
-    for one in decoded.hypotheses:
-        text = tokenizer.decode(one.tokens)
-        if not one.ended and text.endswith(_HALF_CHARACTER):
-            pieces = tokenizer.stream()  # which tells half a character from bytes that are none
-            whole = "".join(map(pieces.push, one.tokens))
-            text = whole + pieces.finish().removesuffix(_HALF_CHARACTER)
-        yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)
-
-
-def _pieces(ids: Iterator[int], tokenizer: Tokenizer) -> Iterator[str]:
-    """The text of ids that come one by one, whole characters at a time."""
-    pieces = tokenizer.stream()
-    for id_ in ids:
-        if piece := pieces.push(id_):
-            yield piece
-    if rest := pieces.finish().removesuffix(_HALF_CHARACTER):
-        yield rest
+        return ConfigError(f"{self.name} is {self.kind}: it cannot {asked}, use {self.task}")

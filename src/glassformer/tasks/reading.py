@@ -23,6 +23,8 @@ class Read(NamedTuple):
     """Whether there is nothing to read: spaces are nothing, and to some vocabularies emoji too."""
     unknown: bool = False
     """Whether the vocabulary knows no token of it, as with the letters of another language."""
+    source: str = ""
+    """The file of an image, which has no ids."""
 
 
 def texts_of(texts: Iterable[str]) -> list[str]:
@@ -40,61 +42,63 @@ def texts_of(texts: Iterable[str]) -> list[str]:
     return given
 
 
-def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
-    """The tokenizer that a model cannot do without."""
-    if checkpoint.tokenizer is None:
-        raise InputError("this model folder has no tokenizer.json, so the model cannot read text")
-    return checkpoint.tokenizer
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Read]:
+    """All ids of each text: the one place where texts are tokenised."""
+    return [
+        _read(tokenizer, text, ids)
+        for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)
+    ]
 
 
-def count_unknown(checkpoint: Checkpoint, text: str) -> tuple[int, int]:
-    """How many tokens of a text the vocabulary does not know, and how many there are."""
-    tokenizer = tokenizer_of(checkpoint)
-    ids = tokenizer.encode(text)
-    return sum(id_ == tokenizer.special.unknown for id_ in ids), len(ids)
+def _read(tokenizer: Tokenizer, text: str, ids: list[int]) -> Read:
+    unknown = set(ids) == {tokenizer.special.unknown}
+    return Read(ids, cut=False, empty=not (ids and text.strip()), unknown=unknown)
 
 
-def read_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
+def read_masked(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Read]:
+    """For a masked language model: `<mask>` in a text is the mask, unlike in any other text."""
+    mask = tokenizer.special.mask
+    assert mask is not None
+    if mask in tokenizer.encode(tokenizer.token(mask)):  # others' tokenizers find it
+        return encode_texts(tokenizer, texts)
+    read = []
+    for text in texts:
+        *parts, last = text.split(tokenizer.token(mask))
+        ids: list[int] = []
+        for part in parts:  # a space before the mask belongs to the word that is missing
+            ids += [*tokenizer.encode(part.rstrip()), mask]
+        read.append(_read(tokenizer, text, [*ids, *tokenizer.encode(last)]))
+    return read
+
+
+def read_texts(read: Iterable[Read], checkpoint: Checkpoint) -> list[Read]:
     """For a classifier or encoder; of a long text the part that it was trained to read."""
     max_len = checkpoint.config.max_len
     cut: Cut = "middle" if checkpoint.about.get("cut") == "middle" else "end"
     return [
-        read._replace(ids=cut_ids(read.ids, max_len, cut), cut=len(read.ids) > max_len)
-        for read in encode_texts(checkpoint, texts)
+        one._replace(ids=cut_ids(one.ids, max_len, cut), cut=len(one.ids) > max_len) for one in read
     ]
 
 
-def read_sources(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
+def read_sources(tokenizer: Tokenizer, texts: Sequence[str], max_len: int) -> list[Read]:
     """For a translator: the text and the end token, which is never cut."""
-    tokenizer, max_len = tokenizer_of(checkpoint), checkpoint.config.max_len
     has_end = tokenizer.special.end is not None
     return [
         read._replace(
             ids=tokenizer.wrap(read.ids, end=has_end, max_len=max_len),
             cut=len(read.ids) + has_end > max_len,
         )
-        for read in encode_texts(checkpoint, texts)
+        for read in encode_texts(tokenizer, texts)
     ]
 
 
-def encode_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
-    """All ids of each text: the one place where texts are tokenised."""
-    tokenizer = tokenizer_of(checkpoint)
-    unknown = tokenizer.special.unknown
-    return [
-        Read(ids, cut=False, empty=not (ids and text.strip()), unknown=set(ids) == {unknown})
-        for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)
-    ]
-
-
-def read_prompt(checkpoint: Checkpoint, prompt: str) -> Read:
-    """For a language model: the last that it can remember, or a beginning if there is nothing.
+def read_prompt(tokenizer: Tokenizer, prompt: str, max_len: int) -> Read:
+    """For a language model: the prompt, or a beginning if it is empty.
 
     A line break is where texts begin that were trained on as one long text; other models have a
     token for it.
     """
-    tokenizer, max_len = tokenizer_of(checkpoint), checkpoint.config.max_len
-    read = encode_texts(checkpoint, [prompt])[0]
+    read = encode_texts(tokenizer, [prompt])[0]
     ids = read.ids
     if not ids:
         line_break = tokenizer.encode("\n")

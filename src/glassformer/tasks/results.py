@@ -43,6 +43,85 @@ class Classified:
 
 
 @dataclass(frozen=True)
+class Word:
+    """A word that may fill a gap."""
+
+    text: str
+    probability: float
+    id: int
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text with gaps, and the likeliest words for each."""
+
+    input: str
+    text: str
+    """With the likeliest word in each gap."""
+    gaps: tuple[tuple[Word, ...], ...]
+    """For each gap, best first."""
+    cut: bool = False
+    unknown: bool = False
+
+    def to_text(self) -> str:
+        """A line per word; gaps one after the other."""
+        return "\n".join(
+            f"{w.probability:.4f}\t{_one_line(w.text)}" for gap in self.gaps for w in gap
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        gaps = [[{"word": w.text, "probability": w.probability} for w in gap] for gap in self.gaps]
+        return {"input": self.input, "text": self.text, "gaps": gaps} | _said(cut=self.cut)
+
+
+@dataclass(frozen=True)
+class LabelledToken:
+    """One token of a text and its class."""
+
+    token: str
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """The class of each token of one text."""
+
+    input: str
+    tokens: tuple[LabelledToken, ...]
+    """Without start and end."""
+    cut: bool = False
+    unknown: bool = False
+
+    def to_text(self) -> str:
+        """`token/label` for each token."""
+        return " ".join(f"{one.token}/{one.label}" for one in self.tokens)
+
+    def to_dict(self) -> dict[str, Any]:
+        tokens = [
+            {"token": one.token, "label": one.label, "probability": one.probability}
+            for one in self.tokens
+        ]
+        return {"input": self.input, "tokens": tokens} | _said(cut=self.cut)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The one number that a model gives to a text: a regression, or a re-ranker's logit."""
+
+    input: str
+    score: float
+    cut: bool = False
+    unknown: bool = False
+
+    def to_text(self) -> str:
+        return f"{self.score:.6g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"input": self.input, "score": self.score} | _said(cut=self.cut)
+
+
+@dataclass(frozen=True)
 class Alternative:
     """One text that a model wrote."""
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.errors import CheckpointError, ConfigError, InputError, expect_whole
 from glassformer.files import as_path, read_object
 from glassformer.text.tokenizer import Span, TextStream, Tokenizer, as_texts, show_bytes
-from glassformer.text.tokenizer_limits import Limits, limits_of
+from glassformer.text.tokenizer_limits import TokenizerLimits, limits_of
 from glassformer.text.vocabulary import FORMAT, Vocabulary, check_spellings, is_unicode
 from glassformer.text.words import CharacterTokenizer, WordTokenizer
 
@@ -41,7 +41,7 @@ BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTABLE} | {
 # every core, few enough to fit in memory.
 _BATCH_SIZE = 1024
 
-_NO_LIMITS = Limits()
+_NO_LIMITS = TokenizerLimits()
 _CANNOT_ENCODE = "this tokenizer cannot encode the text"
 _CANNOT_DECODE = "this tokenizer cannot decode these ids"
 
@@ -57,7 +57,7 @@ class SubwordTokenizer(Tokenizer):
         library: tokenizers.Tokenizer,
         *,
         byte_level: bool,
-        limits: Limits = _NO_LIMITS,
+        limits: TokenizerLimits = _NO_LIMITS,
     ) -> None:
         # A foreign file may ask to pad or truncate every text; here the caller decides.
         library.no_padding()
@@ -259,14 +259,14 @@ def _is_panic(error: BaseException) -> bool:
 
 # --- loading any tokenizer.json ---
 
-_MOST_BYTES = 48 * 2**20  # the largest vocabularies in use (262,000 tokens) take 33 MB
+_MAX_BYTES = 48 * 2**20  # the largest vocabularies in use (262,000 tokens) take 33 MB
 _KINDS = {"words": WordTokenizer.from_json, "characters": CharacterTokenizer.from_json}
 
 
 def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
     """The tokenizer that `Tokenizer.save` wrote, or a Hugging Face `tokenizer.json`."""
     file = as_path(path, CheckpointError, "a tokenizer")
-    data = read_object(file, error=CheckpointError, most=_MOST_BYTES, what="a tokenizer.json")
+    data = read_object(file, error=CheckpointError, most=_MAX_BYTES, what="a tokenizer.json")
     kind = data.get("kind")
     try:
         if "model" in data:

@@ -15,17 +15,17 @@ from typing import Any
 
 from glassformer.errors import InputError
 
-MOST_CHARACTERS = 2**20
+MAX_CHARACTERS = 2**20
 """The longest text, times the factor by which the file's steps may lengthen it. The library needs
 about 30 bytes per character."""
 
-_MOST_GROWTH = 64
-_MOST_STEPS = 32
-_MOST_PATTERN = 2_000
-_MOST_REPLACED = 36  # bytes per character; Unicode's longest compatibility form has 33
-_MOST_WORD = 10_000  # characters; WordPiece is quadratic in a word's length
+_MAX_GROWTH = 64
+_MAX_STEPS = 32
+_MAX_PATTERN = 2_000
+_MAX_REPLACED = 36  # bytes per character; Unicode's longest compatibility form has 33
+_MAX_WORD = 10_000  # characters; WordPiece is quadratic in a word's length
 _WIDE = 64  # a repetition of more than this counts as unbounded
-_MOST_WAYS = 1_000  # of matching the bounded parts of a pattern at one place
+_MAX_WAYS = 1_000  # of matching the bounded parts of a pattern at one place
 
 _INSIDE = {
     "normalizer": "normalizers",
@@ -51,7 +51,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class TokenizerLimits:
     """How long texts may be, given a file's steps."""
 
     growth: float = 1
@@ -61,8 +61,8 @@ class Limits:
 
     def check(self, text: str) -> None:
         """Refuse a text that would take too much time or memory."""
-        if self.is_bounded and len(text) * self.growth > MOST_CHARACTERS:
-            longest = int(MOST_CHARACTERS / self.growth)
+        if self.is_bounded and len(text) * self.growth > MAX_CHARACTERS:
+            longest = int(MAX_CHARACTERS / self.growth)
             raise InputError(
                 "the text has {n_text:,} characters; this tokenizer accepts at most {longest:,}: "
                 "shorten the text",
@@ -71,15 +71,15 @@ class Limits:
             )
 
 
-def limits_of(data: Mapping[str, Any]) -> Limits:
+def limits_of(data: Mapping[str, Any]) -> TokenizerLimits:
     """The limits of a parsed `tokenizer.json`; anything unbounded in it is an error."""
     steps = {part: list(_steps(data.get(part), part)) for part in _KINDS}
     growth = _growth([*steps["normalizer"], *steps["pre_tokenizer"]])
     for total in (growth, _growth(steps["decoder"])):
-        if total > _MOST_GROWTH:
+        if total > _MAX_GROWTH:
             raise InputError(
                 f"its steps lengthen a text up to {total:,.0f} times, expected at most "
-                f"{_MOST_GROWTH} times"
+                f"{_MAX_GROWTH} times"
             )
     for step in steps["post_processor"]:
         _check_template(step)
@@ -92,11 +92,11 @@ def limits_of(data: Mapping[str, Any]) -> Limits:
             raise InputError(f"the length of FixedLength must be at least 1, got {length!r:.40}")
     model = data.get("model")
     longest_word = model.get("max_input_chars_per_word") if isinstance(model, Mapping) else None
-    if isinstance(longest_word, int) and longest_word > _MOST_WORD:
+    if isinstance(longest_word, int) and longest_word > _MAX_WORD:
         raise InputError(
-            f"max_input_chars_per_word must be at most {_MOST_WORD:,}, got {longest_word:,}"
+            f"max_input_chars_per_word must be at most {_MAX_WORD:,}, got {longest_word:,}"
         )
-    return Limits(growth, is_bounded=bool(steps["normalizer"] or patterns))
+    return TokenizerLimits(growth, is_bounded=bool(steps["normalizer"] or patterns))
 
 
 def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
@@ -108,8 +108,8 @@ def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
             continue
         n_steps += 1
         kind = step.get("type") if isinstance(step, Mapping) else None
-        if n_steps > _MOST_STEPS:
-            raise InputError(f"its {what} has more than {_MOST_STEPS} steps")
+        if n_steps > _MAX_STEPS:
+            raise InputError(f"its {what} has more than {_MAX_STEPS} steps")
         if kind == "Sequence":
             inside = step.get(_INSIDE[what])
             pending += reversed(inside if isinstance(inside, list) else [0])
@@ -144,7 +144,7 @@ def _factor(step: Mapping[str, Any]) -> float:
         return float(_longest_replacement(step.get("precompiled_charsmap")))
     if kind == "Prepend":
         added = str(step.get("prepend", ""))
-        if len(added) > _MOST_REPLACED:
+        if len(added) > _MAX_REPLACED:
             raise InputError(f"Prepend adds {len(added):,} characters, expected a short mark")
         return 1.0 + len(added)
     if kind == "Replace":
@@ -165,10 +165,10 @@ def _longest_replacement(charsmap: Any) -> int:
         raise InputError("its Precompiled table is not base64") from None
     texts = table[4 + int.from_bytes(table[:4], "little") :]
     longest = max(map(len, texts.split(b"\0")))
-    if longest > _MOST_REPLACED:
+    if longest > _MAX_REPLACED:
         raise InputError(
             f"its Precompiled table has a replacement of {longest:,} bytes, expected at most "
-            f"{_MOST_REPLACED}"
+            f"{_MAX_REPLACED}"
         )
     return longest
 
@@ -241,7 +241,7 @@ def check_pattern(pattern: str) -> None:
     pattern only one wide repetition may be followed by something that can fail: then, from each
     start, there are at most as many attempts as the text is long.
     """
-    if len(pattern) > _MOST_PATTERN:
+    if len(pattern) > _MAX_PATTERN:
         raise InputError(f"its pattern has {len(pattern):,} characters, expected a short one")
     switch = _SWITCH.match(pattern)
     alternatives, end = _parse(pattern, switch.end() if switch else 0, 0)
@@ -254,7 +254,7 @@ def check_pattern(pattern: str) -> None:
             for inner in items
         ):
             raise _refused(pattern, "repeats something that matches in several ways")
-    if _n_narrow(alternatives) > _MOST_WAYS:
+    if _n_narrow(alternatives) > _MAX_WAYS:
         raise _refused(pattern, "repeats something that matches in several ways")
     if _n_ways(alternatives, can_fail=False) > 1:
         raise _refused(pattern, "has several wide repetitions in a row")
@@ -363,10 +363,10 @@ def _n_narrow(alternatives: list[list[_Item]]) -> float:
                 ways *= inside
                 continue
             if inside > 1:
-                ways *= min(inside, _MOST_WAYS + 1) ** max(1, int(item.most))
+                ways *= min(inside, _MAX_WAYS + 1) ** max(1, int(item.most))
             if item.backtracks:
                 ways *= item.most - item.least + 1
-            ways = min(ways, _MOST_WAYS + 1)
+            ways = min(ways, _MAX_WAYS + 1)
         total += ways
     return total
 

@@ -1,4 +1,4 @@
-"""Any number of any model, back to the arithmetic that made it.
+"""Trace any number of any model back to the arithmetic that made it.
 
     from glassformer.tracing import trace
     t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any module or function
@@ -13,21 +13,26 @@
     t.verify(sample=20_000).ok                           # recomputed in float64 from what is shown
     u = t.edit({cell: 0.5, ("embedding.weight", (3, 1)): 0.0})
     print(diff(t, u))
-    t.close()                                            # free its memory now
+    t.close()                                            # free its memory at once
     with cancelled_by(event.is_set): …                   # stop a trace from another thread
     s = trace_training_step(model, ids, loss=…, optimiser=…)   # forward, backward, update
     print(why_moved(s, "to_classes.weight", (0, 3)))
 
-The files, in reading order: `memory` (storages, versions, views), `calls` (one operator), `ways`
-and `recorder` (the dispatch mode), `forecast` and `budget` (its memory), `source`, `syntax` and
-`names` (what a step is called), `expressions` and `rules/` (the arithmetic of a cell), `evaluate`
-and `formula/` (its value, and how it is written), `steps`, `cells`, `trace`, then what is asked of
-them: `verification`, `replay`, `difference`, `influence`, `labels`, `precision`, `explanation`,
-`operands`, `notebooks`; and `training/`. Of models, `formula/naming` alone knows some: the names
-under which they keep their parameters.
+In reading order:
+
+    capture/      memory (storages, versions, views), operator_calls, recorder (the dispatch mode),
+                  decompositions and fused_layers (what is run in smaller parts), source_lines and
+                  module_stack (what a step is called), record (`trace` itself)
+    arithmetic/   expressions (the arithmetic of a cell), rules/ (one per operator), float64_values
+    formula/      names, symbols, and how an expression is written
+    steps, cells, cell_block, trace         what a user holds
+    verification, replay, influence, stages, operands, explanation      what is asked of them
+    gradients/    a whole training step: forward, backward, update
+
+`formula/naming` alone knows anything about particular models: the names of their parameters.
 """
 
-# (`explanation` is imported by `Cell.explain`; loaded here, it does not delay the first one.)
+# `Cell.explain` imports `explanation`; importing it here keeps the first call fast.
 from glassformer.errors import cancelled_by
 from glassformer.tracing import explanation as _explanation  # noqa: F401
 from glassformer.tracing.arithmetic.float64_values import Precisions

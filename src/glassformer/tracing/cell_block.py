@@ -1,4 +1,4 @@
-"""Parts of a step: `t["scores"][0, 1, :, :]`, the places they take, and each of their cells."""
+"""Parts of a step: `t["scores"][0, 1, :, :]`, their positions and their cells."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 Flat = npt.NDArray[np.int64]
-"""Places in a tensor, counted row by row."""
+"""Flat (row-major) positions in a tensor."""
 
 
 class Places(AbstractSet[Index]):
-    """A set of places in a tensor: sorted numbers, so that a million of them cost 8 MB."""
+    """A set of positions in a tensor, stored as a sorted array: a million take 8 MB."""
 
     __slots__ = ("flat", "shape")
 
@@ -45,17 +45,17 @@ class Places(AbstractSet[Index]):
         return len(self.flat)
 
     def also(self, other: Places) -> Places:
-        """Both together."""
+        """The union of both."""
         return Places(self.shape, np.concatenate([self.flat, other.flat]))
 
 
 def index_of(place: int, shape: Index) -> Index:
-    """The index of a place that is counted row by row."""
+    """The index of a flat position."""
     return tuple(map(int, np.unravel_index(place, shape))) if shape else ()
 
 
 def _places_of(shape: Index, index: tuple[Any, ...]) -> Flat:
-    """The places that an index of torch's kind selects, in the shape of the selection."""
+    """The flat positions selected by an index as in torch, in the shape of the selection."""
     if all(isinstance(part, int) for part in index) and len(index) == len(shape):
         return np.asarray(np.ravel_multi_index(index, shape) if shape else 0, dtype=np.int64)
     numel = int(np.prod(shape, dtype=np.int64))
@@ -64,9 +64,9 @@ def _places_of(shape: Index, index: tuple[Any, ...]) -> Flat:
 
 
 def select(step: Step, index: object, *, prefix: bool = False) -> CellBlock:
-    """The part of a step that an index selects: slices, `...`, lists of places, masks.
+    """The part of a step selected by an index: slices, `...`, lists of positions, masks.
 
-    `prefix`: an index that is too short names the first axes, and all of the others is meant.
+    `prefix`: a short index refers to the first axes and selects the others whole.
     """
     given = list(index) if isinstance(index, tuple) else [index]
     given = [part if isinstance(part, slice | Tensor) else _plain(part) for part in given]
@@ -86,8 +86,8 @@ def select(step: Step, index: object, *, prefix: bool = False) -> CellBlock:
         places = _places_of(step.shape, tuple(given))
     except (IndexError, TypeError, ValueError, RuntimeError):
         raise TraceError(
-            f"{step.name} has no part [{_said(index)}]: its shape is {tuple(step.shape)}; a part "
-            "names every axis by a number, a slice or a list, ... stands for all between"
+            f"{step.name} has no part [{_said(index)}]: its shape is {tuple(step.shape)}; give a "
+            "number, a slice or a list for every axis, or ... for all axes in between"
         ) from None
     return CellBlock(step, places, _kept_axes(step, given, places))
 
@@ -114,7 +114,7 @@ def _slice_said(part: slice) -> str:
 
 
 def _kept_axes(step: Step, given: list[Any], places: Flat) -> tuple[tuple[int, slice] | None, ...]:
-    """For each axis of the part: which axis of the step it is, and which stretch of it."""
+    """For each axis of the part: the corresponding axis of the step, and the slice of it."""
     if any(isinstance(part, Tensor) or part is None or isinstance(part, bool) for part in given):
         return (None,) * places.ndim
     if Ellipsis in given:
@@ -124,7 +124,7 @@ def _kept_axes(step: Step, given: list[Any], places: Flat) -> tuple[tuple[int, s
 
 
 class CellBlock:
-    """A part of a step. `block[i, j]` is a cell, and so are the things it iterates over."""
+    """A part of a step. `block[i, j]` is a cell; iterating yields cells."""
 
     __slots__ = ("_axes", "places", "step")
 
@@ -133,7 +133,7 @@ class CellBlock:
     ) -> None:
         self.step = step
         self.places = places
-        """Which places of the step these are, counted row by row."""
+        """The flat positions of these cells in the step."""
         self._axes = axes
 
     def __repr__(self) -> str:
@@ -142,17 +142,14 @@ class CellBlock:
 
     @property
     def shape(self) -> Index:
-        """Its sizes."""
         return self.places.shape
 
     @property
     def value(self) -> Tensor:
-        """Its numbers: a copy."""
         return values_at(self.step.view.tensor_on_cpu(), self.places)
 
     @property
     def labels(self) -> AxisLabels:
-        """For each axis the labels of its positions, or None."""
         found = self.step.labels
         labels = (None if kept is None else (found[kept[0]], kept[1]) for kept in self._axes)
         return tuple(
@@ -184,9 +181,9 @@ class CellBlock:
         return self.step.trace.cell(self.step, index_of(place, self.step.shape))
 
     def owners(self) -> Iterable[tuple[Step, Flat]]:
-        """The steps that wrote these cells, with the places there, in the order of our own.
+        """The steps that wrote these cells, with their positions there, in our own order.
 
-        A step owns its cells; those of a view belong to the steps that it shows.
+        A step owns its cells; the cells of a view belong to the steps underneath.
         """
         if not self.step.is_view:
             return [(self.step, self.places.reshape(-1))]
@@ -204,7 +201,7 @@ class CellBlock:
 
 
 def values_at(tensor: Tensor, places: Flat) -> Tensor:
-    """The numbers at some places of a tensor, in the shape of the places."""
+    """The numbers at flat positions of a tensor, in the shape of `places`."""
     if tensor.ndim == 0:
         return tensor.expand(places.shape).clone()
     where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
@@ -212,7 +209,7 @@ def values_at(tensor: Tensor, places: Flat) -> Tensor:
 
 
 def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
-    """Write numbers at some places of a tensor."""
+    """Write numbers at flat positions of a tensor."""
     if tensor.ndim == 0:
         tensor.copy_(values.reshape(()))
         return
@@ -222,7 +219,7 @@ def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
 
 
 def _shown(owner: View, view: View, flat: Flat) -> Flat:
-    """The places of an owner that a view shows at some of its own; -1 where it shows others."""
+    """The owner's positions of a view's cells at `flat`; -1 for cells of other owners."""
     size = view.version.storage.nbytes() // view.dtype.itemsize
     marks = torch.full((size,), -1, dtype=torch.int64)
     numel = owner.numel

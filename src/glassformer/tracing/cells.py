@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from glassformer.tracing.steps import Role, Step
 
 MOST_LISTED = 4096
-"""The terms that a cell's data lists, unless it is asked for more: the rows of most models."""
+"""How many terms `to_dict` lists by default: enough for most models' rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Term:
     value: float
     body: Expression
     places: dict[str, int]
-    """The values of the sum's letters for this term."""
+    """The values of the summation letters in this term."""
 
     @property
     def expression(self) -> Expression:
@@ -66,9 +66,9 @@ class Term:
 
 
 class Terms(Sequence[Term]):
-    """The summands of a cell. Thousands of them cost little: a term is made when it is asked for.
+    """The summands of a cell, each made on access, so that thousands of them cost little.
 
-    `values` holds the values of all of them.
+    `values` holds the values of all.
     """
 
     def __init__(
@@ -123,12 +123,12 @@ class Cell:
         return f"<cell {self.name} = {number(self.value)}>"
 
     def _repr_markdown_(self) -> str:
-        """How a notebook shows it: the formula, and the same with numbers."""
+        """For notebooks: the formula in symbols and in numbers."""
         return notebook_markdown(self)
 
     @property
     def name(self) -> str:
-        """Where it stands: `scores[0, 1]`."""
+        """`scores[0, 1]`."""
         return (
             f"{self.step.name}[{', '.join(map(str, self.index))}]" if self.index else self.step.name
         )
@@ -141,10 +141,7 @@ class Cell:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether nothing has been written there yet: it shows what the memory held before.
-
-        A copy of such a cell is as unwritten as the cell.
-        """
+        """Whether it is uninitialised memory, or a copy of such a cell."""
         step, index = self.step, self.index
         while not step.is_unwritten:
             if index in step.pinned:
@@ -169,11 +166,11 @@ class Cell:
 
     @property
     def expression(self) -> Expression | None:
-        """Its arithmetic as a tree; None for what is given, or made by an operator without rule."""
+        """Its arithmetic as a tree; None for given numbers and operators without a rule."""
         return self.step.expression(self.index)
 
     def card(self, most: int = MOST_TERMS, digits: int = 4) -> Card:
-        """Its arithmetic worked out: as formulas in symbols and numbers, and what these give."""
+        """Its arithmetic worked out: formulas in symbols and numbers, and their result."""
         from glassformer.tracing.explanation import Card
 
         return Card(self, most, digits)
@@ -193,7 +190,7 @@ class Cell:
 
     @property
     def definitions(self) -> dict[str, tuple[str, str, float]]:
-        """The symbols of the formula that stand for parts (μ, m): in symbols, numbers, value."""
+        """Named parts of the formula (μ, m): each in symbols, in numbers, and its value."""
         found = self.card().definitions
         return {part.symbol: (part.symbols, part.numbers, part.value) for part in found}
 
@@ -218,7 +215,7 @@ class Cell:
 
     @property
     def operands(self) -> tuple[Cell, ...]:
-        """The cells it was made from, each once, in the order of the formula."""
+        """The cells it was computed from, each once, in the order of the formula."""
         expression = self.expression
         if expression is not None:
             return tuple(dict.fromkeys(leaves(expression)))
@@ -226,11 +223,11 @@ class Cell:
 
     @property
     def terms(self) -> Terms:
-        """The summands, if it is a sum; of another formula the whole, of a given number none."""
+        """The summands of a sum; any other formula is one term, a given number none."""
         return Terms(self.expression)
 
     def dependents(self) -> list[Dependent]:
-        """The cells that were made directly from this one, by step."""
+        """The cells computed directly from this one, by step."""
         from glassformer.tracing.influence import dependents
 
         return dependents(self)
@@ -242,7 +239,7 @@ class Cell:
         return path(self)
 
     def at_precisions(self, decimals: int = 2) -> Precisions:
-        """The cell in float32, in bfloat16, and from operands rounded to so many decimals."""
+        """The cell in float32, in bfloat16, and from operands rounded to `decimals`."""
         from glassformer.tracing.arithmetic.float64_values import at_precisions
 
         return at_precisions(self, decimals)
@@ -256,7 +253,7 @@ class Cell:
         return Explanation(explain(self, depth, terms, digits))
 
     def to_dict(self, depth: int = 1, terms: int | None = MOST_LISTED) -> dict[str, Any]:
-        """Everything about the cell as data; of a sum with more terms, the largest. None: all."""
+        """The cell as data, with at most `terms` terms, the largest; None: all of them."""
         from glassformer.tracing.explanation import to_dict
 
         expect_whole(depth, "depth", least=0, error=TraceError)
@@ -266,7 +263,7 @@ class Cell:
 
 
 def _fixed(entry: Entry) -> Index:
-    """The index of an entry that is one cell."""
+    """The index of an entry that reads one cell."""
     return tuple(part.start if isinstance(part, Axis) else part for part in entry.index)
 
 
@@ -280,8 +277,7 @@ def leaves(expression: Expression) -> Iterator[Cell]:
 def reads(expression: Expression) -> Iterator[tuple[View, list[range]]]:
     """The blocks that an expression reads: a window, and places on each of its axes.
 
-    Of a choice, the condition and the branch that was taken. A sum in which cells decide what is
-    read is read term by term.
+    Of a choice, the condition and the branch taken. A sum whose reads depend on cells is unrolled.
     """
     match expression:
         case Entry(view=view, index=index):
@@ -305,7 +301,7 @@ def reads(expression: Expression) -> Iterator[tuple[View, list[range]]]:
 
 
 def _places(part: int | Axis | Expression, wraps_at: int = 0) -> range:
-    """The positions of one part of an index; a negative one that is computed may wrap around."""
+    """The positions of one part of an index; a negative one wraps around at `wraps_at`."""
     if isinstance(part, Axis):
         return range(part.start, part.start + part.step * part.size, part.step)
     if not isinstance(part, int):

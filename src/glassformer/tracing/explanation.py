@@ -46,13 +46,13 @@ from glassformer.tracing.formula.places import place_of, written_places
 _MOST_FACTORS = 4_096
 say = words(__name__)
 _INSIDE = ("others", "choice", "otherwise")
-"""The phrases that stand inside formulas."""
+"""The words that occur inside formulas."""
 NOT_REPRODUCED = "this rule does not reproduce the stored number"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A summand of a cell: its value, how it is made, and its share of all summands' sizes."""
+class Summand:
+    """A summand of a cell: its value, its arithmetic, and its share of Σ|summands|."""
 
     value: float
     symbols: str
@@ -63,7 +63,7 @@ class Part:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The operands of this summand; of a long sum's parts there may be thousands."""
+        """The operands of this summand; there may be thousands."""
         return tuple(leaves(self.expression))
 
 
@@ -81,7 +81,7 @@ class Definition:
 
 
 class EquationChain(NamedTuple):
-    """What is explained, in symbols, in numbers, and what these give."""
+    """left = symbols = numbers = value."""
 
     left: Formula
     symbols: Formula
@@ -110,12 +110,12 @@ class Card:
         self.phrases = phrases
         self.most = most
         self.expression = _branch_taken(cell.expression, cell.step.op)
-        """Its arithmetic; of a softmax the branch that was taken. None where there is none."""
+        """Its arithmetic, of a softmax the branch taken; None if there is none."""
         self.is_copy = isinstance(self.expression, e.Entry)
         """Whether the cell is another cell, moved."""
 
-        # μ is in every term of σ², and Z in several lines: once is enough. The check comes first,
-        # since it alone notes the sizes of what went into them.
+        # Named parts (μ, Z) are evaluated once. The check comes first: only the first evaluation
+        # of a named part records the magnitudes inside it.
         self._named: dict[int, Floats] = {}
         stored = e.Number(cell.value)
         again = Evaluation(self.expression or stored, named=self._named)
@@ -171,7 +171,7 @@ class Card:
 
     @property
     def equations(self) -> tuple[EquationChain, ...]:
-        """The cell's own, then those of the symbols that stand for parts; none of what is given."""
+        """The cell's equation, then those of its named parts; none for a given number."""
         if self.expression is None:
             return ()
         own = EquationChain(self.name_tree, self.tree, self.number_tree, Value(self.cell.value))
@@ -185,7 +185,7 @@ class Card:
 
     @property
     def legend(self) -> dict[str, str]:
-        """The symbols of the formula with the steps' names, where these tell more."""
+        """The formula's symbols with the names of their steps, where these differ."""
         name, module = self.sight.names.name, self.cell.step.module
         named = {str(symbol): name(step, module) for symbol, step in self._symbols.steps.items()}
         return {symbol: name for symbol, name in named.items() if symbol != name}
@@ -203,8 +203,8 @@ class Card:
         return Terms(self.expression, self._named)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """The largest summands, in their own order; none if the cell is no sum."""
+    def parts(self) -> tuple[Summand, ...]:
+        """The largest summands in their original order; none if the cell is not a sum."""
         return tuple(map(self.part, self._shown)) if len(self.terms) > 1 else ()
 
     @cached_property
@@ -216,14 +216,14 @@ class Card:
         values = self.terms.values
         return float(np.abs(values[np.isfinite(values)]).sum()) or 1.0
 
-    def part(self, place: int) -> Part:
+    def part(self, place: int) -> Summand:
         """The summand at a place."""
         term = self.terms[place]
         expression = term.expression
         numbers = self._numbers.build(expression)
         symbols = self.text(self._symbols.build(expression))
         share = min(1.0, abs(term.value) / self._whole)
-        return Part(term.value, symbols, self.text(numbers), share, expression, numbers)
+        return Summand(term.value, symbols, self.text(numbers), share, expression, numbers)
 
     @property
     def others(self) -> int:
@@ -258,7 +258,7 @@ class Card:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether nothing has been written there yet; arithmetic but for a copy's has a result."""
+        """Whether it is uninitialised memory, or a copy of some."""
         return (self.expression is None or self.is_copy) and self.cell.is_unwritten
 
     @property
@@ -273,7 +273,7 @@ class Card:
 
 
 def _branch_taken(expression: e.Expression | None, op: str) -> e.Expression | None:
-    """Of a softmax, whose rows may be empty, the branch that was taken; else the whole."""
+    """The branch taken of a softmax, whose rows may be fully masked; else the whole expression."""
     if isinstance(expression, e.Choose) and "softmax" in op:
         return expression.yes if evaluate(expression.condition) else expression.no
     return expression
@@ -312,7 +312,7 @@ def _lines(card: Card, most: int, digits: int) -> list[str]:
     if sign == "≠":
         lines.append(say("not reproduced", value=number(card.recomputed, digits)))
     if card.is_copy:
-        return lines  # the operand says the rest
+        return lines  # the rest is the operand's
     lines.append(f"  {sign} {numbers}")
     values = card.terms.values
     total = float(cell.value) if sign == "=" else card.recomputed
@@ -405,7 +405,7 @@ def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
 
 def _listed(expression: e.Expression, terms: Terms, depth: int, most: int | None) -> dict[str, Any]:
     """The terms of a cell and its operands as data: all of them, or of many the largest."""
-    limit = None if most is None else 2 * most + 1  # a term is mostly a product of two cells
+    limit = None if most is None else 2 * most + 1  # a term is usually a product of two cells
     places = range(len(terms)) if most is None else largest_terms(terms.values, most)
     shown = [terms[place] for place in places]
     cells = [list(islice(leaves(term.expression), limit)) for term in shown]
@@ -426,7 +426,7 @@ def _listed(expression: e.Expression, terms: Terms, depth: int, most: int | None
 
 
 def _each_once(cells: Iterable[Cell]) -> Iterator[Cell]:
-    """The cells without repeats, one by one: of thousands the first may be enough."""
+    """The distinct cells, lazily: the first few of thousands may be enough."""
     seen: set[Cell] = set()
     for cell in cells:
         if cell not in seen:
@@ -435,7 +435,7 @@ def _each_once(cells: Iterable[Cell]) -> Iterator[Cell]:
 
 
 def expression_data(expression: e.Expression) -> dict[str, Any]:
-    """The tree as nested dicts: each kind with its fields; cells by the step that wrote them."""
+    """The tree as nested dicts; cells are named by the step that wrote them."""
     kind = type(expression).__name__.lower()
     if isinstance(expression, e.Entry):
         return {"kind": kind, "cell": _address(expression)}
@@ -463,7 +463,7 @@ def _plain(value: Any) -> Any:
 
 
 def _address(entry: e.Entry) -> str:
-    """`scores[0, k]`: the cells that an entry reads, every axis of the step that wrote them."""
+    """The cells that an entry reads, with every axis of their step: `scores[0, k]`."""
     owner, places = written_places(entry, lambda view, index: view.owner(index))
     if places is None:
         return f"view({owner.name})[{', '.join(str(place_of(part)) for part in entry.index)}]"

@@ -1,4 +1,4 @@
-"""Forwards and backwards from a cell: what it influenced, and where it mostly came from."""
+"""What a cell influenced, where it mostly came from, and how two traces differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from glassformer.tracing.arithmetic.expressions import (
 )
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
 from glassformer.tracing.capture.memory import Version, View, as_real
-from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.cells import Cell, leaves
 from glassformer.tracing.notes import ShownAsText
 from glassformer.tracing.steps import Step
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dependent:
-    """The cells of one step that were made from a cell."""
+    """The cells of one step that depend on a cell."""
 
     step: Step
     mask: Tensor
@@ -46,20 +46,18 @@ class Dependent:
 
     @property
     def count(self) -> int:
-        """How many cells."""
         return int(self.mask.sum())
 
     def cells(self) -> Iterator[Cell]:
-        """The cells themselves."""
         for index in self.mask.nonzero().tolist():
             yield Cell(self.step, tuple(index))
 
 
 def dependents(cell: Cell) -> list[Dependent]:
-    """The cells made directly from one, which another number in its place would change.
+    """The cells computed directly from a cell: those that change if it does.
 
-    Each operator that read the cell is run again with the cell poisoned: a NaN (or other whole
-    numbers) shows in the outputs that use it, so no operator needs a rule for this direction.
+    Each operator that read the cell runs again with the cell poisoned: a NaN (or another integer)
+    shows up in the outputs that use it, so no operator needs a rule for this direction.
     """
     found: list[Dependent] = []
     address, dtype = cell.step.view.address(cell.index), cell.step.dtype
@@ -74,7 +72,7 @@ def dependents(cell: Cell) -> list[Dependent]:
 
 
 def _lives_in(cell: Cell, address: int) -> Iterator[Version]:
-    """The versions of the storage in which the cell still stands: until it is overwritten."""
+    """The versions of the storage that contain the cell, until it is overwritten."""
     version = cell.step.view.version
     yield version
     for call in cell.step.trace.recording.calls:
@@ -88,7 +86,7 @@ def _lives_in(cell: Cell, address: int) -> Iterator[Version]:
 
 
 def _reached(call: Call, living: set[int], address: int, dtype: torch.dtype) -> Iterator[Dependent]:
-    """The outputs of one call that change with the cell."""
+    """The outputs of a call that change with the cell."""
     masks: dict[int, Tensor] = {}
     for poison in _poisons(dtype, call):
         outputs = _run_poisoned(call, living, address, dtype, poison)
@@ -104,7 +102,7 @@ def _reached(call: Call, living: set[int], address: int, dtype: torch.dtype) -> 
 
 
 def _differs(before: Tensor, after: Tensor) -> Tensor:
-    if before.shape != after.shape:  # a mask's count changed: everything may have moved
+    if before.shape != after.shape:  # a mask selects another number of cells: all may have moved
         return torch.ones(before.shape, dtype=torch.bool)
     same = before == after
     if before.dtype.is_floating_point:
@@ -113,7 +111,7 @@ def _differs(before: Tensor, after: Tensor) -> Tensor:
 
 
 def _poisons(dtype: torch.dtype, call: Call) -> list[Any]:
-    """What to put in the cell's place; comparisons and places need more than a NaN to move."""
+    """Replacements for the cell; comparisons and positions may need more than a NaN to change."""
     if dtype == torch.bool:
         return ["not"]
     if not dtype.is_floating_point:
@@ -125,33 +123,29 @@ def _poisons(dtype: torch.dtype, call: Call) -> list[Any]:
 def _run_poisoned(
     call: Call, living: set[int], address: int, dtype: torch.dtype, poison: Any
 ) -> list[Tensor] | None:
-    """The call's outputs with the cell replaced; None where the operator refuses the number."""
+    """The call's outputs with the cell replaced; None if the operator rejects the number."""
 
-    def given(value: Any) -> Any:
-        if isinstance(value, View):
-            tensor = value.tensor().clone()
-            at = value.find(address, dtype) if id(value.version) in living else None
-            if at is not None:
-                # Along an expanded axis the one cell stands at every position.
-                places = tuple(
-                    slice(None) if stride == 0 else place
-                    for place, stride in zip(at, value.strides, strict=True)
-                )
-                own = tensor[places]
-                tensor[places] = ~own if poison == "not" else _shifted(own, poison)
-            return value.given(tensor)
-        if isinstance(value, list | tuple):
-            return type(value)(given(part) for part in value)
-        return value
+    def given(_name: str, view: View) -> Tensor:
+        tensor = view.tensor().clone()
+        at = view.find(address, dtype) if id(view.version) in living else None
+        if at is not None:
+            # Along an expanded axis, the cell appears at every position.
+            places = tuple(
+                slice(None) if stride == 0 else place
+                for place, stride in zip(at, view.strides, strict=True)
+            )
+            own = tensor[places]
+            tensor[places] = ~own if poison == "not" else _shifted(own, poison)
+        return view.given(tensor)
 
-    args, kwargs = given(call.args), {key: given(part) for key, part in call.kwargs.items()}
+    args, kwargs = call.mapped(given)
     written = call.operator.writes_to(args, kwargs) if call.unreturned else ()
     try:
         with torch.no_grad():
             result = call.operator.run(args, kwargs)
-    except (IndexError, RuntimeError):  # an id beyond the table: the other poison will do
+    except (IndexError, RuntimeError):  # an id outside the table: another poison will do
         return None
-    returned = list(result) if isinstance(result, list | tuple) else [result]
+    returned = as_list(result)
     unreturned = [args[at] if at < len(args) else kwargs[name] for at, name in written]
     return returned + unreturned if len(call.outputs) > len(call.unreturned) else unreturned
 
@@ -161,7 +155,7 @@ def _shifted(own: Tensor, poison: float) -> Tensor:
 
 
 def path(cell: Cell) -> list[Cell]:
-    """The cell, its largest contribution, that one's largest contribution, … to a leaf."""
+    """The cell, its largest contribution, the largest contribution to that, … down to a leaf."""
     trail = [cell]
     while (expression := trail[-1].expression) is not None:
         below = _dominant(expression, _varying(trail[-1]))
@@ -209,7 +203,7 @@ def _dominant(expression: Expression, varying: set[int]) -> Cell | None:
     match expression:
         case Entry() | Lookup():
             cells = list(leaves(expression))
-            # Of an embedding, the token that chose the row rather than the table.
+            # For an embedding, follow the token that selected the row, not the table.
             tokens = (cell for cell in cells[1:] if path(cell)[-1].role == "input")
             return next(tokens, cells[0])
         case Number():
@@ -256,10 +250,10 @@ def _size(expression: Expression) -> float:
 
 
 def _best(cells: list[Cell | None], constants_last: bool) -> Cell | None:
-    """Of several operands the one to follow: computed ones before parameters and constants.
+    """The operand to follow: a computed one rather than a parameter or constant.
 
-    Between summands (already in order of size) only constants give way. What was computed from
-    constants alone (a vector of sinusoids) counts as one, and so do masks and counts.
+    Among summands (already sorted by size), only constants come last. A tensor computed from
+    constants alone (sinusoids) counts as a constant, and so do masks and counts.
     """
     found = [cell for cell in cells if cell is not None]
     if not found:
@@ -298,7 +292,7 @@ def _all_owners(view: View) -> Iterator[Step]:
 
 
 def fixed_steps(steps: Iterable[Step]) -> set[int]:
-    """The steps, by identity, in which no parameter and no input has a part."""
+    """The steps, by identity, that depend on no parameter and no input."""
     fixed: set[int] = set()
 
     def is_fixed(view: View) -> bool:
@@ -312,8 +306,7 @@ def fixed_steps(steps: Iterable[Step]) -> set[int]:
     return fixed
 
 
-# --- difference ---
-# What changed between two traces.
+# --- the difference of two traces ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,24 +318,22 @@ class StepDifference:
     mask: torch.Tensor
     """True where the numbers differ."""
     largest: float
-    """The largest |after − before|; infinite where one is not finite and the other is."""
+    """The largest |after − before|; infinite if only one of the two is finite."""
     cell: Cell
-    """Where it is, in the second trace."""
+    """Where it occurs, in the second trace."""
 
     @property
     def name(self) -> str:
-        """The step's name."""
         return self.after.name
 
     @property
     def changed(self) -> int:
-        """How many cells differ."""
         return int(self.mask.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Difference(ShownAsText):
-    """The steps that differ, in order, and those that only one trace has (or has in that shape)."""
+    """The steps that differ, in order, and those that only one trace has (with that shape)."""
 
     steps: list[StepDifference]
     only_before: list[str]
@@ -363,7 +354,7 @@ def diff(before: Trace, after: Trace) -> Difference:
     """Compare two traces step by step, by name: parameters, inputs and everything computed."""
     for one in (before, after):
         if not isinstance(one, Trace):
-            raise TraceError(f"two traces are compared, got {type(one).__name__}")
+            raise TraceError(f"diff compares two traces, got {type(one).__name__}")
     first, second = _tensors(before), _tensors(after)
     shared = [n for n, step in second.items() if n in first and first[n].shape == step.shape]
     known = set(shared)
@@ -381,7 +372,7 @@ def _tensors(trace: Trace) -> dict[str, Step]:
 
 
 def _may_be_unwritten(step: Step) -> bool:
-    """Whether cells of a step may hold what was in the memory before: copies of `torch.empty`."""
+    """Whether cells of a step may be uninitialised memory: copies of `torch.empty`."""
     if step.is_unwritten or step.call is None:
         return step.is_unwritten
     if step.op == "_grouped_mm":

@@ -1,7 +1,6 @@
-"""What a reader should know about how a trace was made: the sentences of notes.toml.
+"""Notes on how a trace was made (the sentences of notes.toml), and how notebooks show text.
 
-A note is its English sentence. It keeps its kind and its numbers, so that others can say it in
-another language.
+A note is its English sentence; it keeps its kind and values, so that it can be translated.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ class Note(str):
     values: dict[str, object]
 
     def __new__(cls, kind: str, **values: object) -> Self:
-        """The sentence of that kind, with these values in it."""
         note = super().__new__(cls, NOTES[kind].en.format(**values))
         note.kind, note.values = kind, values
         return note
@@ -37,16 +35,16 @@ def _note(kind: str, values: dict[str, object]) -> Note:
     return Note(kind, **values)
 
 
-# --- in a notebook ---
+# --- notebooks ---
 
 
 class ShownAsText:
-    """Whatever `str` makes of it, in a block of its own."""
+    """Shown in a notebook as `str(self)`, in a text block."""
 
     __slots__ = ()
 
     def _repr_markdown_(self) -> str:
-        """The text, fenced by more backticks than it holds."""
+        """The text, fenced by more backticks than it contains."""
         plain = str(self)
         longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
         fence = "`" * max(3, longest + 1)
@@ -54,16 +52,15 @@ class ShownAsText:
 
 
 class Explanation(ShownAsText, str):
-    """The arithmetic of a cell as text: a string, which a notebook shows line by line."""
+    """The arithmetic of a cell as text; a notebook shows its lines, not its repr."""
 
     __slots__ = ()
 
 
 def notebook_markdown(thing: object) -> str:
-    """What a notebook shows of a trace, a step or a cell.
+    """What a notebook shows for a trace, a step or a cell.
 
-    Documents are made of traces and not the other way round, so their package is looked up when a
-    notebook asks: the one place where the trace reaches upwards.
+    `documents` is imported on use: it depends on `tracing`, not the other way round.
     """
     shown: str = import_module("glassformer.documents").notebook_markdown(thing)
     return shown

@@ -1,4 +1,4 @@
-"""What a cell's arithmetic reads, as blocks: thousands of numbers without a cell for each."""
+"""The operands of a cell as blocks: thousands of numbers without one `Cell` object each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.tracing.cells import Cell, leaves, reads
 from glassformer.tracing.steps import Operand, Step
 
 MOST_BLOCKS = 64
-"""More blocks than a reader can tell apart are not listed."""
+"""No more blocks than this are listed."""
 Range = tuple[int, int]
 
 
@@ -25,7 +25,7 @@ class Region:
     """A rectangle of cells, ends included, in a slice of a step or of an operand."""
 
     operand: int | None
-    """Which operand of the cell's step; None: the step itself, or one that the rule reads."""
+    """The number of the operand; None for the step itself, or for a step that the rule reads."""
     step: int | None
     lead: Index
     rows: Range
@@ -33,7 +33,7 @@ class Region:
 
 
 def first_operands(expression: Expression, most: int) -> list[Cell]:
-    """The first cells that an expression reads, each once, in the order of the formula."""
+    """The first distinct cells that an expression reads, in the order of the formula."""
     found: dict[Cell, None] = {}
     for cell in leaves(expression):
         found[cell] = None
@@ -43,10 +43,10 @@ def first_operands(expression: Expression, most: int) -> list[Cell]:
 
 
 def count_operands(expression: Expression) -> int:
-    """How many cells an expression reads, each counted once."""
+    """The number of distinct cells that an expression reads."""
     addresses: dict[int, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = defaultdict(list)
     for view, places in reads(expression):
-        if view.version.base is not None:  # written in place: one cell may live in two versions
+        if view.version.base is not None:  # written in place: a cell may be in two versions
             return len(set(leaves(expression)))
         at = np.array([view.offset], dtype=np.int64)
         for axis, stride in zip(places, view.strides, strict=True):
@@ -56,7 +56,7 @@ def count_operands(expression: Expression) -> int:
 
 
 def blocks_of(cell: Cell) -> list[Region]:
-    """The blocks that a cell's arithmetic reads, each once."""
+    """The distinct regions that a cell's arithmetic reads."""
     expression = cell.expression
     if expression is None:
         return []
@@ -72,9 +72,9 @@ def blocks_of(cell: Cell) -> list[Region]:
 
 
 def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Iterator[Region]:
-    """One block for each slice that the ranges reach."""
+    """One region per matrix slice that the ranges cover."""
     place = next((k for k, operand in enumerate(operands) if operand.view is view), None)
-    if place is None:  # a window that the rule made itself: by the step that wrote it
+    if place is None:  # a window made by the rule itself: refer to the step that wrote it
         step, first = view.owner(tuple(low for low, _ in ranges))
         yield _block(None, step.number, [(at, at) for at in first], ())
         return
@@ -97,7 +97,7 @@ def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Ind
 
 
 def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[Region]:
-    """The cells of a step that are marked, as blocks: whole where they fill one, else by row."""
+    """The marked cells of a step: one region if they form a rectangle, else one or more per row."""
     found: list[Region] = []
     shape = mask.shape if mask.ndim > 1 else (1, *mask.shape) if mask.ndim else (1, 1)
     flat = mask.reshape(-1, *shape[-2:])

@@ -1,8 +1,8 @@
-"""What if: recompute a trace with some cells changed.
+"""Edits: recompute a trace with some cells changed.
 
-Recorded operators are run again on the changed numbers, in order, and only those downstream of an
-edit. A number that left for Python (`if tensor.sum() > 0`) is a guard: when it changes, or a shape
-does, the recorded operators are no longer what the model would do, and the model itself is rerun.
+The recorded operators downstream of an edit run again, in order, on the changed numbers. A number
+that was returned to Python (`if tensor.sum() > 0`) is a guard: if it changes, or a shape does, the
+recorded operators are no longer what the model would run, so the model itself is rerun.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.capture.memory import Version, View, as_real
-from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.capture.recorder import (
-    Found,
+    FoundTensor,
     Recorder,
     Recording,
     Source,
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Edit:
-    """Cells of one step, and the numbers that they are set to."""
+    """Cells of one step, and the numbers they are set to."""
 
     step: Step
     places: Flat
     values: Tensor
 
     def without(self, others: list[_Edit]) -> _Edit | None:
-        """What remains where others set the same cells; None if nothing does."""
+        """The part whose cells are not set by `others`; None if nothing remains."""
         kept = np.ones(len(self.places), dtype=bool)
         for other in others:
             if other.step is self.step:
@@ -65,7 +65,7 @@ class _Edit:
 
 
 class _ControlFlowChangedError(Exception):
-    """The recorded operators are not what the model would now do."""
+    """The model would no longer run the recorded operators."""
 
     def __init__(self, note: Note) -> None:
         super().__init__("{place}: {before} → {after}".format(**note.values))
@@ -81,9 +81,8 @@ def edit(trace: Trace, edits: Mapping[Any, Any]) -> Trace:
 
 
 def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
-    """The recording of the edited run."""
     if not isinstance(edits, Mapping):
-        raise TraceError(f"edit takes new values by cell, as in {{cell: 0.5}}, got {edits!r}")
+        raise TraceError(f"edit takes a mapping of cells to values, {{cell: 0.5}}, got {edits!r}")
     wanted = [
         item
         for where, value in edits.items()
@@ -97,8 +96,8 @@ def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
     except _ControlFlowChangedError as change:
         if not trace.recording.program.reruns:
             raise TraceError(
-                f"the edit changes the model's own control flow ({change}), and a training step "
-                "is not run again: edit the model and trace another step"
+                f"the edit changes the model's control flow ({change}), and a training step cannot "
+                "be rerun: edit the model and trace another step"
             ) from None
         recording = _rerun(trace, [*pins, *wanted])
         notes = [change.note]
@@ -114,7 +113,7 @@ def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
 
 
 def _pins(trace: Trace) -> list[_Edit]:
-    """The cells that earlier edits set, with the values they hold."""
+    """The cells set by earlier edits, with their values."""
     return [
         _Edit(step, step.pinned.flat, values_at(step.view.tensor_on_cpu(), step.pinned.flat))
         for step in trace.steps
@@ -123,14 +122,14 @@ def _pins(trace: Trace) -> list[_Edit]:
 
 
 def replay(trace: Trace) -> Trace:
-    """The same trace, every operator run again: equal bit for bit."""
+    """The same trace with every operator run again: bitwise equal."""
     from glassformer.tracing.trace import Trace
 
     return Trace(_Replay(trace.recording, [], _pins(trace), everything=True).run()[0])
 
 
 def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBlock, object]]:
-    """What an item of an edit sets, in this trace, and to what."""
+    """The cells of this trace that an item of an edit sets, and their new value."""
     if isinstance(where, str) and isinstance(value, Mapping):
         for index, new in value.items():
             yield from _blocks(trace, (where, index), new)
@@ -138,7 +137,7 @@ def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBl
     if isinstance(where, Cell | CellBlock):
         if where.step.trace.recording.program is not trace.recording.program:
             name = where.name if isinstance(where, Cell) else repr(where)
-            raise TraceError(f"{name} is a cell of another trace: take it from the one edited")
+            raise TraceError(f"{name} belongs to another trace: take it from the one you edit")
         step = where.step if where.step.trace is trace else trace[where.step.name]
         block = select(step, where.index) if isinstance(where, Cell) else step.block(where.places)
     elif isinstance(where, str):
@@ -147,14 +146,14 @@ def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBl
         block = select(trace[where[0]], where[1], prefix=True)
     else:
         raise TraceError(
-            "what is edited is a cell, a part t[name][0, :], the name of a step, or "
-            f"(name, index), got {where!r}"
+            "an edit sets a cell, a part t[name][0, :], a step by name, or (name, index), "
+            f"got {where!r}"
         )
     yield block, value
 
 
 def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
-    """The numbers of a block set to others, by the steps that wrote them."""
+    """The edits that set a block to new numbers, one per step that wrote its cells."""
     step = block.step
     new = value(block.value) if callable(value) else value
     if isinstance(new, np.ndarray | list | np.generic):
@@ -162,7 +161,7 @@ def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
     if isinstance(new, bool | Real):
         new = torch.tensor(_fitting(step, new), dtype=step.dtype)
     if not isinstance(new, Tensor):
-        raise TraceError(f"cells are set to a number, a tensor or a function of them, got {new!r}")
+        raise TraceError(f"a new value is a number, a tensor or a function, got {new!r}")
     cast = _cast(step, new)
     try:
         values = cast.broadcast_to(block.shape).reshape(-1).clone()
@@ -178,18 +177,18 @@ def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
 
 
 def _fitting(step: Step, value: Any) -> Scalar:
-    """A number that the step's type can hold, or a refusal."""
+    """A number that the step's dtype can represent; raises an error otherwise."""
     if step.dtype.is_floating_point:
-        return float(value)  # torch takes no whole number beyond 64 bits
+        return float(value)  # torch does not accept integers beyond 64 bits
     if value != value or value in (math.inf, -math.inf) or value != int(value):
-        raise TraceError(f"{step.name} is {step.dtype}: {value} is no whole number")
+        raise TraceError(f"{step.name} is {step.dtype}: {value} is not an integer")
     if not torch.iinfo(torch.int64).min <= value <= torch.iinfo(torch.int64).max:
         raise TraceError(f"{step.name} is {step.dtype}, which cannot hold {float(value):.4g}")
     return int(value)
 
 
 def _cast(step: Step, new: Tensor) -> Tensor:
-    """A tensor in the step's type; fractions are not cut off silently."""
+    """A tensor in the step's dtype; raises an error rather than truncating."""
     if new.is_complex():
         new = torch.view_as_real(new)
     cast = new.detach().cpu().to(step.dtype)
@@ -199,9 +198,9 @@ def _cast(step: Step, new: Tensor) -> Tensor:
 
 
 class _AsRecorded(TorchDispatchMode):
-    """Operators inside a dispatch mode, as the recorder runs them: torch chooses kernels by it.
+    """Runs operators inside a dispatch mode, as the recorder does: torch chooses kernels by it.
 
-    (`linear` folds the axes of its input in another way outside.)
+    (Outside, `linear` folds the axes of its input differently.)
     """
 
     @classmethod
@@ -232,13 +231,13 @@ class _Replay:
         self._edits: dict[int, list[_Edit]] = defaultdict(list)
         for item in edits:
             self._edits[id(item.step.view.version)].append(item)
-        # Cells set earlier need care only where their step is computed anew.
+        # Cells set earlier matter only if their step is recomputed.
         self._pins: dict[int, list[_Edit]] = defaultdict(list)
         for item in pins:
             self._pins[id(item.step.view.version)].append(item)
 
     def run(self) -> tuple[Recording, int]:
-        """The new recording, and how many calls were run again."""
+        """The new recording, and the number of calls that were rerun."""
         old = self._recording
         for source in old.sources:
             self._version(source.view.version)
@@ -249,7 +248,7 @@ class _Replay:
         new = Recording(
             program=old.program,
             sources=[Source(s.name, self._view(s.view), s.role) for s in old.sources],
-            found=[Found(self._view(f.view), f.origin, f.literal) for f in old.found],
+            found=[FoundTensor(self._view(f.view), f.origin, f.literal) for f in old.found],
             calls=calls,
             views=[self._mapped(call) for call in old.views],
             outputs={name: self._view(view) for name, view in old.outputs.items()},
@@ -258,7 +257,7 @@ class _Replay:
         return new, self._recomputed
 
     def _version(self, old: Version) -> Version:
-        """The new version for an old one: the same numbers, unless an edit is due."""
+        """The new version for an old one: the same numbers, except for edits."""
         if id(old) not in self._versions:
             new = Version(old.storage, self._version(old.base) if old.base is not None else None)
             new.stamp = old.stamp
@@ -266,7 +265,7 @@ class _Replay:
         return self._versions[id(old)]
 
     def _install(self, old: Version, new: Version) -> None:
-        """Take a version into the new trace, with the edits that belong to it."""
+        """Add a version to the new trace, with its edits applied."""
         self._versions[id(old)] = new
         edits = self._edits.get(id(old), [])
         if edits:
@@ -280,20 +279,14 @@ class _Replay:
     def _view(self, view: View) -> View:
         return view.on(self._version(view.version))
 
-    def _map(self, value: Any, on: Callable[[View], Any]) -> Any:
-        if isinstance(value, View):
-            return on(value)
-        if isinstance(value, list | tuple):
-            return type(value)(self._map(part, on) for part in value)
-        return value
-
     def _mapped(self, call: Call) -> Call:
         """The call with every view on the new versions."""
+        args, kwargs = call.mapped(lambda _, view: self._view(view))
         return replace(
             call,
-            args=self._map(call.args, self._view),
-            kwargs={key: self._map(part, self._view) for key, part in call.kwargs.items()},
-            outputs=self._map(call.outputs, self._view),
+            args=args,
+            kwargs=kwargs,
+            outputs=tuple([view and self._view(view) for view in call.outputs]),
             writes=tuple((self._version(old), self._version(new)) for old, new in call.writes),
             steps=(),
             _bound=None,
@@ -310,7 +303,7 @@ class _Replay:
         return self._mapped(call)
 
     def _write_given(self, call: Call) -> None:
-        """Random numbers stay what they were, in whatever the edits made of their surroundings."""
+        """Keep random numbers as they were, in a storage whose other cells may have changed."""
         for old, new in call.writes:
             version = Version(self._version(old).storage.clone(), self._version(old))
             for view in call.outputs:
@@ -319,19 +312,18 @@ class _Replay:
             self._renew(new, version)
 
     def _rerun(self, call: Call) -> None:
-        """Run the operator on the new numbers and take in what it makes."""
+        """Run the operator on the new numbers and store its results."""
         self._recomputed += 1
         targets = {id(old): (new, self._version(old).storage.clone()) for old, new in call.writes}
 
-        def tensor(view: View) -> Tensor:
+        def tensor(_name: str, view: View) -> Tensor:
             version = targets.get(id(view.version))
             new = self._view(view) if version is None else view.on(Version(version[1]))
-            # `matmul` folds its axes in another way where an operand is to be trained.
+            # `matmul` folds its axes differently if an operand requires gradients.
             trained = view.needs_gradient and call.operator.name == "matmul"
             return new.given().requires_grad_(trained)
 
-        args = self._map(call.args, tensor)
-        kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}
+        args, kwargs = call.mapped(tensor)
         below = torch._C._AutoDispatchBelowAutograd()
         with without_onednn(call.without_onednn), below, _AsRecorded():  # type: ignore[no-untyped-call]
             result = call.operator.run(args, kwargs)
@@ -340,8 +332,7 @@ class _Replay:
             return
         for old, (new, storage) in targets.items():
             self._renew(new, Version(storage, self._versions[old]))
-        results = result if isinstance(result, list | tuple) else (result,)
-        for view, made in zip(call.outputs, results, strict=False):
+        for view, made in zip(call.outputs, as_list(result), strict=False):
             if view is not None and id(view.version) not in self._versions:
                 _check_layout(call, view, made)
                 self._renew(view.version, Version(made.untyped_storage()))
@@ -375,7 +366,7 @@ def _place(call: Call) -> str:
 
 
 def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
-    """Run the model itself again with the edits in place; its own tensors are not touched."""
+    """Rerun the model itself with the edits applied; its own tensors are not changed."""
     from glassformer.tracing.capture.record import run
 
     old = trace.recording
@@ -385,7 +376,7 @@ def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
         for before, source in zip(old.sources, sources, strict=True):
             here = [e for e in edits if e.step.view.version is before.view.version]
             version = source.view.version
-            # A version with a copy of its own was overwritten during the run: start from the copy.
+            # If the version has its own copy, the run overwrote the storage: start from the copy.
             if here or before.view.version.storage._cdata != version.storage._cdata:
                 if recorder.is_replaced(source.view):
                     continue
@@ -405,17 +396,17 @@ def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
     missing = [item.step.name for item in edits if not any(item is done for done in applied)]
     if missing:
         raise TraceError(
-            f"with the edits the model takes another way and no longer makes {', '.join(missing)}"
+            f"the edits change the model's control flow: it no longer computes {', '.join(missing)}"
         )
     return recording
 
 
 def _override(edits: list[_Edit], applied: list[_Edit]) -> Callable[[str, list[Tensor]], None]:
-    """Put edited values into an operator's outputs as soon as they are made."""
+    """Write edited values into an operator's outputs as soon as they are computed."""
 
     def apply(operator: str, outputs: list[Tensor]) -> None:
         for item in edits:
-            if item.step.output >= len(outputs):  # written to, and not returned
+            if item.step.output >= len(outputs):  # written to but not returned
                 continue
             output = as_real(outputs[item.step.output])
             if operator == item.step.op and tuple(output.shape) == item.step.shape:

@@ -1,19 +1,20 @@
-"""What a step is in any Transformer: `queries`, `scores`, `weights`, `resid_mid`, …
+"""The role of a step in any Transformer: `queries`, `scores`, `weights`, `resid_mid`, …
 
-Models name these tensors as they like (`attn_weights`, `hidden_states.7`); their structure is the
-same. A softmax between two products is an attention, if its scores come from two activations; a sum
-of a tensor with something computed from it, through a matrix, is a step of the residual stream. The
-stage says so, beside the name; where the model itself uses that name, its own step has the stage:
+Models use different names for these tensors (`attn_weights`, `hidden_states.7`), but their
+structure is the same. A softmax between two matrix products is an attention if its scores come from
+two activations; the sum of a tensor and something computed from it through a matrix is a step of
+the residual stream. The role is called the step's stage. If the model itself uses the name of a
+stage, its own step has that stage:
 
     t["model.layers.1.hidden_states.2"].stage         # "resid_mid"
     t["model.layers.1.resid_mid"]                     # the same step
     t.stages                                          # every such name, with its step
 
-Attention: `queries`, `keys`, `values`, `scores`, `scaled`, `masked`, `weights`, `context`; where
-queries and keys are turned by their positions (rotary), `queries_turned`, `queries_cosine_part`,
-`queries_sine_part`, `queries_rotated`. A block: `resid_pre` (what enters it), `attn_out`,
-`resid_mid` (with self-attention added), `cross_out`, `resid_cross` (with cross-attention),
-`mlp_out`, `resid_post` (what leaves it). In a loop over positions, `t3.numerator`.
+Attention: `queries`, `keys`, `values`, `scores`, `scaled`, `masked`, `weights`, `context`; with
+rotary position embeddings also `queries_turned`, `queries_cosine_part`, `queries_sine_part`,
+`queries_rotated`. A block: `resid_pre` (its input), `attn_out`, `resid_mid` (after self-attention),
+`cross_out`, `resid_cross` (after cross-attention), `mlp_out`, `resid_post` (its output). In a loop
+over positions, `t3.numerator`.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The stages of a trace: by name, and for each step."""
+    """The stages of a trace: by name, and by step."""
 
     by_name: dict[str, Step]
     of_step: dict[int, str]
-    """The stage of a step, by its identity."""
+    """The stage of a step, by the step's identity."""
     every: dict[int, list[str]]
-    """All the stages that a step is at once: one tensor may be keys and values."""
+    """All stages of a step: one tensor may be both keys and values."""
     windows: dict[int, list[Step]]
     """The parts of packed projections (queries inside QKV), by the identity of their storage."""
 
 
 def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[str, Step]) -> Stages:
-    """The stages that the structure of a run tells; `known` are all steps by their own names."""
+    """The stages found in the structure of a run; `known` are all steps by their own names."""
     forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
     graph = _Graph([*inputs, *forward])
     naming = _Naming(known)
@@ -77,10 +78,10 @@ class _Naming:
         self._names = UniqueNames()
 
     def give(self, name: str, stage: str, step: Step, window: View | None = None) -> None:
-        """A name for a step, or for the window of it that an operator saw: a part of a projection.
+        """Name a step, or the window of it that an operator read: a part of a projection.
 
-        What leaves one block enters the next, and keeps its first stage. A name means one step: the
-        one that the model calls so, if there is one.
+        The output of one block is the input of the next and keeps its first stage. A name refers
+        to one step: the one with that name in the model, if there is one.
         """
         name = self._names.take(name)
         own = self._known.get(name)
@@ -101,7 +102,7 @@ class _Naming:
         self.windows[id(window.version)].append(part)
 
     def give_source(self, stage: str, step: Step) -> None:
-        """The part of a packed projection that a step only copies has the step's stage, too."""
+        """Give a step's stage also to the part of a packed projection that the step copies."""
         while step.op in (*_COPIES, "cat") and len(read := _read(step)) == 1:
             view, owner = read[0], _owner(read[0])
             if view.numel < owner.view.numel and owner.op in _MATRICES:
@@ -115,7 +116,7 @@ class _Naming:
 
 
 class _Graph:
-    """Which step was made from which: sets of steps are whole numbers with a bit for each."""
+    """Which step was computed from which: a set of steps is an integer with one bit per step."""
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = steps
@@ -134,7 +135,7 @@ class _Graph:
             self._before.append(before)
 
     def _all(self, operators: frozenset[str]) -> int:
-        """The steps that these operators made."""
+        """The set of steps computed by these operators."""
         return sum(1 << place for place, step in enumerate(self.steps) if step.op in operators)
 
     @staticmethod
@@ -146,21 +147,20 @@ class _Graph:
                 version = version.base
 
     def bit(self, step: Step) -> int:
-        """The set of that step alone; empty for parameters and inputs."""
+        """The set of that step; empty for parameters and constants."""
         place = self.place.get(id(step))
         return 0 if place is None else 1 << place
 
     def before(self, step: Step) -> int:
-        """Everything that a step was made from."""
+        """The set of all steps that a step depends on."""
         place = self.place.get(id(step))
         return 0 if place is None else self._before[place]
 
     def up_to(self, step: Step) -> int:
-        """What a step was made from, and the step."""
+        """The steps that a step depends on, and the step itself."""
         return self.before(step) | self.bit(step)
 
     def made_from(self, later: Step, earlier: Step) -> bool:
-        """Whether a step was made from another."""
         return bool(self.before(later) & self.bit(earlier))
 
 
@@ -168,11 +168,11 @@ class _Graph:
 class _Attention:
     stages: dict[str, Step]
     factors: dict[str, View]
-    """The queries, keys and values as the products saw them."""
+    """The queries, keys and values as read by the products."""
 
 
 def _attentions(graph: _Graph) -> Iterator[_Attention]:
-    """Every softmax whose rows weigh the rows of a product's second factor."""
+    """Every softmax that is multiplied with values and comes from a product of queries and keys."""
     for weights in graph.steps:
         if weights.op not in _SOFTMAX:
             continue
@@ -184,7 +184,7 @@ def _attentions(graph: _Graph) -> Iterator[_Attention]:
         found = {"scores": scores, "weights": weights, "context": context}
         queries, keys = _factors(scores)
         if _is_parameter(queries) or _is_parameter(keys):
-            continue  # a layer with a softmax between its two matrices
+            continue  # a layer with a softmax between two weight matrices
         factors = {"queries": queries, "keys": keys, "values": _factors(context)[1]}
         found |= {stage: _owner(view) for stage, view in factors.items()}
         if scores.op != "einsum":
@@ -199,7 +199,7 @@ def _attentions(graph: _Graph) -> Iterator[_Attention]:
 
 
 def _is_parameter(view: View) -> bool:
-    """Whether a factor is a parameter, or a mere copy of one."""
+    """Whether a factor is a parameter or a copy of one."""
     step = _owner(view)
     while step.op in _COPIES and (read := _read(step)):
         step = _owner(read[0])
@@ -207,7 +207,7 @@ def _is_parameter(view: View) -> bool:
 
 
 def _context(graph: _Graph, weights: Step) -> Step | None:
-    """The product of the weights, dropped or cast on the way perhaps, with the values."""
+    """The product of the weights (possibly after dropout or a cast) with the values."""
     waiting = [weights]
     while waiting:
         step = waiting.pop(0)
@@ -220,7 +220,7 @@ def _context(graph: _Graph, weights: Step) -> Step | None:
 
 
 def _back_to_scores(graph: _Graph, weights: Step) -> list[Step] | None:
-    """From a softmax back to the nearest product behind it: masks, scales, then the scores."""
+    """From a softmax back to the nearest product: masks, scales, then the scores."""
     waiting: list[list[Step]] = [[weights]]
     seen = {id(weights)}
     while waiting:
@@ -238,10 +238,10 @@ def _back_to_scores(graph: _Graph, weights: Step) -> list[Step] | None:
 
 
 def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
-    """x · cos + turned(x) · sin, where a half of x is negated and the halves change places."""
+    """x · cos + turned(x) · sin, where `turned` swaps the halves of x and negates one."""
     while rotated.op in _COPIES and _read(rotated):
         rotated = _owner(_read(rotated)[0])
-    if rotated.op in ("cat", "stack"):  # only a part of each head is turned
+    if rotated.op in ("cat", "stack"):  # only a part of each head is rotated
         parts = [_owner(view) for view in _read(rotated)]
         rotated = next((part for part in parts if part.op == "add"), rotated)
     if rotated.op != "add":
@@ -268,24 +268,24 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Addition:
-    """A sum of the residual stream and what a branch made of it."""
+    """The sum of the residual stream and a branch computed from it."""
 
     total: Step
     stream: Step
     branch: Step
     kind: str
     """`mid` after self-attention, `cross` after cross-attention, `post` after anything else; `both`
-    where attention and feed-forward run side by side; `first` of two without any attention."""
+    if attention and feed-forward are parallel; `first` of two without attention."""
 
 
 def _blocks(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Block]:
-    """The additions in groups that end with the one of the feed-forward part."""
+    """The additions, grouped into blocks that end with that of the feed-forward part."""
     waiting: list[_Addition] = []
     additions = list(_additions(graph, attentions))
     for place, addition in enumerate(additions):
         follower = additions[place + 1] if place + 1 < len(additions) else None
         if addition.kind == "post" and follower is not None and not waiting:
-            # Two additions in one module, and no softmax by which to tell the first (RWKV).
+            # Two additions in one module, without a softmax to identify the first (RWKV).
             twin = follower.kind == "post" and follower.total.module == addition.total.module
             if twin and addition.total.module:
                 addition = replace(addition, kind="first")
@@ -296,7 +296,7 @@ def _blocks(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Block]:
 
 
 def _block(additions: list[_Addition]) -> _Block:
-    """The names of a block's steps. What a branch is called only attention can tell."""
+    """The stages of a block's steps. Branches are named only if the block has attention."""
     stages = {"resid_pre": additions[0].stream}
     attends = any(addition.kind in ("mid", "cross") for addition in additions)
     for addition in additions:
@@ -317,7 +317,7 @@ _WORDS = {
 
 
 def _common_path(modules: list[str]) -> str:
-    """The module that holds them all; not a list of modules, but the one that has the list."""
+    """The innermost module that contains them all; for a list of modules, the list's owner."""
     paths = [module.split(".") for module in modules]
     shared: list[str] = []
     for parts in zip(*paths, strict=False):
@@ -349,11 +349,11 @@ def _additions(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Additio
 def _kind(
     graph: _Graph, attentions: list[_Attention], stream: Step, branch: Step, inside: int
 ) -> str:
-    """Which part of a block a branch is."""
+    """The part of a block that a branch is: see `_Addition.kind`."""
     here = [a.stages for a in attentions if inside & graph.bit(a.stages["weights"])]
     if not here:
         return "post"
-    if branch.op == "add":  # attention and feed-forward side by side
+    if branch.op == "add":  # parallel attention and feed-forward
         parts = [graph.up_to(_owner(view)) & inside for view in _read(branch)]
         with_weights = [
             any(part & graph.bit(stages["weights"]) for stages in here) for part in parts
@@ -366,9 +366,9 @@ def _kind(
 
 
 def _turns(steps: list[Step]) -> Iterator[tuple[Step, str]]:
-    """The steps of a loop over positions, by the turn of the loop: `t3.numerator`.
+    """The steps of a loop over positions, with their iteration: `t3.numerator`.
 
-    A loop over positions reads another row of one tensor at each turn; one over layers does not.
+    A loop over positions reads another row of one tensor in each iteration, unlike one over layers.
     """
     loops: dict[str, list[list[tuple[Step, int]]]] = defaultdict(list)
     counts: dict[str, Counter[int]] = defaultdict(Counter)
@@ -379,7 +379,7 @@ def _turns(steps: list[Step]) -> Iterator[tuple[Step, str]]:
         if not step.line.looped:
             running[step.module] = False
             continue
-        if not running.get(step.module):  # the loop begins, perhaps once more
+        if not running.get(step.module):  # the loop starts, perhaps not for the first time
             running[step.module] = True
             counts[step.module].clear()
             loops[step.module].append([])
@@ -394,7 +394,7 @@ def _turns(steps: list[Step]) -> Iterator[tuple[Step, str]]:
 
 
 def _moves_along(loop: list[tuple[Step, int]]) -> bool:
-    """Whether a line of the loop reads rows of one tensor, one after the other."""
+    """Whether a line of the loop reads the rows of one tensor in turn."""
     offsets: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for step, _ in loop:
         for argument, view in enumerate(_read(step)):
@@ -404,17 +404,17 @@ def _moves_along(loop: list[tuple[Step, int]]) -> bool:
 
 
 def _read(step: Step) -> list[View]:
-    """The tensors that a step was made from; an empty one (a cache at its start) holds nothing."""
+    """The tensors that a step was computed from, except empty ones (a new cache)."""
     return [view for view in step.call.inputs() if view.numel] if step.call is not None else []
 
 
 def _factors(product: Step) -> list[View]:
-    """The two factors of a product; baddbmm has a sum before them."""
+    """The two factors of a product; in baddbmm, the summand comes before them."""
     return _read(product)[-2:]
 
 
 def _transposed(view: View) -> View:
-    """Its last two axes exchanged: the keys, of which the product took the transpose."""
+    """A view with the last two axes swapped: the keys, which the product reads transposed."""
     *batch, rows, columns = range(view.ndim)
     axes = (*batch, columns, rows)
     shape, strides = (tuple(sizes[a] for a in axes) for sizes in (view.shape, view.strides))

@@ -1,4 +1,4 @@
-"""A step: one tensor of a trace, with its name and what made it."""
+"""A step: one tensor of a trace, with its name and how it was computed."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ Role = Literal["parameter", "input", "activation", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor that a step was made from: the argument's name, the window, and who wrote it."""
+    """A tensor that a step was computed from: the argument's name, the window, and its writer."""
 
     argument: str
     view: View
     step: Step | None
-    """The step that wrote it; None where several did, or where it is empty."""
+    """The step that wrote it; None if several did, or if it is empty."""
 
     @property
     def value(self) -> Tensor:
-        """The numbers, in the shape in which the operator saw them."""
+        """The numbers, in the shape that the operator read."""
         return self.view.tensor_on_cpu().clone()
 
 
@@ -93,9 +93,9 @@ class Step:
         self.module = module
         self.call = call
         self.op: str = call.operator.name if call is not None else role
-        """The operator that made it; for what no operator made, its role."""
+        """The operator that computed it; its role if none did."""
         self.expanded: bool = call is not None and call.expanded
-        """Whether the trace wrote it out in the place of a fused operator."""
+        """Whether it is part of a fused operator that the trace expanded."""
         self.output = output
         self.line = line
         self.is_view = is_view
@@ -107,34 +107,34 @@ class Step:
         return f"<step {self.name}: {self.op}, {shape}, {self.role}>"
 
     def _repr_markdown_(self) -> str:
-        """How a notebook shows it: its numbers as a table, with the formula."""
+        """In a notebook: its numbers as a table, with the formula."""
         return notebook_markdown(self)
 
     @property
     def rule(self) -> str | None:
-        """The rule that explains its cells, None where there is none (`is_opaque`, or given)."""
+        """The rule that explains its cells; None if it is given or opaque."""
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         return rule.name if rule is not None else None
 
     @property
     def is_opaque(self) -> bool:
-        """Whether it was computed from other tensors by an operator that has no rule."""
+        """Whether it was computed from other tensors by an operator without a rule."""
         computed = self.call is not None and self.role == "activation"
         return computed and self.rule is None and self.view.numel > 0
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether it is memory that was only reserved (`torch.empty`): it holds no number yet."""
+        """Whether it is uninitialised memory (`torch.empty`), which has no meaningful numbers."""
         return self.call is not None and rules.is_unwritten(self.call.operator)
 
     @property
     def value(self) -> Tensor:
-        """Its numbers: a copy on the CPU, so that writing to it changes no trace."""
+        """A copy of its numbers on the CPU: writing to it does not change the trace."""
         return self.view.tensor_on_cpu().clone()
 
     @property
     def stage(self) -> str | None:
-        """What it is in any Transformer (`scores`, `resid_mid`), where the structure tells."""
+        """Its role in any Transformer (`scores`, `resid_mid`), if the structure shows it."""
         return self.trace.stage_of(self)
 
     @property
@@ -144,7 +144,7 @@ class Step:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The tensors it was made from, by the operator's argument names."""
+        """The tensors it was computed from, by the operator's argument names."""
         if self.call is None:
             return ()
         found = []
@@ -162,7 +162,7 @@ class Step:
         return None if index in self.pinned else self.unedited_expression(index)
 
     def unedited_expression(self, index: Index) -> Expression | None:
-        """The operator's arithmetic for a cell, even where an edit has set its value."""
+        """The operator's arithmetic for a cell, even if an edit has set its value."""
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         if rule is None or self.call is None:
             return None
@@ -181,11 +181,11 @@ class Step:
         return self.trace.cell(self, self.full_index(index))
 
     def block(self, places: Flat) -> CellBlock:
-        """Some of its cells, by their places counted row by row."""
+        """Some of its cells, by their flat positions."""
         return CellBlock(self, places, (None,) * places.ndim)
 
     def full_index(self, index: object) -> Index:
-        """The index with leading axes of size 1 and negative positions filled in."""
+        """The complete index: leading axes of size 1 added, negative positions resolved."""
         given = _positions(index)
         if given is None:
             raise TraceError(
@@ -216,7 +216,7 @@ class Step:
 
 
 def _positions(index: object) -> Index | None:
-    """An index as Python's own whole numbers (numpy's and torch's included), or None."""
+    """An index as Python integers (also from numpy or torch), or None."""
     parts = index if isinstance(index, tuple | list) else (index,)
     if any(isinstance(part, bool) for part in parts):
         return None
@@ -227,7 +227,7 @@ def _positions(index: object) -> Index | None:
 
 
 def _sole_owner(view: View) -> Step | None:
-    """The step that wrote all of a view, judged by its corners."""
+    """The step that wrote all of a view (checked at its corners), or None."""
     if view.numel == 0:
         return None
     ends = itertools.product(*({0, size - 1} for size in view.shape))
@@ -238,7 +238,8 @@ def _sole_owner(view: View) -> Step | None:
 # --- labels ---
 # What the positions of an axis are called: the tokens of a text, the numbers of heads.
 #
-# Labels are given for inputs. They reach a step along the operands: if moving one place along an
+# Labels are given for inputs (tokens), for parameters (the vocabulary of an embedding table's rows)
+# and for outputs (class names). They reach a step along the operands: if moving one place along an
 # axis of the output moves one place along an axis of an operand, the two axes share their labels.
 
 
@@ -261,7 +262,7 @@ _ATTENTION = ("matmul", "softmax", "_safe_softmax")
 
 
 def read_labels(given: object) -> Mapping[str, Sequence[str]]:
-    """The labels that a caller gave; refuses anything but texts by the names of inputs."""
+    """The labels that a caller gave; refuses anything but texts by the names of tensors."""
     if given is None:
         return {}
     if isinstance(given, Mapping) and all(
@@ -278,16 +279,23 @@ def read_labels(given: object) -> Mapping[str, Sequence[str]]:
 
 
 def check_labels(trace: Trace) -> None:
-    """Refuse labels for inputs that are not there, or as many as no axis has."""
+    """Refuse labels for tensors that are not there, or as many as no axis has."""
     for name, texts in trace.recording.labels.items():
-        if name not in trace.inputs:
+        role, step = next(
+            ((role, table[name]) for role, table in _labelled(trace).items() if name in table),
+            ("", None),
+        )
+        if step is None:
             raise UnknownNameError("input", name, trace.inputs)
-        shape = trace.inputs[name].shape
-        if len(texts) not in _labelled_sizes(shape):
+        if len(texts) not in _labelled_sizes(step.shape):
             raise TraceError(
-                f"{len(texts)} labels were given for input {name}, "
-                f"and no axis of its shape {shape} has that many positions"
+                f"{len(texts)} labels were given for {role} {name}, "
+                f"and no axis of its shape {step.shape} has that many positions"
             )
+
+
+def _labelled(trace: Trace) -> dict[str, dict[str, Step]]:
+    return {"input": trace.inputs, "parameter": trace.parameters, "output": trace.outputs}
 
 
 def _labelled_sizes(shape: Index) -> list[int]:
@@ -297,16 +305,27 @@ def _labelled_sizes(shape: Index) -> list[int]:
 
 def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisLabels:
     """The labels of a step's axes, from those of the steps before it."""
-    given = trace.recording.labels.get(step.name) if step.role == "input" else None
-    if given is not None:
-        axis = max(a for a, size in enumerate(step.shape) if size == len(given))
-        return tuple(tuple(given) if a == axis else None for a in range(len(step.shape)))
+    given = _given_labels(trace, step)
+    if given is not None and step.role in ("input", "parameter"):
+        return tuple(given[1] if a == given[0] else None for a in range(len(step.shape)))
     found = [_along(step, axis, known) for axis in range(len(step.shape))]
+    if given is not None:
+        found[given[0]] = given[1]
     if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
         found[1] = tuple(Head(number) for number in range(step.shape[1]))
     if step.view.pairs:
         found[-1] = ("re", "im")
     return tuple(found)
+
+
+def _given_labels(trace: Trace, step: Step) -> tuple[int, tuple[str, ...]] | None:
+    """The labels that a caller gave, and their axis: of a parameter the first that fits."""
+    for name, texts in trace.recording.labels.items():
+        if any(table.get(name) is step for table in _labelled(trace).values()):
+            fitting = [axis for axis, size in enumerate(step.shape) if size == len(texts)]
+            axis = fitting[0] if step.role == "parameter" else fitting[-1]
+            return axis, tuple(texts)
+    return None
 
 
 def _along(step: Step, axis: int, known: dict[int, AxisLabels]) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""A trace: the steps of one run, by name, and everything that can be asked of them."""
+"""A trace: the steps of one run, by name, and all queries on them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Branch:
-    """A module in the tree: its own steps, and the modules inside it."""
+    """A module in the tree, with its own steps and the modules inside it."""
 
     name: str
     path: str
@@ -40,9 +40,9 @@ class Trace:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.steps: list[Step] = []
-        """What operators computed, in order."""
+        """The results of operators, in order."""
         self.views: list[Step] = []
-        """Other shapes of steps that the source gave a name to."""
+        """Views of steps that are assigned to a variable in the source."""
         self.parameters: dict[str, Step] = {}
         self.inputs: dict[str, Step] = {}
         self.constants: dict[str, Step] = {}
@@ -62,47 +62,47 @@ class Trace:
             step.number = number
         check_labels(self)
 
-    # --- asking ---
+    # --- queries ---
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know about how this trace was made."""
+        """What to know about how this trace was made."""
         return self.recording.notes
 
     @property
     def names(self) -> list[str]:
-        """Every name that `trace[name]` knows."""
+        """Every name that `trace[name]` accepts."""
         return list(self._by_name)
 
     @property
     def stages(self) -> dict[str, Step]:
-        """Steps by what they are in any Transformer: `layers.1.resid_mid`, `….queries`.
+        """Steps by their role in any Transformer: `layers.1.resid_mid`, `….queries`.
 
-        Told by the structure; `trace[name]` knows these names, too.
+        Found from the structure of the model; `trace[name]` accepts these names, too.
         """
         return self.found_stages.by_name
 
     def stage_of(self, step: Step) -> str | None:
-        """What a step is in any Transformer, where the structure tells."""
+        """A step's role in any Transformer, if the structure of the model shows it."""
         return self.found_stages.of_step.get(id(step))
 
     @property
     def found_stages(self) -> Stages:
-        """Everything that the structure tells about the steps; found when first asked for."""
+        """All stages, found on first use."""
         if self._stages is None:
             self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
         return self._stages
 
     @property
     def naming(self) -> Names:
-        """The symbols of formulas."""
+        """The names and symbols used in formulas."""
         if self._naming is None:
             self._naming = Names(self)
         return self._naming
 
     @cached_property
     def has_unwritten_memory(self) -> bool:
-        """Whether any cell may be unwritten; asking each one walks through its expressions."""
+        """Whether any cell may be unwritten; checking a single cell walks its expressions."""
         return any(step.is_unwritten for step in self.steps)
 
     def __contains__(self, name: str) -> bool:
@@ -136,17 +136,17 @@ class Trace:
         return f"<trace of {steps}, {parameters}>"
 
     def _repr_markdown_(self) -> str:
-        """How a notebook shows it: its notes, and a table of its steps."""
+        """In a notebook: its notes and a table of its steps."""
         return notebook_markdown(self)
 
     def cell(self, step: Step, index: Index) -> Cell:
-        """A cell; of a view, the cell that it shows."""
+        """A cell; for a view, the underlying cell."""
         if step.is_view:
             step, index = step.view.owner(index)
         return Cell(step, index)
 
     def tree(self) -> Branch:
-        """The steps by module."""
+        """The steps grouped by module."""
         root = Branch("", "")
         known = {"": root}
         for step in self.steps:
@@ -160,18 +160,18 @@ class Trace:
         return root
 
     def labels_of(self, step: Step) -> AxisLabels:
-        """For each axis of a step the labels of its positions, or None."""
-        if not self._labels:  # in order, so that each finds its operands' labels known
+        """For each axis of a step, the labels of its positions, or None."""
+        if not self._labels:  # in order, so that operands' labels are known first
             found: dict[int, AxisLabels] = {}
             for known in dict.fromkeys([*self._by_name.values()]):
                 found[id(known)] = find_labels(self, known, found)
             self._labels = found
-        if id(step) not in self._labels:  # a part of a step, known by its stage alone
+        if id(step) not in self._labels:  # a part of a step, which only has a stage
             self._labels[id(step)] = find_labels(self, step, self._labels)
         return self._labels[id(step)]
 
     def is_fixed(self, step: Step) -> bool:
-        """Whether no parameter and no input has a part in a step: positions, causal masks."""
+        """Whether a step depends on no parameter and no input: positions, causal masks."""
         if self._fixed is None:
             from glassformer.tracing.influence import fixed_steps
 
@@ -180,17 +180,17 @@ class Trace:
         return id(step) in self._fixed
 
     def verify(self, sample: int | None = None, seed: int = 0) -> Report:
-        """Recompute cells in float64 from the operands shown; `sample` of them, or all."""
+        """Recompute all cells, or `sample` of them, in float64 from the operands shown."""
         from glassformer.tracing.verification import verify
 
         return verify(self, sample, seed)
 
     def edit(self, edits: Mapping[Any, Any]) -> Trace:
-        """A new trace in which these cells have other values and all that follows is recomputed.
+        """A new trace with other values in these cells and everything downstream recomputed.
 
-        What is set: a cell, a part `t[name][0, :, 2]`, the name of a step (all of it), or
-        `(name, index)`, where a short index means all of the axes that it does not name. To what: a
-        number, a tensor that fits or broadcasts, or a function of the present numbers:
+        A key is a cell, a part `t[name][0, :, 2]`, the name of a step (all of it), or
+        `(name, index)`, where a short index selects the remaining axes whole. A value is a number,
+        a tensor that fits or broadcasts, or a function of the current numbers:
         `t.edit({"weights": {(0, 1): lambda head: head.flip(-1)}})`.
         """
         from glassformer.tracing.replay import edit
@@ -198,10 +198,10 @@ class Trace:
         return edit(self, edits)
 
     def close(self) -> None:
-        """Take the trace apart, so that its memory is free as soon as nobody holds a step of it.
+        """Free the trace's memory as soon as no step of it is referenced.
 
-        A trace and its steps refer to each other: dropped without this, they wait for Python's
-        garbage collection. A closed trace has no steps. What `edit` made of it lives on.
+        A trace and its steps refer to each other; without this, they wait for Python's garbage
+        collector. A closed trace has no steps. Traces made from it by `edit` are not affected.
         """
         for step in self._by_name.values():
             step.view.version.owners.clear()
@@ -245,7 +245,7 @@ class Trace:
             self._add(step, tables[source.role])
 
     def _add_found(self) -> None:
-        """Name the constants; `scale = torch.tensor(2.0)` by its variable."""
+        """Name the constants: `scale = torch.tensor(2.0)` by its variable."""
         for found in self.recording.found:
             origin = found.origin
             assigned = origin.line is not None and origin.line.kind == "assigned"
@@ -282,7 +282,7 @@ class Trace:
             self.steps.extend(steps)
 
     def _add_views(self) -> None:
-        """Name the views that a source line assigned; of a chain of them, the last."""
+        """Name the views that a source line assigns; in a chain of views, the last one."""
         chosen: dict[tuple[object, ...], tuple[str, Call, int]] = {}
         for call in self.recording.views:
             origin = call.origin
@@ -327,7 +327,7 @@ class Trace:
 
 
 def _role(call: Call) -> Role:
-    """Whether a call's numbers were computed from others, or stand for themselves."""
+    """Whether a call's numbers were computed from others or are constants."""
     constant = _is_constant(call.operator) or not call.reads()
     return "constant" if constant else "activation"
 
@@ -339,17 +339,17 @@ def _is_constant(operator: Operator) -> bool:
 
 
 def _first_owner(view: View) -> Step:
-    """The step that wrote a view's first cell; mostly there is but one that can have."""
+    """The step that wrote a view's first cell."""
     version = view.version
     while view.numel == 0 and not version.owners and version.base is not None:
         version = version.base
     if view.numel == 0 or (len(version.owners) == 1 and version.base is None):
-        return version.owners[0]  # of an empty one whichever comes first
+        return version.owners[0]  # the only one, or any for an empty view
     return view.owner((0,) * view.ndim)[0]
 
 
 def _same_window(view: View) -> Step | None:
-    """The step that is exactly this view, if there is one."""
+    """The step with exactly this view, if there is one."""
     for step in reversed(view.version.owners):
         own = step.view
         if (own.shape, own.strides, own.offset, own.dtype) == (
@@ -359,15 +359,15 @@ def _same_window(view: View) -> Step | None:
     return None
 
 
-# --- address ---
-# A cell by what a person types: `encoder.blocks.0.attention.scores[0,1,2]`.
+# --- addresses ---
+# A cell as a person types it: `encoder.blocks.0.attention.scores[0,1,2]`.
 
 
 _ADDRESS = re.compile(r"(?P<name>[^\[\]]+?)\s*(?:\[(?P<index>[^\[\]]*)\])?")
 
 
 def find_cell(trace: Trace, address: str) -> Cell:
-    """The cell at `step[i, j]`; a step of one number needs no index."""
+    """The cell at `step[i, j]`; a step with a single number needs no index."""
     found = _ADDRESS.fullmatch(address.strip())
     if found is None:
         raise TraceError(

@@ -1,8 +1,8 @@
-"""Are the numbers shown the numbers that the arithmetic shown gives?
+"""Are a trace's numbers right? By their own arithmetic, and compared to a run without the trace.
 
-Cells are recomputed in float64 from the very operands and formula that a reader sees. The
-difference is measured against max(|value|, Σ|terms|, largest |operand|): float32 cannot do better
-where terms cancel.
+`verify` recomputes cells in float64 from the very operands and formula that a reader sees. The
+difference is measured relative to max(|value|, Σ|terms|, largest |operand|): float32 cannot do
+better when terms cancel. `PlainRun` compares the outputs of a trace with those of the module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.float64_values import Evaluation, tolerance
-from glassformer.tracing.capture.memory import Index, Version, as_real
+from glassformer.tracing.capture.memory import Index, Version, as_real, gaps
 from glassformer.tracing.capture.recorder import (
     Program,
     Recording,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RuleReport:
-    """The worst cell of one rule. `excess` is its difference over what its dtype allows."""
+    """The worst cell of a rule. `excess` is its difference divided by what its dtype allows."""
 
     rule: str
     cells: int = 0
@@ -50,7 +50,6 @@ class RuleReport:
     cell: str = ""
 
     def note(self, difference: float, allowed: float, step: Step, index: Index) -> None:
-        """Count one cell."""
         self.cells += 1
         if difference > self.worst or not self.cell:
             self.worst, self.cell = difference, f"{step.name}[{', '.join(map(str, index))}]"
@@ -59,17 +58,17 @@ class RuleReport:
 
 @dataclass(slots=True)
 class Report(ShownAsText):
-    """What a verification found."""
+    """The result of a verification."""
 
     rules: dict[str, RuleReport] = field(default_factory=dict)
     opaque: list[str] = field(default_factory=list)
-    """The steps that no rule explains."""
+    """The steps without a rule."""
     without_rule: int = 0
-    """How many cells those steps have."""
+    """The number of their cells."""
 
     @property
     def cells(self) -> int:
-        """How many cells were recomputed."""
+        """The number of cells recomputed."""
         return sum(rule.cells for rule in self.rules.values())
 
     @property
@@ -79,13 +78,12 @@ class Report(ShownAsText):
 
     @property
     def worst_cell(self) -> str:
-        """Where it was found."""
         worst = max(self.rules.values(), key=lambda rule: rule.worst, default=None)
         return worst.cell if worst is not None else ""
 
     @property
     def ok(self) -> bool:
-        """Whether every cell agrees, to 1e-6 in float32."""
+        """Whether every cell agrees: to a relative difference of 1e-6 in float32."""
         return all(rule.excess <= 1 for rule in self.rules.values())
 
     def __str__(self) -> str:
@@ -105,7 +103,7 @@ class Report(ShownAsText):
 
 
 def verify(trace: Trace, sample: int | None, seed: int) -> Report:
-    """Recompute cells of every step; of large steps a random part, the same for a seed."""
+    """Recompute cells of every step; in large steps a random sample, determined by `seed`."""
     if sample is not None:
         expect_whole(sample, "sample", least=0, most=None, error=TraceError)
     report = Report()
@@ -125,7 +123,7 @@ def verify(trace: Trace, sample: int | None, seed: int) -> Report:
 
 
 def _shares(sizes: list[int], sample: int | None) -> list[int]:
-    """How many cells of each step: all of the small ones, equally many of the others."""
+    """The number of cells per step: all of small steps, equally many of the others."""
     if sample is None or sum(sizes) <= sample:
         return sizes
     shares = [0] * len(sizes)
@@ -147,7 +145,7 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
         expression = step.expression(index)
         copied = isinstance(expression, Entry)
         if expression is None or (copied and Cell(step, index).is_unwritten):
-            continue  # set by an edit, or never written: it follows from nothing
+            continue  # set by an edit, or never written: there is nothing to recompute
         evaluation = Evaluation(expression)
         if not evaluation.is_exact:
             continue
@@ -156,28 +154,28 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
 
 
 # --- plain run ---
-# Are the numbers of a trace the module's own? One run without the trace tells.
+# Does a trace have the same numbers as the module itself? A run without the trace shows it.
 #
-# The trace runs torch's written-out paths in the place of its fused ones. As a rule they agree to
-# rounding, but not always: `nn.TransformerEncoder` with a padding mask takes a fast path in
-# evaluation that leaves zeros at padded positions. The outputs are therefore compared with those of
-# a plain run: always where a module with a fast path ran, elsewhere where the module and its run
-# are small. A module is copied for it; a function is run as it is, and only where a fast path is at
-# stake. What writes to its inputs, parameters or globals, or has hooks, is not run twice. Other
-# side effects (printing, appending to a list) are not noticed, and happen twice.
+# The trace expands torch's fused paths. The results usually agree up to rounding, but not always:
+# `nn.TransformerEncoder` with a padding mask takes a fast path in evaluation mode that leaves zeros
+# at padded positions. The outputs are therefore compared with those of a plain run: always if a
+# module with a fast path ran, else if the module and its run are small. A module is copied for
+# this; a function runs as it is, and only if there may be a fast path. Code that writes to its
+# inputs, parameters or globals, or that has hooks, is not run twice. Other side effects (printing,
+# appending to a list) go unnoticed and happen twice.
 
 
 _FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 _SMALL_MODULE, _SMALL_RUN = 64 * 1024**2, 8 * 1024**2
-"""Bytes of parameters and of recorded numbers up to which a second run costs little."""
+"""Bytes of parameters and of recorded numbers up to which a second run is cheap."""
 _LISTED = 4
-"""How many places a note lists."""
+"""The number of positions that a note lists."""
 
 Outputs = Mapping[str, Tensor]
 
 
 class PlainRun:
-    """A run without the trace. Made before the recording, from the state that a module is in."""
+    """A run without the trace. Create it before the recording, which may change the module."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -185,7 +183,7 @@ class PlainRun:
         self._random = torch.get_rng_state()
 
     def compared_with(self, recording: Recording) -> list[Note]:
-        """Run it by itself; a note for each output that the recording has otherwise."""
+        """Run the module; a note for each output that differs from the recording's."""
         again = self._again
         if again is None or _reaches_outside(recording):
             return []
@@ -193,7 +191,7 @@ class PlainRun:
         small = isinstance(again, nn.Module) and _kept_bytes(recording) <= _SMALL_RUN
         if not (fast or small):
             return []
-        twin = _copied(again) if fast else None  # before the run below changes its state
+        twin = _copied(again) if fast else None  # before the run below can change its state
         try:
             with one_at_a_time() if fast else nullcontext():
                 plain = self._run(again, recording)
@@ -203,27 +201,27 @@ class PlainRun:
                         slow = self._run(twin, recording)
                     if not any(_differences(recording, slow, kind)):
                         kind = "fast path"
-        except Exception as error:  # the module's own, which the trace's path did not meet
+        except Exception as error:  # the module's own, which did not occur in the trace
             return [Note("fails alone", error=f"{type(error).__name__}: {error}")]
         return list(_differences(recording, plain, kind))
 
     def _run(self, again: Callable[..., Any], recording: Recording) -> Outputs:
-        """What it returns, from the random numbers that the recorded run had.
+        """Its outputs, with the random numbers of the recorded run.
 
-        Where it drew none, the generator, which other threads may be using, is left alone.
+        If that drew none, the RNG, which other threads may be using, is not touched.
         """
         program = self._program
         drew = any(call.operator.random for call in recording.calls)
         random = _random_numbers_from(self._random) if drew else nullcontext()
         modules = again.modules() if isinstance(again, nn.Module) else ()
         with random, torch.no_grad(), warnings.catch_warnings(), evaluating(modules):
-            warnings.simplefilter("ignore")  # the recorded run has warned already
+            warnings.simplefilter("ignore")  # the recorded run has already warned
             result = again(*program.args, **program.kwargs)
             return {name: tensor.cpu() for name, tensor in tensors_in(result, "")}
 
 
 def _again(program: Program) -> Callable[..., Any] | None:
-    """What to run: a copy that shares the module's parameters; None for what runs only once."""
+    """What to run: a copy that shares the module's parameters; None to skip the plain run."""
     own = program.function
     if not all(map(_is_plain, (program.args, program.kwargs))):
         return None
@@ -238,12 +236,12 @@ def _again(program: Program) -> Callable[..., Any] | None:
 
 
 def _copied(again: Callable[..., Any]) -> Callable[..., Any] | None:
-    """A module with the same parameters and a state of its own; a function as it is."""
+    """A copy of a module with the same parameters but its own state; a function as it is."""
     if not isinstance(again, nn.Module):
         return again
     try:
         return copy.deepcopy(again, {id(parameter): parameter for parameter in again.parameters()})
-    except Exception:  # whatever a module holds that cannot be copied: locks, open files
+    except Exception:  # a module may hold anything that cannot be copied: locks, open files
         return None
 
 
@@ -255,7 +253,7 @@ def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[No
             shape = None if own is None else tuple(own.shape)
             yield Note("other shape", name=name, shown=tuple(shown.shape), own=shape)
             continue
-        gap = _gap(shown, as_real(own))
+        gap = gaps(shown, as_real(own))
         differs = gap > _rounding(as_real(own), len(recording.calls))
         if differs.any():
             worst = int(gap.argmax())
@@ -281,9 +279,9 @@ def _kept_bytes(recording: Recording) -> int:
 
 
 def _reaches_outside(recording: Recording) -> bool:
-    """Whether the run wrote to what another run would read: an input, a parameter, a global.
+    """Whether the run wrote to anything that another run would read: input, parameter, global.
 
-    A module that takes gradients may add them to its parameters' own.
+    A module that computes gradients may accumulate them in its parameters.
     """
     if recording.program.differentiates:
         return True
@@ -293,7 +291,7 @@ def _reaches_outside(recording: Recording) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether an argument is a tensor, a number, a text, or a container of these."""
+    """Whether an argument is a tensor, a number, a string, or a container of these."""
     if isinstance(value, dict):
         return all(map(_is_plain, value.values()))
     if isinstance(value, list | tuple):
@@ -317,15 +315,8 @@ def _random_numbers_from(state: Tensor) -> Iterator[None]:
         torch.set_rng_state(before)
 
 
-def _gap(shown: Tensor, own: Tensor) -> Tensor:
-    """Cell by cell the difference; infinite where only one of the two is a number."""
-    gap = (shown.double() - own.double()).abs()
-    same = (shown == own) | (shown.isnan() & own.isnan())
-    return gap.nan_to_num(nan=torch.inf).masked_fill(same, 0.0)
-
-
 def _rounding(own: Tensor, operators: int) -> float:
-    """What other orders of summing may change: a rounding per operator, of the largest number."""
+    """What another order of summation may change: one rounding of the maximum per operator."""
     if not own.is_floating_point():
         return 0.0
     finite = own[own.isfinite()].abs()
@@ -335,7 +326,7 @@ def _rounding(own: Tensor, operators: int) -> float:
 
 
 def _places(differs: Tensor) -> str:
-    """The first places that differ, a whole row by its position."""
+    """The first positions that differ; a whole row is listed once."""
     if differs.ndim > 1 and bool((differs.any(-1) == differs.all(-1)).all()):
         differs = differs.all(-1)
     found = [place.tolist() for place in differs.nonzero()]

@@ -16,7 +16,7 @@ from glassformer.lazy import on_first_use
 if TYPE_CHECKING:
     from glassformer.training.problems import PROBLEMS, DataConfig
     from glassformer.training.recipes import RECIPES, recipe
-    from glassformer.training.run import Result, train
+    from glassformer.training.run import RunResult, train
     from glassformer.training.run_config import (
         LoopConfig,
         OptimiserConfig,
@@ -30,20 +30,20 @@ __all__ = [
     "DataConfig",
     "LoopConfig",
     "OptimiserConfig",
-    "Result",
     "RunConfig",
+    "RunResult",
     "ScheduleConfig",
     "recipe",
     "train",
 ]
 
 _HOMES = {
-    "DataConfig": "glassformer.training.problems.problem_definitions",
+    "DataConfig": "glassformer.training.problems",
     "LoopConfig": "glassformer.training.run_config",
     "OptimiserConfig": "glassformer.training.run_config",
-    "PROBLEMS": "glassformer.training.problems.problem_definitions",
+    "PROBLEMS": "glassformer.training.problems",
     "RECIPES": "glassformer.training.recipes",
-    "Result": "glassformer.training.run",
+    "RunResult": "glassformer.training.run",
     "RunConfig": "glassformer.training.run_config",
     "ScheduleConfig": "glassformer.training.run_config",
     "recipe": "glassformer.training.recipes",

@@ -1,4 +1,4 @@
-"""`python -m glassformer.training`: training where only torch and its like are installed."""
+"""`python -m glassformer.training`: training without the command line's dependencies."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""`train` as a command, without a library for commands: it must run where none is installed.
+"""The command `train`, without a command-line library: it must run where none is installed.
 
-`glassformer train` and `python -m glassformer.training` are both `execute`.
+`glassformer train` and `python -m glassformer.training` both call `execute`.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, Fragment, GlassformerError, exit_code
 from glassformer.language import chosen_language, message_of, speak, words
-from glassformer.training.log import check_drawing, make_reporter, plot_run
+from glassformer.training.log import check_plotting, make_reporter, plot_run
 from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.run_config import RunConfig
 from glassformer.training.run_folder import RunFolder
@@ -35,7 +35,7 @@ _OPTIONS = Options(
 )
 
 Watcher = Callable[[Path], AbstractContextManager[None]]
-"""What shows the run of a folder while it lasts."""
+"""Shows the run in a folder while it lasts."""
 
 
 def configure(
@@ -45,12 +45,12 @@ def configure(
     config_file: str | None = None,
     resume_from: Path | None = None,
 ) -> RunConfig:
-    """A recipe (or the config of the run to resume) with a file's and a command line's changes."""
+    """A recipe (or the config of the run to resume), changed by a file and the command line."""
     config = recipe(name)
     folder = RunFolder(resume_from) if resume_from else None
     if folder and folder.exists():
         there = folder.read_config()
-        if there.recipe == name:  # another recipe's is refused where the run begins
+        if there.recipe == name:  # a run of another recipe is refused when it starts
             config = there
     if config_file is not None:
         from_there = from_file(Path(config_file))
@@ -61,12 +61,12 @@ def configure(
                 other=from_there["recipe"],
                 name=name,
             )
-        config = changed(config, _with_epochs_meant(from_there), config_file)
-    return changed(config, _with_epochs_meant(changes))
+        config = changed(config, _with_explicit_epochs(from_there), config_file)
+    return changed(config, _with_explicit_epochs(changes))
 
 
-def _with_epochs_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Whoever sets epochs wants that many: the recipe's own number of updates is dropped."""
+def _with_explicit_epochs(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An explicit `epochs` overrides the recipe's step count."""
     meant = dict(changes)
     for key in changes:
         if key.endswith("loop.epochs"):
@@ -82,7 +82,7 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
         raise ConfigError("name a recipe first: {names}", names=", ".join(RECIPES))
     name, given = arguments[0], parse_arguments(arguments[1:], _OPTIONS)
     if "--plot" in given.flags:
-        check_drawing()  # now, not after hours of training
+        check_plotting()  # now, not after hours of training
     folder = Path(given.values.get("--out", f"runs/{name}"))
     resume, watched = "--resume" in given.flags, "--watch" in given.flags
     config = configure(
@@ -91,7 +91,7 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
         config_file=given.values.get("--config"),
         resume_from=folder if resume else None,
     )
-    # Not before: a mistake in the settings is answered without waiting for torch.
+    # Imported late: mistakes in the settings are reported without waiting for torch.
     from glassformer.training.processes import Processes
     from glassformer.training.run import train
 

@@ -1,8 +1,8 @@
-"""How good a model is, by the measure that counts: accuracy, BLEU, loss per token and per byte.
+"""Evaluation: accuracy, BLEU, loss per token and per byte.
 
-Losses are sums over all labels divided by their number, once: no mean of means, so that batch
-size and number of processes change nothing. The reported loss is never smoothed. Per byte: by the
-bytes of the tokens that are predicted, so not by those of a text's first one.
+A loss is the sum over all labels divided by their number, not a mean of batch means, so batch size
+and number of processes do not matter. The reported loss has no label smoothing. The loss per byte
+counts the bytes of predicted tokens, so not those of a text's first token.
 """
 
 import math
@@ -32,16 +32,16 @@ from glassformer.training.run_config import RunConfig
 from glassformer.training.settings import changed, restored
 
 _LOWER_IS_BETTER = frozenset({"loss", "rmse"})
-_MOST_LOGITS = 2**27  # of a batch: half a gigabyte, whatever the vocabulary
-_AT_ONCE = 16_384  # tokens
-_SENTENCES_AT_ONCE = 512  # enough to fill a GPU, few enough for the caches of a beam
+_MOST_LOGITS = 2**27  # per batch: half a gigabyte, whatever the vocabulary
+_TOKENS_PER_BATCH = 16_384
+_SENTENCES_PER_BATCH = 512  # enough to fill a GPU, few enough for the caches of a beam
 
 GREEDY = Beam(size=1)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Named numbers; `main` is the one to choose by."""
+    """Named scores; `main` is the one that selects the best weights."""
 
     main: str
     values: dict[str, float]
@@ -49,12 +49,11 @@ class Scores:
 
     @property
     def value(self) -> float:
-        """The number to choose by."""
         return self.values[self.main]
 
 
 def is_better(scores: Scores, best: float | None) -> bool:
-    """Whether to prefer these scores to the best so far."""
+    """Whether these scores beat the best so far."""
     if best is None:
         return True
     if scores.main in _LOWER_IS_BETTER:
@@ -74,10 +73,7 @@ class Evaluator:
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, held_out: HeldOut, *, beam: Beam = GREEDY) -> Scores:
-        """All scores that the problem has; translations are greedy unless a beam is given.
-
-        Dropout is off meanwhile.
-        """
+        """All scores of the problem, in evaluation mode; translation is greedy by default."""
         with evaluating(model.modules()), self.precision:
             return self._scores(model, held_out, beam)
 
@@ -103,7 +99,7 @@ class Evaluator:
         return self._translation(model, held_out, beam, values)
 
     def _totals(self, model: nn.Module, held_out: HeldOut) -> tuple[float, int, int]:
-        """Summed loss, number of labels, number of right answers, over all processes."""
+        """Summed loss, number of labels and of right answers, over all processes."""
         sums: list[Tensor] = []
         n_scored = 0
         for _, batch in self._batches(held_out):
@@ -113,7 +109,7 @@ class Evaluator:
             right = (logits.argmax(dim=-1) == here.labels).sum()
             sums.append(torch.stack([loss.nll, right.to(loss.nll)]))
             n_scored += batch.n_scored
-        # The device is asked once, and added up in float64, which some devices do not have.
+        # One transfer, then summed in float64, which some devices lack.
         nll, n_right = torch.stack(sums).cpu().double().sum(dim=0).tolist() if sums else (0.0, 0.0)
         nll, n_right, n_all = self.processes.totals([nll, n_right, n_scored], self.device)
         return nll, int(n_all), int(n_right)
@@ -128,7 +124,7 @@ class Evaluator:
     def _translation(
         self, model: nn.Module, held_out: HeldOut, beam: Beam, values: dict[str, float]
     ) -> Scores:
-        """BLEU as sacrebleu counts it, and in the form of the Multi30k papers where possible."""
+        """BLEU and chrF by sacrebleu, and optionally BLEU as in the Multi30k papers."""
         language, references = self.problem.language, held_out.references
         mine = range(self.processes.rank, len(held_out.sources), self.processes.n)
         assert self.problem.tokenizer is not None
@@ -158,7 +154,7 @@ class Evaluator:
 def assess(
     model: Checkpoint, split: str = "test", *, data: Path | None = None, device: str = "auto"
 ) -> dict[str, Scores]:
-    """Scores by part: `test` is every test part that there is; `validation`, or a part's name."""
+    """Scores by split: `test` means every test split; or `validation`, or the name of one."""
     config = _config_of(model)
     if data is not None:
         config = changed(config, {"data.folder": str(data)})
@@ -174,9 +170,11 @@ def assess(
         if name not in parts:
             raise UnknownNameError("split", name, ["test", *parts])
     where = choose_device(device, Processes())
-    # A CPU is the reference, in float32, whatever the model was trained in elsewhere.
+    # CPUs evaluate in float32, the reference, whatever precision the model was trained in.
     asked = "float32" if where.type == "cpu" else config.loop.precision
-    evaluator = Evaluator(problem, where, Processes(), precision(asked, where), max_tokens=_AT_ONCE)
+    evaluator = Evaluator(
+        problem, where, Processes(), precision(asked, where), max_tokens=_TOKENS_PER_BATCH
+    )
     beam = Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
     home = next(model.model.parameters()).device
     moved = model.model.to(where)
@@ -187,7 +185,7 @@ def assess(
 
 
 def _check_same_data(model: Checkpoint, problem: PreparedProblem) -> None:
-    """Of other files another part is held out: what was learnt by heart would pass for new."""
+    """Refuse other files: their held-out part may overlap the training data."""
     known = model.about.get("checksums")
     if isinstance(known, Mapping) and dict(known) != problem.checksums:
         names = ", ".join(sorted({*known, *problem.checksums}))
@@ -199,7 +197,7 @@ def _check_same_data(model: Checkpoint, problem: PreparedProblem) -> None:
 
 
 def _config_of(model: Checkpoint) -> RunConfig:
-    """The config of the run that made a model; its model folder keeps it."""
+    """The config of the run that made a model, from its model folder."""
     name = str(model.about.get("recipe", "nothing"))
     if name not in RECIPES and "run" not in model.about:
         raise ConfigError(
@@ -220,20 +218,19 @@ def translate(
     max_len: int,
     beam: Beam = GREEDY,
 ) -> list[str]:
-    """One translation for each text, in their order."""
     start, end = tokenizer.special.start, tokenizer.special.end
     assert start is not None
     sources = tokenizer.encode_batch(texts, end=True, max_len=max_len)
     assert isinstance(model, Seq2Seq | Translator)
     search: Search = Greedy() if beam.size == 1 else beam
     decoded = translate_ids(
-        model, sources, start=start, end=end, search=search, batch_size=_SENTENCES_AT_ONCE
+        model, sources, start=start, end=end, search=search, batch_size=_SENTENCES_PER_BATCH
     )
     return [tokenizer.decode(result.best.tokens) for result in decoded]
 
 
 def lowercase_tokenised(texts: Sequence[str], language: str) -> list[str]:
-    """Texts as the Multi30k papers score them: Moses tokens between spaces, in lower case."""
+    """Texts as the Multi30k papers score them: Moses tokens separated by spaces, lowercased."""
     try:
         from sacremoses import (  # type: ignore[import-untyped]  # it has no annotations
             MosesPunctNormalizer,

@@ -1,10 +1,9 @@
 """Forward, loss and backward: from a batch to its gradient.
 
-Each batch adds its sum of losses times one over the number of labels of the whole update, so that
-an update is the same whether its examples come in one batch, in several (gradient accumulation),
-or in several processes. Sums and counts stay apart until the whole update is known: a mean of means
-would give the tokens of a short batch more weight. Padding has no label and counts in neither.
-`training.fast` has learners that do the same faster.
+Each batch adds its summed loss divided by the number of labels in the whole step, so a step is the
+same whether its examples come in one batch, in several (gradient accumulation), or in several
+processes. A mean of batch means would give the tokens of a short batch more weight. Padding has no
+label and does not count. `training.fast` has learners that do the same faster.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +23,13 @@ class Loss(NamedTuple):
     """Sums over the scored labels of a batch."""
 
     objective: Tensor
-    """What is minimised: smoothed, if the config says so."""
+    """What is minimised, with label smoothing if configured."""
     nll: Tensor
-    """Plain negative log-likelihood, in nats: what is reported. It has no gradient."""
+    """Plain negative log-likelihood in nats, detached: what is logged."""
 
 
 Measure = Callable[[Tensor, Tensor, float], Loss]
-"""From answers, labels and a share of smoothing to a loss."""
+"""From model outputs, labels and label smoothing to a loss."""
 
 
 def model_loss(
@@ -41,11 +40,11 @@ def model_loss(
     measure: Measure | None = None,
     r_drop: float = 0.0,
 ) -> Loss:
-    """The loss of a model's answers: one function, so that model and loss are compiled as one.
+    """Forward pass and loss in one function, so that both are compiled together.
 
-    Compiled apart, the logits would be written to memory in float32 between the two. With
-    `r_drop` α the model answers twice, with other dropout, and α/2 of the divergence between the
-    answers is added to the mean of both losses: R-Drop (Liang et al. 2021), divided by 2.
+    Compiled separately, the logits would be written to memory in float32 in between. `r_drop` is α
+    of R-Drop (Liang et al. 2021), divided by 2: the model runs twice with different dropout, and
+    α/2 of the symmetric KL divergence between the outputs is added to the mean of both losses.
     """
     measured = measure or cross_entropy
     answers = model(*inputs)
@@ -60,7 +59,7 @@ def model_loss(
 
 
 def symmetric_kl(logits: Tensor, others: Tensor, labels: Tensor) -> Tensor:
-    """(KL(p‖q) + KL(q‖p)) / 2 of two (…, V) answers, summed over the labels that are scored.
+    """(KL(p‖q) + KL(q‖p)) / 2 of two (…, V) outputs, summed over the scored labels.
 
     The two divergences together are Σ (p − q) · (log p − log q).
     """
@@ -70,7 +69,7 @@ def symmetric_kl(logits: Tensor, others: Tensor, labels: Tensor) -> Tensor:
 
 
 def squared_error(answers: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
-    """The sum of squares of (B,) answers to (B,) numbers; labels that are IGNORED do not count."""
+    """Summed squared error of (B,) outputs against (B,) numbers; IGNORED labels do not count."""
     assert not smoothing, "there is nothing to smooth in a number"
     errors = torch.where(labels == IGNORED, 0.0, answers.float() - labels)
     total = errors.square().sum()
@@ -101,12 +100,12 @@ LossFunction = Callable[..., Loss]
 
 
 class Learner:
-    """Adds gradients of batches to those of a model's parameters."""
+    """Accumulates the gradients of batches in a model's parameters."""
 
     fixed_shapes = False
-    """Whether it wants few shapes: all batches of a bucket are then filled up to one."""
+    """Whether it needs few shapes: all batches of a bucket are then padded to one."""
     keeps_gradients = False
-    """Whether gradients must stay where they are in memory from update to update."""
+    """Whether gradient tensors must stay at the same address from step to step."""
 
     def __init__(
         self,
@@ -127,7 +126,7 @@ class Learner:
         self._how = (config.optimiser.label_smoothing, measure, config.optimiser.r_drop)
 
     def count_labels(self, update: Update) -> int:
-        """The labels of a whole update, over all its batches and processes."""
+        """The number of labels in a whole step, over all batches and processes."""
         mine = sum(batch.n_scored for batch in update.batches)
         if self.processes.n == 1:
             return max(1, mine)
@@ -139,12 +138,12 @@ class Learner:
         batch: Batch,
         scale: float | Tensor,
         *,
-        is_last: bool = True,  # noqa: ARG002  # for learners that exchange gradients meanwhile
+        is_last: bool = True,  # noqa: ARG002  # for learners that exchange gradients here
     ) -> Tensor:
-        """Add the gradient of a batch's summed loss, times `scale`; returns that sum.
+        """Add the gradient of a batch's summed loss times `scale`; returns that sum.
 
-        `is_last` of the batches of an update: where processes exchange gradients during the
-        backward pass, they do it then.
+        `is_last`: whether this is the step's last batch. Learners that exchange gradients during
+        the backward pass do so then.
         """
         with self.precision, self._kernels():
             loss = self._loss(self.model, batch.inputs, batch.labels, *self._how)
@@ -152,9 +151,9 @@ class Learner:
         return loss.nll
 
     def exchange_gradients(self) -> None:
-        """Add up the gradients of all processes."""
+        """Sum the gradients over all processes."""
         self.processes.sum_gradients(self.parameters)
 
     def whole_model(self) -> nn.Module:
-        """The model as it is now, for this process to use alone."""
+        """The current model, unsharded, for this process to use on its own."""
         return self.model

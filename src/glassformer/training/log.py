@@ -22,24 +22,24 @@ _MOST_METRICS = 256 * 2**20  # bytes: a line takes about 200, so over a million 
 
 
 class Record(NamedTuple):
-    """One line of the metrics, as it is written and as it is read."""
+    """One line of metrics.jsonl, raw and parsed."""
 
     line: bytes
     data: dict[str, Any]
 
 
 def read_metrics(path: Path) -> bytes:
-    """The bytes of a metrics.jsonl; empty where there is none yet."""
+    """The bytes of a metrics.jsonl; empty if there is none yet."""
     if not path.exists():
         return b""
     return read_bytes(path, error=TrainingError, most=_MOST_METRICS)
 
 
 def records_in(metrics: bytes) -> Iterator[Record]:
-    """The lines of a metrics.jsonl that a run of ours wrote.
+    """The valid records of a metrics.jsonl.
 
-    The last one may be cut short by a kill, and other programs may write to the file as well: what
-    is not a record is left out.
+    The last line may be cut short by a kill, and other programs may write to the file: anything
+    else is skipped.
     """
     for number, line in enumerate(metrics.split(b"\n"), start=1):
         with suppress(TrainingError):
@@ -49,26 +49,26 @@ def records_in(metrics: bytes) -> Iterator[Record]:
 
 
 class Reporter:
-    """Logs nothing: for tests and for programs."""
+    """Logs nothing: for tests and programs."""
 
     def start(self, step: int, total: int) -> None:
-        """A run begins, or goes on, at `step` of `total`."""
+        """The run starts, or resumes, at `step` of `total`."""
 
     def step(self, step: int, facts: Mapping[str, float]) -> None:
-        """Some updates were made."""
+        """New numbers are known, as of `step`."""
 
     def tick(self, step: int) -> None:
-        """One update was asked for; nothing is known of it yet."""
+        """A step was launched; its numbers are not known yet."""
 
     def line(self, text: str) -> None:
-        """A message."""
+        """Print a message."""
 
     def stop(self) -> None:
         """The run is over."""
 
 
 class PlainReporter(Reporter):
-    """One line now and then, for files and pipes."""
+    """A line every few seconds, for files and pipes."""
 
     def __init__(self, seconds: float = 10.0) -> None:
         self._every = seconds
@@ -77,12 +77,10 @@ class PlainReporter(Reporter):
         self._started = (0, time.monotonic())
 
     def start(self, step: int, total: int) -> None:
-        """Remember where the clock starts."""
         self._total = total
         self._started = (step, time.monotonic())
 
     def step(self, step: int, facts: Mapping[str, float]) -> None:
-        """A line if the last one is some seconds old."""
         now = time.monotonic()
         if now - self._last < self._every and step < self._total:
             return
@@ -93,13 +91,12 @@ class PlainReporter(Reporter):
         self.line(say("step", clock=_clock(left), **shown))
 
     def line(self, text: str) -> None:
-        """To stderr."""
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 
 class BarReporter(Reporter):
-    """A bar by rich."""
+    """A progress bar drawn by rich."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -111,34 +108,29 @@ class BarReporter(Reporter):
             TimeRemainingColumn(),
             TextColumn("{task.fields[facts]}"),
             console=Console(stderr=True),
-            speed_estimate_period=300,  # an update may take half a minute
+            speed_estimate_period=300,  # a step may take half a minute
         )
         self._task: Any = None
 
     def start(self, step: int, total: int) -> None:
-        """Show the bar."""
         self._progress.start()
         self._task = self._progress.add_task("", total=total, completed=step, facts="")
 
     def tick(self, step: int) -> None:
-        """Move the bar."""
         self._progress.update(self._task, completed=step)
 
     def step(self, step: int, facts: Mapping[str, float]) -> None:
-        """Move the bar, with the newest numbers."""
         self._progress.update(self._task, completed=step, facts=score_text(facts))
 
     def line(self, text: str) -> None:
-        """Above the bar."""
         self._progress.console.print(text, markup=False, highlight=False)
 
     def stop(self) -> None:
-        """Leave the bar as it is."""
         self._progress.stop()
 
 
 def make_reporter() -> Reporter:
-    """A bar where a person watches and rich is installed, else plain lines."""
+    """A progress bar on a terminal if rich is installed, else plain lines."""
     if sys.stderr.isatty():
         try:
             return BarReporter()
@@ -148,7 +140,7 @@ def make_reporter() -> Reporter:
 
 
 def score_text(facts: Mapping[str, Any]) -> str:
-    """Numbers with their names, as a line shows them."""
+    """Numbers with their names, for a log line."""
     return "  ".join(
         f"{name.replace('_', ' ')} {_number(value)}"
         for name, value in facts.items()
@@ -172,19 +164,19 @@ _PANELS = {
     "loss": ("loss", "valid_loss"),
     "score": ("valid_accuracy", "valid_bleu", "valid_rmse"),
     "learning rate": ("lr",),
-    "gradient's length": ("grad_norm",),
+    "gradient norm": ("grad_norm",),
 }
 
 
-def check_drawing() -> None:
-    """Refuse, in one line, where nothing can be drawn with."""
+def check_plotting() -> None:
+    """Raise if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise ConfigError("--plot needs matplotlib: pip install matplotlib")
 
 
 def plot_run(folder: Path) -> Path:
-    """Draw a run into `plot.png` of its folder; measures that it does not have are left out."""
-    check_drawing()
+    """Plot a run's metrics to `plot.png` in its folder; metrics that it lacks are left out."""
+    check_plotting()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -207,7 +199,7 @@ def plot_run(folder: Path) -> Path:
         axis.set_ylabel(title)
         axis.legend(frameon=False)
         axis.grid(alpha=0.3)
-    axes[-1].set_xlabel("updates")
+    axes[-1].set_xlabel("steps")
     target = folder / "plot.png"
     figure.savefig(target, dpi=120)
     return target

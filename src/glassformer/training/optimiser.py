@@ -1,16 +1,16 @@
 """The optimiser (AdamW, or Muon for matrices), the learning-rate schedule, and the EMA.
 
-Matrices and tables decay, vectors (norms, biases) do not. With Muon, the linear maps inside the
-blocks go to it and everything else to AdamW. The learning rate is a share of its peak for each
-update, a pure function of the update's number.
+Weight decay applies to matrices and embeddings, not to vectors (norms, biases). Muon takes the
+linear maps inside the blocks, AdamW everything else. The learning rate is a share of its peak, a
+pure function of the step number.
 
 Muon is momentum whose update of a matrix has all singular values near 1 (Jordan et al. 2024):
 
     M ← μ M + G;   U = NewtonSchulz(G + μ M);   W ← W − lr · √max(1, rows/columns) · U
 
-torch.optim.Muon treats matrices one by one and multiplies in bfloat16 everywhere. Here those of
-one shape are stacked and go through one batched product, which a GPU wants, and a CPU computes in
-float32, which is its reference.
+torch.optim.Muon treats matrices one by one and multiplies in bfloat16 everywhere. Here matrices of
+one shape go through one batched product, for speed on GPUs, and CPUs, our reference, compute in
+float32.
 """
 
 import math
@@ -23,15 +23,15 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, TrainingError
-from glassformer.training.processes import cut_like, local, whole
+from glassformer.training.processes import gathered, local_shard, shard_like
 from glassformer.training.run_config import OptimiserConfig, ScheduleConfig
 
 
 def learning_rate_share(config: ScheduleConfig, step: int, total: int) -> float:
-    """The share of the peak learning rate for update `step`, counted from 0, of `total`.
+    """The learning rate of step `step` (counted from 0) of `total`, as a share of its peak.
 
-    The warm-up is linear and ends at the peak; the first update is number 1, never 0, so that the
-    parameters move from the start.
+    The warm-up is linear and ends at the peak; it begins above 0, so that the first step already
+    moves the parameters.
     noam is √warmup / √(step + 1) after the warm-up: the curve of section 5.3 of the 2017 paper,
     scaled so that its peak is 1 whatever the width of the model.
     """
@@ -44,15 +44,15 @@ def learning_rate_share(config: ScheduleConfig, step: int, total: int) -> float:
         return math.sqrt(max(config.warmup, 1) / number)
     progress = min(1.0, (number - config.warmup) / max(1, total - config.warmup))
     curve = 1 - progress if config.kind == "linear" else (1 + math.cos(math.pi * progress)) / 2
-    # The last update still moves a little: at progress 1 both curves would be 0.
+    # The last step still moves a little: at progress 1 both curves would be 0.
     return max(config.floor + (1 - config.floor) * curve, 1 / (total + 1))
 
 
 class Optimiser:
     """One or two optimisers that step together.
 
-    With `keeps_gradients`, gradients are set to zero in place and their tensors stay: a recorded
-    backward pass adds to the same memory each time.
+    With `keeps_gradients`, gradients are zeroed in place: a recorded backward pass adds to the same
+    memory each time.
     """
 
     def __init__(
@@ -87,20 +87,19 @@ class Optimiser:
                 parameter.grad = torch.zeros_like(parameter)
 
     def clip(self) -> Tensor:
-        """Shorten the gradient to `config.clip`; returns its norm before."""
+        """Clip the gradient norm to `config.clip`; returns the norm before."""
         limit = self.config.clip or float("inf")
-        return whole(nn.utils.clip_grad_norm_(self.parameters, limit))
+        return gathered(nn.utils.clip_grad_norm_(self.parameters, limit))
 
     def step(self, share: float) -> None:
-        """Move the parameters by a share of the peak learning rate."""
+        """Take a step with a share of the peak learning rate."""
         for kind, (part, _) in self._parts.items():
-            # Looked up anew: loading a state replaces the groups.
+            # Looked up each time: loading a state replaces the groups.
             for group in part.param_groups:
                 group["lr"] = self._peaks[kind] * share
             part.step()
 
     def zero_grad(self) -> None:
-        """Forget the gradient."""
         if self.keeps_gradients:
             torch._foreach_zero_([p.grad for p in self.parameters if p.grad is not None])
             return
@@ -108,7 +107,7 @@ class Optimiser:
             part.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state by optimiser, parameter and kind: `adamw.encoder….exp_avg`."""
+        """The state as named tensors: `adamw.encoder….exp_avg`."""
         return {
             f"{kind}.{names[index]}.{key}": value
             for kind, (part, names) in self._parts.items()
@@ -117,13 +116,13 @@ class Optimiser:
         }
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Take up the state that `tensors` gave."""
+        """Load a state that `tensors` returned."""
         for kind, (part, names) in self._parts.items():
             state: dict[int, dict[str, Any]] = {}
             for index, name in enumerate(names):
                 prefix = f"{kind}.{name}."
                 entry = {
-                    key.removeprefix(prefix): self._cut(value, name)
+                    key.removeprefix(prefix): self._sharded(value, name)
                     for key, value in tensors.items()
                     if key.startswith(prefix)
                 }
@@ -140,10 +139,10 @@ class Optimiser:
                     n_names=len(names),
                 )
 
-    def _cut(self, value: Tensor, name: str) -> Tensor:
-        """A parameter's state, cut as the parameter is; the number of steps has no shape."""
+    def _sharded(self, value: Tensor, name: str) -> Tensor:
+        """A parameter's state, sharded like the parameter; the step count is a scalar."""
         parameter = self._named[name]
-        return cut_like(value, parameter) if value.shape == parameter.shape else value
+        return shard_like(value, parameter) if value.shape == parameter.shape else value
 
 
 def _adamw(
@@ -166,10 +165,10 @@ def _adamw(
 
 
 def orthogonalise(matrices: Tensor, n_steps: int = 5) -> Tensor:
-    """Matrices (N, R, C) with their singular values moved into about 0.7 to 1.2.
+    """Move the singular values of matrices (N, R, C) to between about 0.7 and 1.2.
 
-    An odd polynomial of X applied five times: a·X + (b·XXᵀ + c·(XXᵀ)²)·X. Its coefficients are
-    Jordan's: they make small singular values grow fastest.
+    An odd polynomial of X applied five times: a·X + (b·XXᵀ + c·(XXᵀ)²)·X. The coefficients are
+    Jordan's; they make small singular values grow fastest.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     x: Tensor = matrices.bfloat16() if matrices.is_cuda else matrices.float()
@@ -185,7 +184,7 @@ def orthogonalise(matrices: Tensor, n_steps: int = 5) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """For matrices inside the blocks only: no embeddings, no output map, no vectors."""
+    """Only for matrices inside the blocks: no embeddings, no output map, no vectors."""
 
     def __init__(
         self,
@@ -201,8 +200,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no loss
-        """One update of every matrix that has a gradient."""
-        assert closure is None, "the gradient is there already"
+        assert closure is None, "gradients are computed before the step"
         for group in self.param_groups:
             by_shape: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
@@ -226,30 +224,29 @@ class Muon(torch.optim.Optimizer):
 
 
 class EMA:
-    """A second set of parameters that follows the model's, a share of the way at each update.
+    """An exponential moving average of the weights: less noisy than they are, and better.
 
-    The share starts large: decay is min(decay, (1 + n) / (10 + n)) after n updates, so that the
-    random first weights are soon forgotten.
+    The decay is min(decay, (1 + n) / (10 + n)) after n steps, so that the random initial weights
+    are soon forgotten.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self._names = [name for name, _ in model.named_parameters()]
         parameters = [parameter.detach() for _, parameter in model.named_parameters()]
-        self._whole_average = [parameter.clone() for parameter in parameters]
-        # Of sharded parameters, this process's shares.
-        self._parameters = [local(parameter) for parameter in parameters]
-        self._average = [local(average) for average in self._whole_average]
+        self._sharded_average = [parameter.clone() for parameter in parameters]
+        # Of sharded parameters, this process's shards.
+        self._parameters = [local_shard(parameter) for parameter in parameters]
+        self._average = [local_shard(average) for average in self._sharded_average]
 
     @torch.no_grad()
-    def update(self, n_updates: int) -> None:
-        """Follow the model after an update."""
-        decay = min(self.decay, (1 + n_updates) / (10 + n_updates))
+    def update(self, n_steps: int) -> None:
+        decay = min(self.decay, (1 + n_steps) / (10 + n_steps))
         torch._foreach_lerp_(self._average, self._parameters, 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model has the averaged weights inside this block, and its own again after."""
+        """Inside this block, the model has the averaged weights."""
         self._swap()
         try:
             yield
@@ -257,14 +254,12 @@ class EMA:
             self._swap()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The averaged weights by name."""
-        return dict(zip(self._names, self._whole_average, strict=True))
+        return dict(zip(self._names, self._sharded_average, strict=True))
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Take up averaged weights."""
-        for name, average in zip(self._names, self._whole_average, strict=True):
-            average.copy_(cut_like(tensors[name], average))
+        for name, average in zip(self._names, self._sharded_average, strict=True):
+            average.copy_(shard_like(tensors[name], average))
 
     @torch.no_grad()
     def _swap(self) -> None:

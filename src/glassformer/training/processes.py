@@ -1,10 +1,10 @@
 """The processes of a run, the signals that one gets, its device, and tensors cut into shards.
 
-`torchrun` starts the processes and says in variables which one this is. Without it there is one,
-and sums over processes are no-ops. gloo joins CPUs, NCCL joins GPUs.
+`torchrun` starts the processes and sets environment variables that say which one this is. Without
+it there is one, and sums over processes are no-ops. gloo connects CPUs, NCCL connects GPUs.
 
-Ctrl-C is a request where there is something to lose: an update under way is finished and saved.
-While data are prepared or a model is tested there is nothing to lose, and the run ends at once.
+During training, Ctrl-C is a request: the current step is completed and saved. While data are being
+prepared or a model is tested there is nothing to lose, and the run ends at once.
 """
 
 import os
@@ -26,6 +26,10 @@ from glassformer.modes import multiplies_bfloat16
 
 T = TypeVar("T")
 
+# Importing this takes long, and nearly all runs do without.
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+
 
 @dataclass(frozen=True)
 class Processes:
@@ -37,7 +41,7 @@ class Processes:
 
     @classmethod
     def from_environment(cls) -> "Processes":
-        """What torchrun says, or one process."""
+        """As set by torchrun; without it, one process."""
         rank, local, n = (
             int(os.environ.get(name, default))
             for name, default in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"))
@@ -46,12 +50,12 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and reports."""
+        """Whether this process writes files and logs."""
         return self.rank == 0
 
     @contextmanager
     def joined(self, device: torch.device) -> Iterator[None]:
-        """Meet the other processes, and part again where they had not met before."""
+        """Join the process group; leave it again unless it existed before."""
         if self.n == 1 or dist.is_initialized():
             yield
             return
@@ -70,14 +74,14 @@ class Processes:
         return numbers
 
     def totals(self, numbers: Sequence[float], device: torch.device) -> list[float]:
-        """The sums of plain numbers over all processes, in float64."""
+        """Sums of plain numbers over all processes, in float64."""
         if self.n == 1:
             return list(numbers)
-        # On the device: NCCL sends nothing else.
+        # On the device: NCCL sends only from there.
         return self.sum(torch.tensor(numbers, dtype=torch.float64, device=device)).tolist()
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up what `backward` left in all processes, in one message per dtype."""
+        """Sum the gradients of all processes, in one message per dtype."""
         if self.n == 1:
             return
         by_type: dict[torch.dtype, list[Tensor]] = defaultdict(list)
@@ -91,18 +95,17 @@ class Processes:
                 gradient.copy_(part.view_as(gradient))
 
     def wait(self) -> None:
-        """Until all are here."""
         if self.n > 1:
             dist.barrier()
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether it is so in any process."""
+        """Whether the flag is set in any process."""
         if self.n == 1:
             return flag
         return bool(self.sum(torch.tensor(float(flag), device=device)))
 
     def gather(self, mine: list[T]) -> list[T]:
-        """The lists of all processes, joined in the order of their ranks."""
+        """The lists of all processes, concatenated by rank."""
         if self.n == 1:
             return mine
         lists: list[list[T]] = [[] for _ in range(self.n)]
@@ -112,14 +115,14 @@ class Processes:
 
 @dataclass
 class Interruption:
-    """Whether somebody asked to stop, and whether that may wait."""
+    """Whether the user asked to stop, and whether that may wait."""
 
     asked: bool = False
     may_wait: bool = False
 
     @contextmanager
     def waits(self) -> Iterator[None]:
-        """Let the work inside come to its end, or look at `asked` itself."""
+        """Let the block finish first, or check `asked` itself."""
         self.may_wait = True
         try:
             yield
@@ -131,10 +134,10 @@ class Interruption:
 
 @contextmanager
 def listen() -> Iterator[Interruption]:
-    """Take SIGINT and SIGTERM as requests where they may wait; a second one interrupts at once."""
+    """Treat SIGINT and SIGTERM as requests if they may wait; a second one interrupts at once."""
     interruption = Interruption()
     if threading.current_thread() is not threading.main_thread():
-        yield interruption  # signals go to the main thread, which is another's
+        yield interruption  # only the main thread receives signals
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -154,7 +157,7 @@ def listen() -> Iterator[Interruption]:
 
 
 def choose_device(asked: str, processes: Processes) -> torch.device:
-    """The device that a config names; auto: a GPU where there is one."""
+    """The device that a config names; auto: a GPU if there is one."""
     if asked == "auto":
         has_gpu = torch.cuda.is_available()
         asked = "cuda" if has_gpu else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -172,7 +175,7 @@ def choose_device(asked: str, processes: Processes) -> torch.device:
 
 
 def _numbered(device: torch.device, local_rank: int) -> torch.device:
-    """The GPU of this process, or the one that is named by its number."""
+    """The GPU with the given number, or the one of this process."""
     number, count = local_rank if device.index is None else device.index, torch.cuda.device_count()
     if number >= count:
         raise ConfigError(
@@ -185,7 +188,7 @@ def _numbered(device: torch.device, local_rank: int) -> torch.device:
 
 
 def precision(asked: str, device: torch.device) -> AbstractContextManager[object]:
-    """The context that computes in bfloat16 where a config says so; auto: on CUDA."""
+    """The autocast context that a config asks for; auto: bfloat16 on CUDA."""
     if asked == "bfloat16" and device.type == "cpu" and not multiplies_bfloat16():
         raise ConfigError("this CPU cannot multiply bfloat16 matrices: set loop.precision float32")
     if asked == "bfloat16" or (asked == "auto" and device.type == "cuda"):
@@ -193,34 +196,35 @@ def precision(asked: str, device: torch.device) -> AbstractContextManager[object
     return nullcontext()
 
 
-# What torch needs for this takes long to import, and nearly all runs do without.
-if TYPE_CHECKING:
-    from torch.distributed.tensor import DTensor
+# --- sharded tensors (FSDP2) ---
+# Parameters, gradients and the optimiser's state are split along their first axis; a block's
+# parameters are gathered while it computes. Checkpoints hold whole tensors, so that any number of
+# processes can resume. Without sharding, these functions return their argument.
 
 
-def _is_cut(tensor: Tensor) -> "TypeGuard[DTensor]":
+def _is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
     return hasattr(tensor, "full_tensor")
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor put together from all processes' shares; all must take part."""
-    return tensor.full_tensor() if _is_cut(tensor) else tensor
+def gathered(tensor: Tensor) -> Tensor:
+    """A tensor gathered from the shards of all processes; all must take part."""
+    return tensor.full_tensor() if _is_sharded(tensor) else tensor
 
 
-def all_whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Named tensors, each put together; all processes must take part."""
-    # By name: read from a file, the order need not be the same in all processes.
-    return {name: whole(tensors[name].detach()) for name in sorted(tensors)}
+def gather_all(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Named tensors, each gathered; all processes must take part."""
+    # Sorted: the order in a file need not be the same in all processes.
+    return {name: gathered(tensors[name].detach()) for name in sorted(tensors)}
 
 
-def local(tensor: Tensor) -> Tensor:
-    """This process's share, in the memory of the tensor itself."""
-    return tensor.to_local() if _is_cut(tensor) else tensor
+def local_shard(tensor: Tensor) -> Tensor:
+    """This process's shard, sharing the tensor's memory."""
+    return tensor.to_local() if _is_sharded(tensor) else tensor
 
 
-def cut_like(tensor: Tensor, pattern: Tensor) -> Tensor:
-    """A whole tensor cut as another one is; each process has the whole and takes its share."""
-    if not _is_cut(pattern) or _is_cut(tensor):
+def shard_like(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """Shard a whole tensor like another one; each process has the whole and takes its shard."""
+    if not _is_sharded(pattern) or _is_sharded(tensor):
         return tensor
     from torch.distributed.tensor import distribute_tensor
 
@@ -231,11 +235,11 @@ def cut_like(tensor: Tensor, pattern: Tensor) -> Tensor:
 
 @torch.no_grad()
 def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Copy named tensors, whole or cut, into a model's parameters."""
+    """Copy named tensors, whole or sharded, into a model's parameters."""
     parameters = dict(model.named_parameters())
     if parameters.keys() != tensors.keys() or any(
         parameters[name].shape != tensor.shape for name, tensor in tensors.items()
     ):
         raise TrainingError("the checkpoint belongs to another model; start in another folder")
     for name, parameter in parameters.items():
-        parameter.copy_(cut_like(tensors[name], parameter))
+        parameter.copy_(shard_like(tensors[name], parameter))

@@ -1,11 +1,11 @@
-"""Checkpoints to resume from: tensors in safetensors, the rest in JSON, whole or not at all.
+"""Checkpoints to resume from: tensors in safetensors, the rest in JSON, written atomically.
 
     state/00001200.safetensors   parameters, optimiser, EMA, best weights, and the random number
                                  generators (RNG) of every process
-    state/00001200.json          progress, scores, and the SHA-256 over both files
+    state/00001200.json          progress, scores, and the SHA-256 of both files
 
-The JSON is written last, so that a state without one was never finished. A damaged state is
-reported and the one before it used. Nothing here is a pickle, and nothing knows what is trained.
+The JSON is written last, so a checkpoint without one is incomplete. A damaged checkpoint is
+reported and the one before it used. Nothing here is a pickle or knows what is being trained.
 """
 
 import hashlib
@@ -32,25 +32,25 @@ from glassformer.training.run_folder import state_files
 
 @dataclass
 class Progress:
-    """How far a run is; all of it goes into the checkpoint."""
+    """How far a run is; saved in the checkpoint."""
 
     step: int = 0
     n_tokens: int = 0
     seconds: float = 0.0
-    """In updates: evaluation and saving left out."""
+    """In training steps, without evaluation and saving."""
     best_score: float | None = None
     best_step: int = 0
     n_worse: int = 0
     """Evaluations since the best one."""
 
     def forget_best(self) -> None:
-        """Begin to compare anew."""
+        """Compare with no earlier score."""
         self.best_score, self.best_step, self.n_worse = None, 0, 0
 
 
 @dataclass(frozen=True)
-class State:
-    """Everything that a run needs to go on."""
+class TrainingState:
+    """A checkpoint: everything that a run needs to resume."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -58,7 +58,7 @@ class State:
     """Plain JSON."""
 
     def section(self, name: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with `name.`, without it."""
+        """The tensors whose names begin with `name.`, without that prefix."""
         prefix = f"{name}."
         return {
             key.removeprefix(prefix): tensor
@@ -68,16 +68,16 @@ class State:
 
 
 def _clear(*places: Path) -> None:
-    """Remove what stands in a state's place and is no file: a pipe must not stop a run."""
+    """Remove pipes and the like from the place of a checkpoint: they must not block a run."""
     for place in places:
         if place.exists() and not (place.is_file() or place.is_dir()):
             place.unlink()
 
 
-def save_state(folder: Path, state: State, keep: int) -> None:
-    """Write a state, then remove all but the newest `keep`.
+def save_state(folder: Path, state: TrainingState, keep: int) -> None:
+    """Write a checkpoint, then remove all but the newest `keep`.
 
-    States of later steps go too: a run that went back to an earlier one found them damaged.
+    Checkpoints of later steps go too: the run found them damaged and went back to an earlier one.
     """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
     data = save(tensors)
@@ -103,14 +103,14 @@ def save_state(folder: Path, state: State, keep: int) -> None:
     others = [path for path in state_files(folder) if path.stem != name]
     earlier = [path for path in others if path.stem < name]
     for old in [*(path for path in others if path.stem > name), *earlier[keep - 1 :]]:
-        # The JSON first: tensors without it are no state.
+        # The JSON first: tensors without it are no checkpoint.
         with suppress(OSError):  # another process may have removed it
             old.unlink()
             old.with_suffix(".safetensors").unlink()
 
 
-def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
-    """The newest state that is whole; damaged ones are reported. None where there is none."""
+def newest_state(folder: Path, report: Callable[[str], None]) -> TrainingState | None:
+    """The newest undamaged checkpoint, or None; damaged ones are reported."""
     damaged = 0
     for path in state_files(folder):
         try:
@@ -128,14 +128,14 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
 
 
 def seed_rng(seed: int) -> None:
-    """Seed all random generators of this process."""
+    """Seed all RNGs of this process."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed % 2**63)
 
 
 def capture_rng(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The states of all random generators of this process, as tensors and plain data."""
+    """The states of all RNGs of this process, as tensors and plain data."""
     version, numbers, gauss = random.getstate()
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     tensors = {
@@ -155,7 +155,7 @@ def capture_rng(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]
 
 
 def restore_rng(tensors: dict[str, Tensor], facts: dict[str, Any], device: torch.device) -> None:
-    """Set all random generators of this process to a captured state."""
+    """Set all RNGs of this process to a captured state."""
     version, gauss = facts["python"]
     random.setstate((version, tuple(tensors["python"].tolist()), gauss))
     kind, position, has_gauss, cached = facts["numpy"]
@@ -169,25 +169,25 @@ def restore_rng(tensors: dict[str, Tensor], facts: dict[str, Any], device: torch
 
 
 def resume_rng(
-    state: State,
+    state: TrainingState,
     seed: int,
     processes: Processes,
     device: torch.device,
     report: Callable[[str], None],
 ) -> None:
-    """Let this process draw on where the process of its rank stopped."""
+    """Restore the RNGs of this process from the process of the same rank."""
     saved = state.facts["random"]
     if processes.rank < len(saved):
         restore_rng(state.section(f"random.{processes.rank}"), saved[processes.rank], device)
-    else:  # a process that the run did not have: its dropout must differ from the others'
+    else:  # a new process: its dropout must differ from that of the others
         seed_rng(hash((seed, state.step, processes.rank)))
     if processes.n != len(saved):
         before, now = _processes(len(saved)), _processes(processes.n)
         report(say("processes", before=before, now=now))
 
 
-def check_seed(state: State, seed: int, folder: Path) -> None:
-    """Refuse a state of another seed: the rest of the run would be in another order."""
+def check_seed(state: TrainingState, seed: int, folder: Path) -> None:
+    """Refuse a checkpoint of another seed: the data order would change."""
     began = state.facts.get("config", {}).get("loop", {}).get("seed", seed)
     if began != seed:
         raise TrainingError(
@@ -204,15 +204,15 @@ def _processes(n: int) -> str:
 
 
 def _hash(data: bytes, step: int, facts: dict[str, Any]) -> str:
-    """Over the tensors and what the JSON says besides."""
+    """SHA-256 of the tensors and the rest of the JSON."""
     said = json.dumps([step, facts], sort_keys=True).encode()
     return hashlib.sha256(data + said).hexdigest()
 
 
-def _read(path: Path) -> State:
+def _read(path: Path) -> TrainingState:
     facts = read_object(path, error=TrainingError, what="a state")
     with open_regular(path.with_suffix(".safetensors")) as opened:
         data = opened.read()
     if _hash(data, facts["step"], facts["facts"]) != facts["sha256"]:
         raise ValueError("its hash does not match")
-    return State(facts["step"], load(data), facts["facts"])
+    return TrainingState(facts["step"], load(data), facts["facts"])

@@ -1,7 +1,7 @@
 """One training run from config to model folder: `train(config, folder)`.
 
-pretrain, if the recipe asks for it → prepare the data → build the model → train (or go on) →
-test once → save
+pretrain, if the recipe says so → prepare the data → build the model → train (or resume) → test
+once → save
 """
 
 import platform
@@ -35,17 +35,17 @@ from glassformer.training.training_loop import Trainer
 
 
 @dataclass(frozen=True)
-class Result:
-    """What came of a run."""
+class RunResult:
+    """The outcome of a run."""
 
     folder: Path
     scores: dict[str, dict[str, float]]
     """By held-out part, then by measure."""
     steps: int
     train_seconds: float
-    """In updates, compilation included."""
+    """In training steps, compilation included."""
     seconds: float
-    """Of everything."""
+    """In total."""
     n_parameters: int
 
 
@@ -55,8 +55,8 @@ def train(
     *,
     resume: bool = False,
     reporter: Reporter | None = None,
-) -> Result:
-    """Train a model into a run folder; `resume` goes on where the folder's run stopped."""
+) -> RunResult:
+    """Train a model into a run folder; `resume` continues the run in that folder."""
     expect(config, RunConfig, "a RunConfig, such as recipe(…) gives")
     run_folder = RunFolder(as_path(folder, TrainingError, "a run folder"))
     config = with_pretraining_placed(config)
@@ -75,7 +75,7 @@ def train(
             log.stop()
         scores = _finish(trainer, about, started, interruption)
         processes.wait()
-    return Result(
+    return RunResult(
         run_folder.path,
         scores,
         trainer.progress.step,
@@ -87,9 +87,9 @@ def train(
 
 @contextmanager
 def _run_of(config: RunConfig, folder: RunFolder, processes: Processes) -> Iterator[torch.device]:
-    """The device of a run that has its processes joined, its folder locked and its start announced.
+    """Join the processes, lock the folder and announce the run; yields its device.
 
-    Where memory runs out inside, the error says what to do.
+    If memory runs out inside, the error says what to do.
     """
     device = choose_device(config.loop.device, processes)
     writes = config.loop.watch and processes.is_first
@@ -107,7 +107,7 @@ def _explained_lack_of_memory(device: torch.device) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # The CPU's allocator has no exception of its own.
+        # The CPU allocator has no exception type of its own.
         if not isinstance(
             error, MemoryError | torch.OutOfMemoryError
         ) and "can't allocate memory" not in str(error):
@@ -122,7 +122,7 @@ def _explained_lack_of_memory(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _locked(folder: RunFolder, processes: Processes, device: torch.device) -> Iterator[None]:
-    """Only this run writes to the folder; all its processes stop where the first may not."""
+    """Lock the folder for this run; if the first process fails to, all of them stop."""
     refusal: GlassformerError | None = None
     with ExitStack() as stack:
         if processes.is_first:
@@ -143,12 +143,12 @@ def _make_trainer(
     processes: Processes,
     log: Reporter,
 ) -> Trainer:
-    """Data, model and everything else that updates need, as they were where the run stopped."""
+    """Data, model and the rest of the training state, loaded from a checkpoint on resume."""
     goes_on = resume and folder.exists()
     if processes.is_first and not goes_on:
         folder.begin(config)
     pretrained = _pretrained(config, folder, resume, processes, log)
-    if not processes.is_first:  # the first process tokenises; the others find it done
+    if not processes.is_first:  # the first process tokenises; the others read its cache
         processes.wait()
     problem = prepare(config, pretrained.tokenizer if pretrained else None)
     if processes.is_first:
@@ -167,7 +167,7 @@ def _make_trainer(
             _where_it_resumes(trainer) if found else say("no checkpoint", folder=folder.states)
         )
     if processes.is_first and goes_on:
-        # Not before: settings that the run cannot go on with must not replace its own.
+        # Only now: settings with which the run cannot resume must not replace its own.
         folder.begin(config)
     return trainer
 
@@ -175,7 +175,7 @@ def _make_trainer(
 def _pretrained(
     config: RunConfig, folder: RunFolder, resume: bool, processes: Processes, log: Reporter
 ) -> checkpoint.Checkpoint | None:
-    """The model that a run starts from, trained in a folder inside its own if it is not yet."""
+    """The pretrained model, trained first in a subfolder if it is not there yet."""
     if config.first is None:
         return None
     inside = folder.first
@@ -211,7 +211,7 @@ def _where_it_resumes(trainer: Trainer) -> str:
 
 
 def _final_beam(config: RunConfig) -> Beam:
-    """That of the translations which are scored at the end."""
+    """The beam search that scores translations at the end."""
     return Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
 
 
@@ -250,7 +250,7 @@ def _about(trainer: Trainer) -> dict[str, Any]:
 def _finish(
     trainer: Trainer, about: dict[str, Any], started: float, interruption: Interruption
 ) -> dict[str, dict[str, float]]:
-    """Test the chosen weights once, and save them."""
+    """Test the selected weights once, and save them."""
     model = trainer.final_model()
     beam = _final_beam(trainer.config)
     if trainer.kept_step != trainer.progress.step:
@@ -288,7 +288,7 @@ def _finish(
 
 
 def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
-    """A model folder; of baselines, which only training can use, the weights alone."""
+    """Save a model folder; baselines, which nothing else can load, save weights only."""
     problem = trainer.problem
     if trainer.config.kind not in ("transformer", "factors"):
         tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
@@ -308,7 +308,7 @@ def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
 
 
 def with_pretraining_placed(config: RunConfig) -> RunConfig:
-    """Pretraining finds data, cache and device where the run does, unless it has its own."""
+    """Pretraining uses the data folder, cache and device of the run, unless it has its own."""
     first = config.first
     if first is None:
         return config
@@ -328,7 +328,7 @@ def with_pretraining_placed(config: RunConfig) -> RunConfig:
 
 
 def check_unchanged(config: RunConfig, folder: RunFolder) -> None:
-    """Refuse other settings of a run that is done: they would be recorded, and not be true."""
+    """Refuse changed settings for a complete run: they would be recorded but not used."""
     wanted, there = (
         {setting.name: setting.value for setting in settings_of(one) if not is_place(setting.name)}
         for one in (config, folder.read_config())
@@ -348,7 +348,7 @@ def check_unchanged(config: RunConfig, folder: RunFolder) -> None:
 
 @torch.no_grad()
 def start_from(model: nn.Module, earlier: nn.Module) -> None:
-    """Give a model the weights of an earlier one, wherever both have a parameter of that name."""
+    """Copy the pretrained weights into the parameters of the same names."""
     known = dict(earlier.named_parameters())
     common = {name: p for name, p in model.named_parameters() if name in known}
     if not common:

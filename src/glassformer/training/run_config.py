@@ -1,7 +1,7 @@
-"""What a training run consists of, as data: nested frozen dataclasses, complete and checked.
+"""The configuration of a training run: nested frozen dataclasses, complete and validated.
 
-A recipe returns one of these; `--section.key value` and TOML files change fields of it. The
-sentence under a field is its help text.
+A recipe gives one of these; `--section.key value` and TOML files change its fields. The sentence
+under a field is its help text.
 """
 
 import math
@@ -16,12 +16,12 @@ Switch = Literal["auto", "on", "off"]
 
 AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
 
-_LEAST_BETWEEN = 20  # updates: after fewer, a score says little, and patience is soon at an end
+_LEAST_BETWEEN = 20  # steps: after fewer, a score says little, and patience soon runs out
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """How a gradient becomes a step."""
+    """The optimiser."""
 
     kind: Literal["adamw", "muon"] = "adamw"
     """AdamW for everything, or Muon for the blocks' matrices and AdamW for the rest."""
@@ -30,17 +30,17 @@ class OptimiserConfig:
     muon_lr: float = 0.02
     """Peak learning rate of Muon."""
     beta1: float = 0.9
-    """Memory of the gradient's mean."""
+    """Decay of the running mean of the gradient."""
     beta2: float = 0.98
-    """Memory of the gradient's square."""
+    """Decay of the running mean of the squared gradient."""
     eps: float = 1e-9
-    """Added to the root of the mean square."""
+    """Added to the root of the mean square in the denominator."""
     weight_decay: float = 0.0
     """Decoupled decay of matrices; norms and biases have none."""
     clip: float = 1.0
-    """Longest gradient; 0: not clipped."""
+    """Largest gradient norm; 0: no clipping."""
     label_smoothing: float = 0.0
-    """Share of the probability that the target gives to all tokens alike."""
+    """Share of the target probability spread evenly over all tokens."""
     r_drop: float = 0.0
     """R-Drop: weight of the KL divergence between two passes with other dropout; 0: one pass."""
 
@@ -71,14 +71,14 @@ class OptimiserConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleConfig:
-    """How the learning rate moves: a linear warm-up, then one of four curves."""
+    """The learning-rate schedule: a linear warm-up, then one of four curves."""
 
     kind: Literal["constant", "linear", "cosine", "noam"] = "cosine"
-    """After the warm-up: level, a line, half a cosine, or 1/√step (Vaswani et al. 2017)."""
+    """After the warm-up: constant, linear, half a cosine, or 1/√step (Vaswani et al. 2017)."""
     warmup: int = 100
-    """Updates until the peak; the first one already moves."""
+    """Steps until the peak; the first one is already above 0."""
     floor: float = 0.0
-    """Share of the peak that the line and the cosine end at."""
+    """Share of the peak at which linear and cosine end."""
 
     def __post_init__(self) -> None:
         _check_finite(self, "schedule")
@@ -92,33 +92,33 @@ class ScheduleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig:
-    """How long and on what; when to look and when to save."""
+    """How long and on what device; when to evaluate and save."""
 
     seed: int = 0
-    """Of parameters, order and dropout."""
+    """Seed of initialisation, data order and dropout."""
     epochs: float = 10.0
-    """Times that every example is seen; steps, where set, goes before."""
+    """Passes over the training data; ignored if steps is set."""
     steps: int | None = None
-    """Updates."""
+    """Number of steps."""
     least_steps: int = 0
-    """Updates at least, however few the examples: epochs of a small file are soon over."""
+    """Fewest steps, however few the examples: epochs of a small file are short."""
     accumulate: int = 1
-    """Batches an update is cut into, where it does not fit into memory."""
+    """Gradient accumulation: batches per step, for steps that do not fit into memory."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the computation; parameters are float32. auto: bfloat16 on CUDA."""
+    """Precision of the computation; parameters are float32. auto: bfloat16 on CUDA."""
     compile: Literal["auto", "on", "tuned", "off"] = "auto"
-    """Compile model and loss: auto: on CUDA, for long runs whose batches have one shape; tuned:
-    also try other settings of every kernel, which takes minutes."""
+    """Compile model and loss; auto: on CUDA, for long runs whose batches have one shape; tuned:
+    also autotune every kernel, which takes minutes."""
     graphs: Switch = "auto"
-    """Record steps as CUDA graphs, one a batch shape; auto: on CUDA, where shapes are few."""
+    """Record steps as CUDA graphs, one per batch shape; auto: on CUDA, if shapes are few."""
     attention: AttentionKernel = "auto"
     """The kernel that fused attention prefers on CUDA; auto: as torch chooses."""
     sharding: Literal["none", "fsdp"] = "none"
-    """Of several processes: each has the whole model (DDP), or a share of it (FSDP2)."""
+    """With several processes: each has the whole model (DDP), or a shard of it (FSDP2)."""
     evaluate_every: int | None = None
-    """Updates between evaluations; none: an epoch, or 20 where that has fewer."""
+    """Steps between evaluations; none: one epoch, but at least 20."""
     select: Literal["best", "last"] = "best"
     """Which weights are kept: the best by validation, or the last."""
     patience: int | None = None
@@ -126,17 +126,17 @@ class LoopConfig:
     ema: float = 0.0
     """Decay of the EMA of the weights, which is then evaluated and kept; 0: no EMA."""
     save_every: int | None = None
-    """Updates between states to resume from; none: as evaluate_every."""
+    """Steps between checkpoints; none: as evaluate_every."""
     keep: int = 2
-    """States kept."""
+    """Checkpoints kept."""
     log_every: int = 20
-    """Updates between lines of metrics.jsonl."""
+    """Steps between lines of metrics.jsonl."""
     watch: bool = False
-    """Keep the attention of a sample at each evaluation, for the explorer to show."""
+    """Save the attention on a sample at each evaluation, for the explorer."""
     beam: int = 4
     """Beams of the final translation; validation is greedy."""
     length_penalty: float = 1.0
-    """Of the beams: 0 ranks translations by their probability, 1 by its mean over the tokens."""
+    """Of beam search: 0 ranks by log-probability, 1 by its mean over the tokens."""
 
     def __post_init__(self) -> None:
         _check_finite(self, "loop")
@@ -160,31 +160,31 @@ class LoopConfig:
             raise ConfigError("loop.seed must be from 0 to 2**63 - 1, got {seed}", seed=self.seed)
 
     def updates(self, per_epoch: int) -> tuple[int, int]:
-        """How many there are, and how many lie between two evaluations."""
+        """The total number of steps, and the number between two evaluations."""
         total = self.steps or max(1, self.least_steps, round(self.epochs * per_epoch))
         return total, self.evaluate_every or max(per_epoch, _LEAST_BETWEEN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """A complete run: nothing about its result is decided elsewhere."""
+    """A complete run: nothing that affects its result is decided elsewhere."""
 
     recipe: str
     """The recipe that this came from."""
     data: DataConfig
-    """What is learnt from."""
+    """The training data."""
     model: ModelConfig
-    """What learns; sizes that follow from the data are filled in."""
+    """The model; sizes that follow from the data are filled in."""
     kind: Kind = "transformer"
-    """A Transformer, or, at the same sizes, one of those that it is compared with."""
+    """A Transformer, or a baseline of the same size."""
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
-    """How a gradient becomes a step."""
+    """The optimiser."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
-    """How the learning rate moves."""
+    """The learning-rate schedule."""
     loop: LoopConfig = field(default_factory=LoopConfig)
-    """How long and on what."""
+    """How long and on what device."""
     first: "RunConfig | None" = None
-    """A run before this one: its tokenizer and the weights that both models have are kept."""
+    """Pretraining: its tokenizer and the weights that both models share are taken over."""
 
     def __post_init__(self) -> None:
         self.data.check_model(self.kind, self.model.architecture)
@@ -202,7 +202,7 @@ class RunConfig:
 
 
 def _check_finite(config: object, section: str) -> None:
-    """Comparisons with nan are all false, so that it would pass for any number."""
+    """Refuse NaN too: comparisons with it are all false, so it would pass every check."""
     for name, value in vars(config).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(

@@ -1,9 +1,9 @@
-"""The run folder: what was asked for, what came of it, and from what to go on.
+"""The run folder: config, metrics, checkpoints and the trained model with its card.
 
-config.json     the complete config        metrics.jsonl   one line per report
-about.json      version, data, seed, time  state/          to resume from
+config.json     the complete config        metrics.jsonl   one line per log entry
+about.json      version, data, seed, time  state/          checkpoints to resume from
 model/          the trained model          first/          its pretraining, if any
-.lock           held by the process that trains here
+.lock           locked by the process that trains here
 """
 
 import json
@@ -25,41 +25,39 @@ _STATE_FILE = re.compile(r"\d{8,}\.(json|safetensors)")
 
 
 class RunFolder:
-    """A folder of one run; only the first process writes to it."""
+    """The folder of one run; only the first process writes to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def states(self) -> Path:
-        """Where states to resume from are."""
+        """The folder of checkpoints to resume from."""
         return self.path / "state"
 
     @property
     def model(self) -> Path:
-        """Where the trained model is."""
         return self.path / "model"
 
     @property
     def first(self) -> "RunFolder":
-        """Where the pretraining of this run is, if it has one."""
+        """The folder of the pretraining run, if there is one."""
         return RunFolder(self.path / "first")
 
     @property
     def metrics(self) -> Path:
-        """One JSON object per line."""
         return self.path / "metrics.jsonl"
 
     def exists(self) -> bool:
-        """Whether a run has begun here: its config is there, or a state that keeps it."""
+        """Whether a run has started here: its config is there, or in a checkpoint."""
         return (self.path / "config.json").is_file() or _config_of_states(self.states) is not None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from training in this folder meanwhile.
 
-        The file stays: without it, one process could hold the file that another has removed. What a
-        killed process had half written is removed.
+        The lock file stays: otherwise one process could lock a file that another has just removed.
+        Files that a killed process left half-written are removed.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -86,13 +84,13 @@ class RunFolder:
             yield
 
     def _remove_half_saved_model(self) -> None:
-        """Remove what saving a model was killed over, but no older model that is the only one."""
+        """Remove what an interrupted save left behind, but never the only copy of a model."""
         for left in self.path.glob(f".{self.model.name}.*"):
             if self.model.is_dir() or not (left / "model").is_dir():
                 shutil.rmtree(left, ignore_errors=True)
 
     def read_config(self) -> RunConfig:
-        """The config that the run began with; where the file is lost, its states have it too."""
+        """The config of the run, from a checkpoint if its file is lost."""
         file = self.path / "config.json"
         try:
             data = read_object(file, error=TrainingError, what="the config of a run")
@@ -104,15 +102,13 @@ class RunFolder:
         return restored(RunConfig, kept, str(self.states))
 
     def begin(self, config: RunConfig) -> None:
-        """Write what was asked for."""
+        """Write the config."""
         self._write("config.json", to_json(config))
 
     def write_about(self, about: Mapping[str, Any]) -> None:
-        """Facts about the run."""
         self._write("about.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """Append a line to the metrics."""
         try:
             with self.metrics.open("a", encoding="utf-8") as opened:
                 opened.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -124,7 +120,7 @@ class RunFolder:
             ) from error
 
     def rewind(self, step: int) -> None:
-        """Drop metrics from after `step`: the run will make them again."""
+        """Drop metrics from after `step`: the run will write them again."""
         if not self.metrics.exists():
             return
         if not self.metrics.is_file():
@@ -146,7 +142,7 @@ class RunFolder:
             )
 
     def check_ours(self) -> None:
-        """Refuse to go on in a folder that no run began: of a killed one, little may be left."""
+        """Refuse to resume in a folder with foreign files; a killed run may have left little."""
         if self.path.is_file():
             raise TrainingError("{path} is a file; a run needs a folder", path=self.path)
         names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
@@ -159,9 +155,9 @@ class RunFolder:
             )
 
     def never_began(self) -> bool:
-        """Whether at most a run was announced here and nothing came of it, not even a first report.
+        """Whether no run got as far as its first log line here.
 
-        Such a run (its data were missing, say) may be tried again without cleaning up after it.
+        A run that failed so early (its data were missing, say) can be started again in the folder.
         """
         files = [file for file in self.path.rglob("*") if file.is_file()]
         if not self.exists():
@@ -183,13 +179,13 @@ class RunFolder:
 
 
 def state_files(folder: Path) -> list[Path]:
-    """The JSON files of finished states, newest first."""
+    """The JSON files of complete checkpoints, newest first."""
     found = (path for path in folder.glob("[0-9]*.json") if _STATE_FILE.fullmatch(path.name))
     return sorted((path for path in found if not path.is_dir()), reverse=True)
 
 
 def _config_of_states(folder: Path) -> dict[str, Any] | None:
-    """The settings of the run that the newest readable state is of, where a state keeps them."""
+    """The config in the newest readable checkpoint, if any."""
     for path in state_files(folder):
         with suppress(TrainingError, KeyError, TypeError):
             config = read_object(path, error=TrainingError)["facts"]["config"]
@@ -199,7 +195,7 @@ def _config_of_states(folder: Path) -> dict[str, Any] | None:
 
 
 def _put_folders_aside(folder: Path) -> None:
-    """Rename folders that are named like a state: no state could be saved in their place."""
+    """Rename folders that are named like a checkpoint: none could be saved in their place."""
     for path in folder.glob("[0-9]*"):
         if _STATE_FILE.fullmatch(path.name) and path.is_dir():
             with suppress(OSError):  # saving says what is wrong
@@ -209,10 +205,10 @@ def _put_folders_aside(folder: Path) -> None:
 _TITLES = {
     "hardware": "Hardware",
     "train_seconds": "Seconds in training steps",
-    "seconds": "Seconds in all",
+    "seconds": "Seconds in total",
     "seed": "Seed",
-    "steps": "Updates",
-    "kept_step": "Weights as after update",
+    "steps": "Steps",
+    "kept_step": "Weights of step",
     "parameters": "Parameters",
     "training_examples": "Training examples",
     "glassformer": "Glassformer",
@@ -247,7 +243,7 @@ def _data(about: Mapping[str, Any]) -> str:
 
 
 def _scores(about: Mapping[str, Any]) -> str:
-    """A table by part and measure, then the signatures without which BLEU says little."""
+    """A table of scores, then the signatures that BLEU scores need to be comparable."""
     rows = ["| data | measure | score |", "| --- | --- | --- |"]
     for part, values in about.get("scores", {}).items():
         rows += [f"| {part} | {name} | {value:.4f} |" for name, value in values.items()]

@@ -1,7 +1,7 @@
-"""Settings from outside: `--section.key value` on a command line, TOML or JSON files.
+"""Settings from the command line (`--section.key value`) and from TOML or JSON files.
 
-Keys are the fields' names, with `-` or `_`. A key that does not exist is an error that suggests
-the nearest one; a value that does not fit says what would. Needs nothing but Python.
+Keys are field names, with `-` or `_`. An unknown key is an error that suggests the nearest one; a
+wrong value is an error that says what is expected. Needs nothing but Python.
 """
 
 import ast
@@ -27,13 +27,13 @@ from glassformer.training.problems import (
 T = TypeVar("T")
 
 _RENAMED = {"average": "ema", "agreement": "r_drop"}  # fields of earlier versions
-# Where things are on this machine changes no result.
+# Locations on this machine, which do not affect the result.
 _PLACES = ("data.folder", "data.cache", "loop.device")
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """A command line, taken apart."""
+    """A parsed command line."""
 
     flags: frozenset[str]
     values: dict[str, str]
@@ -44,7 +44,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line may hold besides `--section.key value`."""
+    """What a command line may contain besides `--section.key value`."""
 
     flags: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
@@ -84,9 +84,9 @@ def parse_arguments(arguments: Sequence[str], options: Options = _SETTINGS_ALONE
 def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
     """A copy of a nested config with some fields changed, given as {"model.d_model": 64}.
 
-    Values may be strings, as a command line has them, or of their own type. `source` is named in
-    front of error messages. A saved config (`source` ends in .json) may have settings of other
-    problems, which are left out.
+    Values may be strings, as on a command line, or of their own type. `source` is named in error
+    messages. A saved config (`source` ends in .json) may have settings of other problems, which are
+    ignored.
     """
     tree: dict[str, Any] = {}
     for key, value in changes.items():
@@ -111,7 +111,7 @@ def from_file(path: Path) -> dict[str, Any]:
     """Changes from a TOML file with one table per section, or a run folder's config.json."""
     content = read_bytes(path, error=ConfigError)
     try:
-        text = content.decode("utf-8-sig")  # Windows' editors write a mark
+        text = content.decode("utf-8-sig")  # editors on Windows write a byte-order mark
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
@@ -132,19 +132,19 @@ def keys(config: Any, prefix: str = "") -> Iterator[str]:
         name = f"{prefix}{one.name}"
         if is_dataclass(value):
             yield from keys(value, f"{name}.")
-        if not is_dataclass(value) or one.default is None:  # a section that may be left out
+        if not is_dataclass(value) or one.default is None:  # an optional section
             yield name
 
 
 def to_json(config: Any) -> str:
-    """A config as text; `restored` reads it again."""
+    """A config as JSON; `restored` reads it."""
     return json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n"
 
 
 def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
-    """The config that `to_json` wrote, given the parsed object.
+    """The config that `to_json` wrote, from its parsed JSON.
 
-    Configs of earlier versions have the settings of all problems; those of others are left out.
+    Configs of earlier versions have the settings of all problems; those of others are ignored.
     """
     if issubclass(cls, DataConfig) and "problem" in data:
         cls = cast(type[T], problem_class(data["problem"]))
@@ -171,7 +171,7 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a config."""
+    """One field of a config, by its dotted name."""
 
     name: str
     value: Any
@@ -179,7 +179,7 @@ class Setting:
 
 
 def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
-    """All fields of a nested config by their dotted names, with their help."""
+    """All fields of a nested config, with their help texts."""
     sentences = _sentences(type(config))
     for one in fields(config):
         value = getattr(config, one.name)
@@ -190,12 +190,12 @@ def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
 
 
 def is_place(name: str) -> bool:
-    """Whether a setting says where things are, of a run or of its pretraining."""
+    """Whether a setting, of a run or its pretraining, is a location on this machine."""
     return name.removeprefix("first.") in _PLACES
 
 
 def _sentences(cls: type) -> dict[str, str]:
-    """The docstring that follows each field in the source, inherited with the field."""
+    """The docstring under each field in the source; subclasses inherit it."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not is_dataclass(base):
@@ -219,7 +219,7 @@ def _is_required(one: Field[Any], data: Mapping[str, Any]) -> bool:
 
 
 def _is_foreign(cls: type, name: str) -> bool:
-    """Whether a setting belongs to other problems than this one."""
+    """Whether a setting belongs only to other problems."""
     return (
         issubclass(cls, DataConfig)
         and name not in settings_names(cls)
@@ -229,13 +229,13 @@ def _is_foreign(cls: type, name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Change:
-    """Changes of one config, which error messages refer to as a whole."""
+    """Changes to one config, with what error messages need."""
 
     config: Any
     source: str
 
     def replaced(self, config: Any, tree: Mapping[str, Any], where: str = "") -> Any:
-        """All changes of one section at once: halfway, its fields need not fit together."""
+        """Apply all changes of a section at once: in between, its fields may not fit together."""
         if isinstance(config, DataConfig) and "problem" in tree:
             config = config.as_problem(tree["problem"])
         known = {one.name: one for one in fields(config)}
@@ -260,7 +260,7 @@ class _Change:
         return replace(config, **values)
 
     def _check_foreign(self, config: DataConfig, name: str, value: Any) -> None:
-        """Refuse a setting that the problem does not read: a result would seem to come from it."""
+        """Refuse a setting that the problem ignores: results would seem to depend on it."""
         if not self.source.endswith(".json") and str(value) != str(foreign_default(name)):
             raise ConfigError(
                 "data.{name} is not a setting of the problem {problem}, which has {names}",
@@ -270,7 +270,7 @@ class _Change:
             )
 
     def _unknown(self, path: str, value: Any) -> UnknownNameError:
-        while isinstance(value, Mapping):  # the first of the names that were given
+        while isinstance(value, Mapping):  # the first name that was given
             name, value = next(iter(value.items()))
             path = f"{path}.{name}"
         what = f"setting{self.source and f' in {self.source}'}"
@@ -286,11 +286,11 @@ def _flat(data: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _converted(value: Any, hint: Any, where: str) -> Any:
-    """A value as the type that a field wants."""
+    """A value converted to the type of its field."""
     for option in _options(hint):
         try:
             return _as(option, value)
-        except (TypeError, ValueError, OverflowError):  # a whole number that no float can hold
+        except (TypeError, ValueError, OverflowError):  # the last: an int too large for a float
             continue
     wanted = " or ".join(_in_words(option) for option in _options(hint))
     raise ConfigError(
@@ -299,7 +299,7 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
 
 
 def _options(hint: Any) -> list[Any]:
-    """The alternatives of a union or a Literal, strictest first: any text would pass for str."""
+    """The alternatives of a union, strictest first: str would accept any text."""
     parts = [hint]
     if get_origin(hint) is Literal or NoneType in get_args(hint) or len(get_args(hint)) > 1:
         parts = list(get_args(hint)) if get_origin(hint) is not Literal else [hint]
@@ -308,7 +308,7 @@ def _options(hint: Any) -> list[Any]:
 
 def _as(option: Any, value: Any) -> Any:
     if get_origin(option) is Literal:
-        if isinstance(value, bool):  # TOML's word for a switch
+        if isinstance(value, bool):  # a switch in TOML
             value = "on" if value else "off"
         for choice in get_args(option):
             if value == choice or (isinstance(value, str) and value == str(choice)):

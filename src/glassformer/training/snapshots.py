@@ -1,12 +1,11 @@
-"""Snapshots of a run while it learns: the attention of one sample, kept at every evaluation.
+"""Snapshots of a run for the explorer: the attention on one sample, saved at every evaluation.
 
     watch/sample.json                    the sample's tokens, what attends to what, the run's length
     watch/state.json                     running, stopped or finished
-    watch/attention-00001200.safetensors weights (layers, H, Q, K) by kind after update 1200
+    watch/attention-00001200.safetensors weights (layers, H, Q, K) by kind after step 1200
 
-`announced` and `Watch` write, whole files only; `read_watch` and `read_attention` read, while the
-run goes on or after it. Of many pictures the older ones are thinned out, so that a long run fills
-no disk.
+`announced` and `Watch` write atomically; `read_watch` and `read_attention` read, during the run or
+after it. Older snapshots are thinned out, so that a long run does not fill the disk.
 """
 
 import json
@@ -34,9 +33,9 @@ from glassformer.training.problems.prepared_problem import PreparedProblem
 
 RunState = Literal["running", "stopped", "finished"]
 
-_MOST_PICTURES = 64
-_LONGEST = 48  # tokens: a picture is for the eye
-_LIKED = 24
+_MOST_SNAPSHOTS = 64
+_LONGEST = 48  # tokens: more would be too small to see
+_PREFERRED = 24
 
 
 @dataclass(frozen=True)
@@ -53,31 +52,31 @@ class Attending:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the pictures show."""
+    """What the snapshots show."""
 
     recipe: str
     total: int
-    """Updates of the whole run."""
+    """Steps of the whole run."""
     attending: tuple[Attending, ...]
 
 
 @dataclass(frozen=True)
-class Watched:
-    """A run as it is now."""
+class RunStatus:
+    """The current state of a run."""
 
     sample: Sample | None
-    """None before the first evaluation, and of models without attention."""
+    """None before the first evaluation, and for models without attention."""
     state: RunState
     metrics: list[dict[str, Any]]
     """Lines of metrics.jsonl from the offset on."""
     next: int
-    """The offset to ask for next; smaller than the one given where the run was rewound."""
+    """The next offset to ask for; smaller than the one given if the run was rewound."""
     snapshots: list[int]
-    """Updates with a picture."""
+    """Steps that have a snapshot."""
 
 
 class Watch:
-    """Writes what there is to watch into a run's folder."""
+    """Writes snapshots into a run's folder."""
 
     def __init__(
         self, folder: Path, problem: PreparedProblem, recipe: str, total: int, *, writes: bool
@@ -88,13 +87,13 @@ class Watch:
         self._inputs = _sample_of(problem)
 
     def rewind(self, step: int) -> None:
-        """Forget pictures from after `step`: the run will make them again."""
-        for later in [update for update in _updates(self.folder) if update > step]:
-            _picture(self.folder, later).unlink(missing_ok=True)
+        """Remove snapshots from after `step`: the run will take them again."""
+        for later in [taken for taken in _steps(self.folder) if taken > step]:
+            _snapshot_file(self.folder, later).unlink(missing_ok=True)
 
     @torch.no_grad()
     def take(self, model: nn.Module, step: int) -> None:
-        """Keep the attention that the sample gets now."""
+        """Save the current attention on the sample."""
         if not self._writes or not any(
             isinstance(part, MultiHeadAttention) for part in model.modules()
         ):
@@ -105,7 +104,7 @@ class Watch:
         weights = _by_kind({name: calls[0][0] for name, calls in recorded.items()})
         sample = Sample(self._recipe, self._total, self._attending(weights))
         _write(self.folder / "sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())
-        _write(_picture(self.folder, step), save(weights))
+        _write(_snapshot_file(self.folder, step), save(weights))
         _thin_out(self.folder)
 
     def _attending(self, weights: dict[str, Tensor]) -> tuple[Attending, ...]:
@@ -116,8 +115,7 @@ class Watch:
 
 @contextmanager
 def announced(folder: Path, *, writes: bool) -> Iterator[None]:
-    """Say that a run goes on, from before its data is prepared until its model is saved; after it,
-    whether it was finished or stopped."""
+    """Mark a run as running inside this block, then as finished, or as stopped by an exception."""
     state = folder / "watch" / "state.json"
 
     def write(what: RunState) -> None:
@@ -128,35 +126,35 @@ def announced(folder: Path, *, writes: bool) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(TrainingError):  # what stopped the run is worth more than that
+        with suppress(TrainingError):  # what stopped the run matters more
             write("stopped")
         raise
     write("finished")
 
 
-def read_watch(folder: Path, offset: int = 0) -> Watched:
-    """A run's metrics from `offset` on (in bytes of whole lines), and which pictures there are."""
+def read_watch(folder: Path, offset: int = 0) -> RunStatus:
+    """A run's metrics from `offset` (bytes, at a line start) on, and its snapshots."""
     data = read_metrics(folder / "metrics.jsonl")
     begin, end = offset, data.rfind(b"\n") + 1  # the last line may be half written
     if offset > len(data) or data[:offset][-1:] not in (b"", b"\n"):
-        # The run was rewound since. All from the start, and less than was given, which says so.
+        # The run was rewound since: return everything, and a smaller offset, which says so.
         begin, end = 0, data.rfind(b"\n", 0, offset - 1) + 1
     watch = folder / "watch"
-    return Watched(
+    return RunStatus(
         sample=_read_sample(watch / "sample.json"),
         state=_read_state(watch / "state.json"),
         metrics=[record.data for record in records_in(data[begin:end])],
         next=max(begin, end),
-        snapshots=_updates(watch),
+        snapshots=_steps(watch),
     )
 
 
-def read_attention(folder: Path, update: int, kind: str) -> NDArray[np.float32]:
-    """Weights (layers, H, Q, K) of one kind of attention after an update."""
-    path = _picture(folder / "watch", update)
+def read_attention(folder: Path, step: int, kind: str) -> NDArray[np.float32]:
+    """Weights (layers, H, Q, K) of one kind of attention after a step."""
+    path = _snapshot_file(folder / "watch", step)
     if not path.is_file():
         raise TrainingError(
-            "{folder} has no attention snapshot of step {step}", folder=folder, step=update
+            "{folder} has no attention snapshot of step {step}", folder=folder, step=step
         )
     kinds = load_file(path)
     if kind not in kinds:
@@ -168,11 +166,11 @@ def read_attention(folder: Path, update: int, kind: str) -> NDArray[np.float32]:
 
 
 def _sample_of(problem: PreparedProblem) -> tuple[Tensor, ...]:
-    """What a model is given of one held-out example, whose length fits a picture or is cut."""
+    """The model inputs of one held-out example of about the preferred length."""
     examples = problem.train if problem.valid is None else problem.valid.examples
-    nearest = int(np.abs(examples.lengths - _LIKED).argmin())
+    nearest = int(np.abs(examples.lengths - _PREFERRED).argmin())
     batch = examples.batch(np.array([nearest]), EpochRNG(seed=0, epoch=0))
-    # Positions of hidden words (one axis) are not wanted: attention is the same without.
+    # Positions of masked words (one axis) are dropped: attention does not depend on them.
     wide = [x for x in batch.inputs if x is not None and x.dim() > 1]
     return tuple(x[:, :_LONGEST] if x.dim() == 2 else x for x in wide)
 
@@ -180,7 +178,7 @@ def _sample_of(problem: PreparedProblem) -> tuple[Tensor, ...]:
 def _texts(
     inputs: tuple[Tensor, ...], problem: PreparedProblem
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tokens that an encoder reads and those that a decoder reads; the same for one stack."""
+    """The tokens that the encoder and the decoder read; the same for a single stack."""
     if problem.tokenizer is None:
         numbers = tuple(str(patch) for patch in range(problem.model.image.n_patches))
         return numbers, numbers
@@ -189,7 +187,7 @@ def _texts(
 
 
 def _by_kind(recorded: dict[str, Tensor]) -> dict[str, Tensor]:
-    """All layers of one kind in one tensor, in their order."""
+    """All layers of one kind stacked in one tensor."""
     kinds: dict[str, list[Tensor]] = defaultdict(list)
     for name, weights in recorded.items():
         stack, _, rest = name.partition(".")
@@ -208,21 +206,21 @@ def _write(path: Path, data: bytes) -> None:
         ) from error
 
 
-def _picture(folder: Path, update: int) -> Path:
-    return folder / f"attention-{update:08d}.safetensors"
+def _snapshot_file(folder: Path, step: int) -> Path:
+    return folder / f"attention-{step:08d}.safetensors"
 
 
-def _updates(folder: Path) -> list[int]:
+def _steps(folder: Path) -> list[int]:
     names = (path.stem for path in folder.glob("attention-*.safetensors"))
     return sorted(int(name.removeprefix("attention-")) for name in names)
 
 
 def _thin_out(folder: Path) -> None:
-    """Drop every second picture but the first and the newest, once there are too many."""
-    updates = _updates(folder)
-    if len(updates) > _MOST_PICTURES:
-        for update in updates[1:-1:2]:
-            _picture(folder, update).unlink(missing_ok=True)
+    """Remove every second snapshot but the first and the newest, once there are too many."""
+    steps = _steps(folder)
+    if len(steps) > _MOST_SNAPSHOTS:
+        for step in steps[1:-1:2]:
+            _snapshot_file(folder, step).unlink(missing_ok=True)
 
 
 def _read_sample(path: Path) -> Sample | None:

@@ -1,8 +1,8 @@
-"""The training loop: updates, evaluation, checkpoints; and stops that lose nothing.
+"""The training loop: steps, evaluation, checkpoints, and interruptions that lose nothing.
 
-`Trainer.run` is the loop. Everything that an update depends on goes into the checkpoint, so a run
-that was killed goes on as if it had not been. This module knows neither data sets nor which model
-it trains; what makes updates faster is plugged in as the learner (`training.fast`).
+`Trainer.run` is the loop. Everything that a step depends on goes into the checkpoint, so a killed
+run resumes as if it had not been interrupted. This module knows neither the data set nor the model;
+what makes steps faster is plugged in as the learner (`training.fast`).
 """
 
 import math
@@ -21,10 +21,10 @@ from glassformer.training.fast.acceleration import choose_acceleration, make_lea
 from glassformer.training.log import Reporter, say
 from glassformer.training.optimiser import EMA, Optimiser, learning_rate_share
 from glassformer.training.problems.prepared_problem import PreparedProblem
-from glassformer.training.processes import Interruption, Processes, all_whole, cut_like, fill
+from glassformer.training.processes import Interruption, Processes, fill, gather_all, shard_like
 from glassformer.training.resume import (
     Progress,
-    State,
+    TrainingState,
     capture_rng,
     check_seed,
     newest_state,
@@ -38,25 +38,24 @@ from glassformer.training.snapshots import Watch
 
 @dataclass
 class Tally:
-    """What happened since the last report, on the device, so that no update waits for it."""
+    """Sums since the last log line, kept on the device, so that no step waits for them."""
 
     sums: Tensor
-    """Of loss, labels and gradient norms."""
+    """Loss, number of labels and gradient norm."""
     n_tokens: int = 0
-    n_updates: int = 0
+    n_steps: int = 0
     since: float = field(default_factory=time.perf_counter)
 
     def add(self, update: Update, loss: Tensor, norm: Tensor) -> None:
-        """One more update."""
         self.sums[0] += loss
         self.sums[1] += sum(batch.n_scored for batch in update.batches)
         self.sums[2] += norm
         self.n_tokens += sum(batch.n_tokens for batch in update.batches)
-        self.n_updates += 1
+        self.n_steps += 1
 
 
 class Trainer:
-    """Trains one model; `run` returns when it is done, or raises with the last state saved."""
+    """Trains one model; `run` returns when training is complete, or raises after saving."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class Trainer:
         self.total, self.evaluate_every = config.loop.updates(order.n_batches)
         self.save_every = config.loop.save_every or self.evaluate_every
         acceleration = choose_acceleration(
-            config, device, n_shapes=order.n_shapes, n_updates=self.total, alone=processes.n == 1
+            config, device, n_shapes=order.n_shapes, n_steps=self.total, alone=processes.n == 1
         )
         self.learner = make_learner(
             config, model, problem.measure, acceleration, device=device, processes=processes
@@ -109,13 +108,13 @@ class Trainer:
         )
 
     def run(self, interruption: Interruption) -> None:
-        """All updates from where the run is to its end, or to an interruption."""
+        """Take all remaining steps, or stop at an interruption."""
         progress, learner, optimiser = self.progress, self.learner, self.optimiser
         self.model.train()
         self._begin()
         tally = self._new_tally()
         for update in self.loader.updates(progress.step, self._end()):
-            scale = 1 / learner.count_labels(update)  # a mean over the labels of all batches
+            scale = 1 / learner.count_labels(update)  # the loss is a mean over all labels
             loss = torch.zeros((), device=self.device)
             for batch in update.batches:  # more than one: gradient accumulation
                 is_last = batch is update.batches[-1]
@@ -128,7 +127,7 @@ class Trainer:
             if self.ema:
                 self.ema.update(progress.step)
             tally.add(update, loss, norm)
-            if self.device.type == "cpu":  # elsewhere, to look at it would wait for the device
+            if self.device.type == "cpu":  # elsewhere, the check would wait for the device
                 self._check_finite(tally)
             self.reporter.tick(progress.step)
 
@@ -151,12 +150,12 @@ class Trainer:
 
     @property
     def kept_step(self) -> int:
-        """The update after which the weights were as they are kept."""
+        """The step whose weights are kept."""
         is_best = self.best and self.config.loop.select == "best"
         return self.progress.best_step if is_best else self.progress.step
 
     def final_model(self) -> nn.Module:
-        """With the weights to keep: the best by validation, or the last (their EMA, if set)."""
+        """The model with the weights to keep: best by validation, or last (its EMA, if set)."""
         if self.best and self.config.loop.select == "best":
             fill(self.model, self.best)
         elif self.ema:
@@ -166,10 +165,10 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint to resume from."""
         sections: dict[str, dict[str, Tensor]] = {
-            "model": all_whole(dict(self.model.named_parameters())),
-            "optimiser": all_whole(self.optimiser.tensors()),
-            "average": all_whole(self.ema.tensors() if self.ema else {}),
-            "best": all_whole(self.best),
+            "model": gather_all(dict(self.model.named_parameters())),
+            "optimiser": gather_all(self.optimiser.tensors()),
+            "average": gather_all(self.ema.tensors() if self.ema else {}),
+            "best": gather_all(self.best),
         }
         generators = self.processes.gather([capture_rng(self.device)])
         if self.processes.is_first:
@@ -186,12 +185,12 @@ class Trainer:
                 "data": self.problem.identity,
                 "config": asdict(self.config),
             }
-            state = State(self.progress.step, tensors, facts)
+            state = TrainingState(self.progress.step, tensors, facts)
             save_state(self.folder.states, state, self.config.loop.keep)
         self.processes.wait()
 
     def resume(self) -> bool:
-        """Go on from the newest checkpoint that is whole; False where there is none."""
+        """Load the newest undamaged checkpoint; False if there is none."""
         state = newest_state(self.folder.states, self.reporter.line)
         if state is None:
             self._rewind(0)
@@ -200,15 +199,15 @@ class Trainer:
         check_seed(state, self.config.loop.seed, self.folder.states)
         fill(self.model, state.section("model"))
         self.optimiser.load(state.section("optimiser"))
-        if self.ema:  # where averaging is new, it begins with the weights as they are
+        if self.ema:  # a newly enabled EMA starts from the current weights
             self.ema.load(state.section("average") or state.section("model"))
         parameters = dict(self.model.named_parameters())
         self.best = {
-            name: cut_like(tensor.to(self.device), parameters[name])
+            name: shard_like(tensor.to(self.device), parameters[name])
             for name, tensor in state.section("best").items()
         }
         self.progress = Progress(**state.facts["position"])
-        if self.config.loop.select == "best" and not self.best:  # they were not kept until now
+        if self.config.loop.select == "best" and not self.best:  # not kept until now
             self.progress.forget_best()
         resume_rng(state, self.config.loop.seed, self.processes, self.device, self.reporter.line)
         self._rewind(state.step)
@@ -220,7 +219,7 @@ class Trainer:
         self.reporter.start(self.progress.step, self.total)
 
     def _end(self) -> int:
-        """A resumed run may have been out of patience already: not one update more."""
+        """The last step; a resumed run that is already out of patience takes no more."""
         return self.progress.step if self._is_out_of_patience() else self.total
 
     def _is_due(self, every: int) -> bool:
@@ -231,7 +230,7 @@ class Trainer:
         return patience is not None and self.progress.n_worse >= patience
 
     def _rewind(self, step: int) -> None:
-        """Forget what was written after a step: the run will write it again."""
+        """Discard logs from after `step`: the run will write them again."""
         if self.processes.is_first:
             self.folder.rewind(step)
             if self.watch:
@@ -261,7 +260,7 @@ class Trainer:
         )
 
     def _report(self, tally: Tally, epoch: int) -> None:
-        """Log what happened since the last report; the device is done with it first."""
+        """Log the sums since the last line; waits for the device."""
         self._check_finite(tally)
         sums = self.processes.sum(tally.sums.clone()).tolist()
         n_tokens = self.processes.sum(torch.tensor(float(tally.n_tokens), device=self.device))
@@ -274,7 +273,7 @@ class Trainer:
             "step": progress.step,
             "epoch": epoch,
             "loss": sums[0] / max(1.0, sums[1]),
-            "grad_norm": sums[2] / (tally.n_updates * self.processes.n),
+            "grad_norm": sums[2] / (tally.n_steps * self.processes.n),
             "lr": self.config.optimiser.lr * share,
             "tokens_per_s": float(n_tokens) / seconds,
             "n_tokens": progress.n_tokens,
@@ -288,7 +287,7 @@ class Trainer:
             self.reporter.step(progress.step, shown)
 
     def _evaluate(self) -> None:
-        """Score on validation data, and keep the weights if they are the best so far."""
+        """Score on validation data; keep the weights if they are the best so far."""
         started = time.perf_counter()
         with self.ema.in_place() if self.ema else nullcontext():
             model = self.learner.whole_model()
@@ -297,7 +296,7 @@ class Trainer:
             if self.problem.valid is None:
                 return
             scores = self.evaluator(model, self.problem.valid)
-            # The last update's loss was that of the weights before it.
+            # The loss of the last step was computed with the weights before it.
             if not math.isfinite(scores.value):
                 raise self._diverged(Fragment.of("the {name} on validation data", name=scores.main))
             self._keep_if_best(scores)

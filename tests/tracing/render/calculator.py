@@ -1,4 +1,4 @@
-"""A small spreadsheet: evaluates the formulas of a written workbook, knowing nothing of traces.
+"""A small spreadsheet that evaluates the formulas of a workbook and knows nothing about traces.
 
 It follows Excel where programs differ: unary minus binds tighter than ^, and outside SUMPRODUCT
 and array formulas no function is applied to a range cell by cell.

@@ -1,4 +1,4 @@
-"""JSON there and back: the same numbers, bit for bit."""
+"""JSON round trip: the numbers are bitwise equal."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_damaged_tensors_are_refused(change: dict[str, object], tmp_path: Path) 
         read_json(path)
 
 
-def test_too_much_is_said_before_it_is_written(tmp_path: Path) -> None:
+def test_a_file_that_would_be_too_large_is_refused_before_it_is_written(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="more than max_bytes = 100"):
         write_json(traced("illustrated"), tmp_path / "t.json", max_bytes=100)
     assert not list(tmp_path.iterdir())

@@ -101,7 +101,7 @@ def test_the_explorers_card(t: Trace, cell: Cell, is_false: bool) -> None:
 
 
 def test_a_workbook_keeps_the_numbers(t: Trace, is_false: bool, tmp_path: Path) -> None:
-    """A formula that gives another number than the run must not stand in its place."""
+    """A formula with another result than the run must not replace the number."""
     sheets = read_workbook(write_workbook(t, tmp_path / "t.xlsx"))
     cells = [cell for sheet in sheets.values() for cell in sheet.values()]
     stored = t.steps[-1][0, 1].value

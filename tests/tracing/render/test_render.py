@@ -1,4 +1,4 @@
-"""One function for every format; words; files written whole or not at all."""
+"""One function for every format; translations; atomic file writes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_ending_of_the_path_chooses_the_format(ending: str, tmp_path: Path) 
     assert isinstance(path, Path) and path.stat().st_size > 100
 
 
-def test_what_cannot_be_rendered_is_said_in_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_rendered_raises_a_one_line_error(tmp_path: Path) -> None:
     t = traced("illustrated")
     with pytest.raises(UnknownNameError, match="unknown format 'htm'; did you mean 'html'"):
         render(t, to="htm")
@@ -76,7 +76,7 @@ def test_chinese_uses_the_terms_of_the_field() -> None:
 
 @pytest.mark.parametrize("to", ["terminal", "md", "tex", "xlsx"])
 def test_nothing_english_is_left_in_chinese(to: str) -> None:
-    """Notes, long sums, choices and heads: what the trace itself says, not names or source."""
+    """Notes, long sums, choices and heads: the trace's own text, not names or source."""
 
     class Attention(torch.nn.Module):
         def forward(self, x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
@@ -180,5 +180,5 @@ def test_only_probabilities_get_the_fixed_scale() -> None:
 @pytest.mark.parametrize("dtype", SIGNALLING)
 @pytest.mark.parametrize("to", FORMATS)
 def test_memory_never_written_may_hold_a_signalling_nan(to: str, dtype: torch.dtype) -> None:
-    """Warnings are errors here, and numpy warns where such a number is cast."""
+    """Warnings are errors here, and numpy warns when such a number is cast."""
     assert render(trace(lambda x: (x.clone(), x + 1), SIGNALLING[dtype].view(dtype)), to=to)

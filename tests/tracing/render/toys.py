@@ -1,4 +1,4 @@
-"""The small models that the renderers are tried on."""
+"""The small models that the renderers are tested on."""
 
 from __future__ import annotations
 

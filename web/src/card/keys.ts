@@ -30,7 +30,7 @@ function actionFor(key: string, session: Session, card: CardInfo): (() => void) 
 
 function goTo(session: Session, cell: CellRef | undefined): (() => void) | null {
   if (cell === undefined) return null;
-  return () => void session.explain({ step: cell.step, index: cell.index });
+  return () => void session.cards.explain({ step: cell.step, index: cell.index });
 }
 
 /** Of a sum, the first factor of the largest term; otherwise the largest operand. */

@@ -1,5 +1,5 @@
 /**
- * What the page asks and what it is told, typed: the vocabulary of every `Source`.
+ * The types of requests and responses, shared by every `Source`.
  *
  * The types come from the server's own schema (`schema.d.ts`, made by `make web`).
  */

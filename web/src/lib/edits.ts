@@ -13,7 +13,7 @@ export class Edits {
     private readonly origins: Origins,
   ) {}
 
-  /** Set one number; everything downstream is computed anew. */
+  /** Set one number; everything downstream is recomputed. */
   async set(place: Place, value: number): Promise<boolean> {
     const { trace } = this.session;
     if (trace === null) return false;

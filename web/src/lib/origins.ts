@@ -1,6 +1,6 @@
 /**
  * What traces were made from, so that the page outlives them: the server drops old traces to make
- * room for newer ones, and a server that was started anew has none.
+ * room for newer ones, and a restarted server has none.
  */
 
 import { source } from './source';
@@ -74,7 +74,7 @@ export class Origins {
     return other === null ? null : source.trace(other);
   }
 
-  /** The id of what takes the place of a dropped trace; several who miss it wait for one. */
+  /** The id of the replacement for a dropped trace; concurrent requests share one revival. */
   revive(id: string, onrevived: (trace: TraceInfo) => void): Promise<string | null> {
     let revival = this.revivals.get(id);
     if (revival === undefined) {

@@ -1,5 +1,5 @@
 /**
- * What the page asks of its source, one after another: the newest wish wins, nothing comes late.
+ * The page's requests: the newest one wins, and stale responses are dropped.
  *
  * There are two sorts. A *change* goes to another trace: it may take long, the page says so and
  * offers to cancel it. A *look* goes to another place of the open trace: quick, and no end to a
@@ -15,20 +15,20 @@ export class Requests<Next extends object> {
   /** What is being computed for us, or null; `cancel` ends it. */
   busy = $state<Work | null>(null);
   problem = $state<string | null>(null);
-  /** Whether more of what is looked at is on its way, its first part being on the screen. */
+  /** Whether the rest of what is being shown is still loading. */
   isFollowing = $state(false);
 
   private running: AbortController | null = null;
   private looking: AbortController | null = null;
 
-  /** Stay where we are: nothing that is on its way arrives. */
+  /** Stay where we are: drop all pending responses. */
   cancel(): void {
     this.running?.abort();
     this.stopLooking();
   }
 
   /** End the look that is on its way; where one is named, only if it is that one. */
-  protected stopLooking(named: AbortSignal | null = null): void {
+  stopLooking(named: AbortSignal | null = null): void {
     if (named === null || named === this.looking?.signal) this.looking?.abort();
   }
 
@@ -48,7 +48,7 @@ export class Requests<Next extends object> {
   }
 
   /** Go to another place of this trace. */
-  protected async look(work: (signal: AbortSignal) => Promise<Next>): Promise<void> {
+  async look(work: (signal: AbortSignal) => Promise<Next>): Promise<void> {
     this.looking?.abort();
     const controller = new AbortController();
     this.looking = controller;
@@ -61,7 +61,7 @@ export class Requests<Next extends object> {
    * Do something that may fail; a failure becomes the line on the screen. Where the reader has not
    * asked for it, it takes no line away that the reader may not have read.
    */
-  protected async attempt(
+  async attempt(
     controller: AbortController,
     work: (signal: AbortSignal) => Promise<Next>,
   ): Promise<boolean> {

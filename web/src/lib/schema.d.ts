@@ -35,7 +35,7 @@ export interface paths {
         put?: never;
         /**
          * Create Trace
-         * @description Run a model over a text and keep every number; ends early if the caller goes away.
+         * @description Run a model over a text and record every number; cancelled if the client disconnects.
          */
         post: operations["create_trace_api_traces_post"];
         delete?: never;
@@ -60,7 +60,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Trace
-         * @description Close a trace and those that edits made of it.
+         * @description Close a trace and the traces that edits made from it.
          */
         delete: operations["delete_trace_api_traces__id__delete"];
         options?: never;
@@ -79,7 +79,7 @@ export interface paths {
         put?: never;
         /**
          * Edit
-         * @description Set numbers; answers a new trace in which all that follows is computed anew.
+         * @description Set numbers; returns a new trace in which everything downstream is recomputed.
          */
         post: operations["edit_api_traces__id__edits_post"];
         delete?: never;
@@ -257,7 +257,7 @@ export interface paths {
         };
         /**
          * Read Dependents
-         * @description What was made directly from a number.
+         * @description What was computed directly from a number.
          */
         get: operations["read_dependents_api_traces__id__cell_dependents_get"];
         put?: never;
@@ -317,7 +317,7 @@ export interface paths {
         };
         /**
          * Summaries
-         * @description What there is to walk through.
+         * @description The list of lessons.
          */
         get: operations["summaries_api_lessons_get"];
         put?: never;
@@ -337,7 +337,7 @@ export interface paths {
         };
         /**
          * Lesson
-         * @description One lesson; its matrices and formulas name cells of open traces.
+         * @description One lesson; its matrices and formulas link to cells of open traces.
          */
         get: operations["lesson_api_lessons__name__get"];
         put?: never;
@@ -357,7 +357,7 @@ export interface paths {
         };
         /**
          * Watch
-         * @description Metrics from an offset on, and the attention pictures there are; null: none is watched.
+         * @description Metrics from an offset on, and the attention snapshots; null if no run is watched.
          */
         get: operations["watch_api_watch_get"];
         put?: never;
@@ -377,7 +377,7 @@ export interface paths {
         };
         /**
          * Attention
-         * @description The attention weights that one layer had after an update.
+         * @description The attention weights of one layer after an update.
          */
         get: operations["attention_api_watch_attention_get"];
         put?: never;
@@ -394,7 +394,7 @@ export interface components {
     schemas: {
         /**
          * Answer
-         * @description What the model says, computed from the trace's own outputs: an edit changes it.
+         * @description The model's answer, computed from the trace's outputs, so that an edit changes it.
          */
         Answer: {
             /**
@@ -431,7 +431,7 @@ export interface components {
         };
         /**
          * AnswerPosition
-         * @description What a model that writes would put in one place, most probable first.
+         * @description A generating model's candidates for one position, most probable first.
          */
         AnswerPosition: {
             /** After */
@@ -667,7 +667,7 @@ export interface components {
         };
         /**
          * DecodeStep
-         * @description The candidates of one step, best first, and the rivals that they continue.
+         * @description The candidates of one step, best first, and the beams (`rivals`) that they extend.
          */
         DecodeStep: {
             /** Rivals */
@@ -693,7 +693,7 @@ export interface components {
         };
         /**
          * DependentInfo
-         * @description A step that was made from a cell.
+         * @description A step computed from a cell.
          */
         DependentInfo: {
             /** Step */
@@ -932,7 +932,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description Why a request was not answered: one clear line, in English.
+         * @description Why a request was refused: one clear line, in English.
          */
         Problem: {
             /** Detail */
@@ -1121,7 +1121,7 @@ export interface components {
         };
         /**
          * Thumbnail
-         * @description A small picture of a step: `rows` × `columns` bytes, base64; 255 is no finite number.
+         * @description A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities.
          */
         Thumbnail: {
             /** Step */

@@ -1,10 +1,10 @@
 /**
  * What the page shows: one open trace, one selected step, one selected cell, and the way there.
  *
- * Components read these fields and call these methods; they do not talk to the server about
- * traces themselves. The address bar follows (`route.svelte.ts`), so that every state has a link:
- * what belongs together is therefore fetched first and then set at once. A card alone is shown as
- * soon as it is there: the equation around its cell follows, and the address with it.
+ * Components read these fields; they do not talk to the server about traces themselves. The session
+ * opens traces and selects steps, `cards` explains cells, `edits` sets numbers. The address bar
+ * follows (`route.svelte.ts`), so that every state has a link: what belongs together is therefore
+ * fetched first and then set at once.
  */
 
 import {
@@ -17,17 +17,14 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import { painted } from './frames';
 import { Origins } from './origins';
-import { isSamePlace, type Place } from './place';
+import type { Place } from './place';
 import { Requests } from './requests.svelte';
 import {
-  cellOf,
   findStep,
   fitted,
   look,
   lookAt,
-  NO_CARD,
   opened,
   type Carded,
   type Shown,
@@ -60,7 +57,7 @@ export class Session extends Requests<Next> {
   card = $state.raw<CardInfo | null>(null);
   /** The cells that were looked at on the way to this one, oldest first. */
   trail = $state.raw<Place[]>([]);
-  /** What was made from the selected cell, step by step; null until `findDependents`. */
+  /** What was made from the selected cell, step by step; null until `cards.findDependents`. */
   dependents = $state.raw<DependentInfo[] | null>(null);
   /** Why they could not be found, in the place of the list. */
   dependentsProblem = $state<string | null>(null);
@@ -70,14 +67,13 @@ export class Session extends Requests<Next> {
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<{ lesson: string; step: number } | null>(null);
 
-  private readonly cards = new Cards();
-  /** Of the newest look for a card. */
-  private presenting: AbortSignal | null = null;
+  /** Cells explained, one after another. */
+  readonly cards = new Cards(this);
   /** Where the newest selection leads, until it is on the screen. */
   private heading: { step: number; lead: number[] } | null = null;
-  private readonly origins: Origins;
   /** Numbers set to others, and back. */
   readonly edits: Edits;
+  private readonly origins: Origins;
 
   /** `findOther`: what takes the place of a lesson's trace that the server no longer has. */
   constructor(findOther: (id: string) => Promise<string | null> = () => Promise.resolve(null)) {
@@ -151,94 +147,6 @@ export class Session extends Requests<Next> {
     this.heading = heading;
     await this.look((signal) => look(trace, step, heading.lead, signal));
     if (this.heading === heading) this.heading = null;
-  }
-
-  /** Ask for a card that is about to be wanted. */
-  anticipate(place: Place, operand: number | null = null): void {
-    if (this.trace !== null) this.cards.askAhead(this.trace.id, place, operand);
-  }
-
-  /** Show a cell's card, and its step if another one is selected. */
-  async explain(place: Place, operand: number | null = null): Promise<void> {
-    const from = this.cell;
-    const stays = from === null || (operand === null && isSamePlace(from, place));
-    const trail = stays ? this.trail : [...this.trail, from];
-    await this.present(place, operand, trail);
-  }
-
-  /** One place back along the trail, or to any earlier one of it. */
-  async back(to: number = this.trail.length - 1): Promise<void> {
-    const place = this.trail[to];
-    if (place !== undefined) await this.present(place, null, this.trail.slice(0, to));
-  }
-
-  /** Ask what was made from the selected cell. */
-  async findDependents(): Promise<void> {
-    const { trace, cell } = this;
-    if (trace === null || cell === null) return;
-    this.dependentsProblem = null;
-    await painted(); // the card first: nobody has read it to its end yet
-    if (this.cell !== cell) return;
-    try {
-      const dependents = await source.dependents(trace.id, cell);
-      if (this.cell === cell) this.dependents = dependents;
-    } catch (error) {
-      if (this.cell === cell) this.dependentsProblem = describe(error);
-    }
-  }
-
-  /** Ask for the card once more: its words are those of the page's language. */
-  async reread(): Promise<void> {
-    const { trace, cell } = this;
-    if (trace === null || cell === null) return;
-    await this.attempt(new AbortController(), async (signal) => {
-      const card = await source.card(trace.id, cell, null, signal);
-      return this.cell === cell && this.trace === trace ? { card } : {};
-    });
-  }
-
-  closeCard(): void {
-    if (this.presenting !== null) this.stopLooking(this.presenting); // nobody waits for one now
-    Object.assign(this, NO_CARD);
-  }
-
-  private async present(place: Place, operand: number | null, trail: Place[]): Promise<void> {
-    const trace = this.trace;
-    if (trace === null) return;
-    await this.look(async (signal) => {
-      this.presenting = signal;
-      // Both at once where the place is known; a cell of a view is that of another step.
-      const early = operand === null ? this.around(trace, place, signal) : null;
-      early?.catch(() => undefined);
-      const card = await this.cards.ask(trace.id, place, operand, signal);
-      const cell = cellOf(card);
-      const isThere = early !== null && isSamePlace(cell, place);
-      const around = isThere ? early : painted().then(() => this.around(trace, cell, signal));
-      const [shown] = await Promise.all([around, this.showCard({ card, cell, trail }, signal)]);
-      return shown ?? {};
-    });
-  }
-
-  /** A card in a frame of its own, which the equation would hold up. */
-  private async showCard(
-    { card, cell, trail }: Omit<Carded, 'dependents'>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (signal.aborted) return;
-    this.isFollowing = true;
-    Object.assign(this, { card, cell, trail, dependents: null });
-    await painted();
-  }
-
-  /** The equation that a cell stands in, if it is not the one on the screen. */
-  private async around(
-    trace: TraceInfo,
-    { step, index }: Place,
-    signal: AbortSignal,
-  ): Promise<Shown | null> {
-    const lead = index.slice(0, -2);
-    const isHere = step === this.step && String(lead) === String(this.lead);
-    return isHere ? null : look(trace, step, lead, signal);
   }
 
   /** Whether there is a model of this name that reads text. */

@@ -36,7 +36,7 @@ import { refusal, t } from './i18n';
 
 /** What a source is able to do beyond showing what was recorded. */
 export interface Capabilities {
-  /** Set a number and compute everything after it anew; see the run before the edits. */
+  /** Set a number and recompute everything downstream; show the run before the edits. */
   edit: boolean;
   /** Search for a translation or a continuation. */
   decode: boolean;

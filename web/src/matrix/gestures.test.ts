@@ -5,7 +5,7 @@ import { gestures, type Gestures } from './gestures';
 /** An element that hears events, without a browser around it. */
 function heard() {
   const element = new EventTarget() as HTMLElement;
-  const handlers: Gestures = { onzoom: vi.fn(), onpress: vi.fn(), onlongpress: vi.fn() };
+  const handlers = { onzoom: vi.fn(), onpress: vi.fn(), onlongpress: vi.fn() } satisfies Gestures;
   const end = gestures(handlers)(element) as () => void;
   const send = (name: string, fields: object) => {
     const event = Object.assign(new Event(name, { cancelable: true }), fields);

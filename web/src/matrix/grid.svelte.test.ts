@@ -33,7 +33,9 @@ function matrix(fields: Partial<MatrixProps> = {}): MatrixProps {
 async function loaded(props: MatrixProps): Promise<Grid> {
   const grid = new Grid(() => props);
   grid.load();
-  await vi.waitFor(() => expect(grid.tiles.length + Number(grid.problem !== null)).toBeGreaterThan(0));
+  await vi.waitFor(() =>
+    expect(grid.tiles.length + Number(grid.problem !== null)).toBeGreaterThan(0),
+  );
   return grid;
 }
 

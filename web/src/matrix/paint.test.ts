@@ -9,7 +9,10 @@ type Call = [name: string, ...values: unknown[]];
 /** A canvas that notes what is drawn on it. */
 function canvas(calls: Call[] = []) {
   const context = new Proxy({} as Record<string, unknown>, {
-    get: (_, name: string) => (...values: unknown[]) => calls.push([name, ...values]),
+    get:
+      (_, name: string) =>
+      (...values: unknown[]) =>
+        calls.push([name, ...values]),
     set: (_, name: string, value) => calls.push([`${name}=`, value]) > 0,
   });
   return { width: 0, height: 0, getContext: () => context } as unknown as HTMLCanvasElement;

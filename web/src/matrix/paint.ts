@@ -19,11 +19,7 @@ interface Picture {
 const pictures = new WeakMap<Tile, Picture>();
 
 /** The picture of a tile, made once for each colour table. */
-export function pictureOf(
-  tile: Tile,
-  scale: Scale | null,
-  table: ColourTable,
-): HTMLCanvasElement {
+export function pictureOf(tile: Tile, scale: Scale | null, table: ColourTable): HTMLCanvasElement {
   const known = pictures.get(tile);
   if (known !== undefined && known.table === table && known.limit === scale?.limit)
     return known.canvas;

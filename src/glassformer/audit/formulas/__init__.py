@@ -8,7 +8,7 @@ known about a number), `formula_functions` (what can be called) and `evaluator`.
 formula and never runs it. This package knows neither examples nor audits.
 """
 
-from glassformer.audit.formulas.bounds import Mask, Numbers, Value, Words, exactly
+from glassformer.audit.formulas.bounds import BoundedNumbers, Mask, Value, WordList, exactly
 from glassformer.audit.formulas.evaluator import evaluate
 from glassformer.audit.formulas.formula_functions import FUNCTIONS
 from glassformer.audit.formulas.grammar import parse
@@ -16,12 +16,12 @@ from glassformer.audit.formulas.terms import FormulaError, Node, names_of, show
 
 __all__ = [
     "FUNCTIONS",
+    "BoundedNumbers",
     "FormulaError",
     "Mask",
     "Node",
-    "Numbers",
     "Value",
-    "Words",
+    "WordList",
     "evaluate",
     "exactly",
     "names_of",

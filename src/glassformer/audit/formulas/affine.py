@@ -21,17 +21,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.formulas.bounds import Array, Mask, Numbers, Value
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Mask, Value
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
+    FunctionCall,
     Index,
     Listing,
     Name,
     Negative,
     Node,
-    Number,
+    Numeral,
     Partly,
     Slice,
     upwards,
@@ -71,20 +71,20 @@ class _TooLargeError(Exception):
 
 def closer(
     root: Node, bounds: Callable[[Node], Value], follows: Follows, work: Work
-) -> Numbers | None:
+) -> BoundedNumbers | None:
     """Tighter bounds of a formula; None if there are none, or not within the budget.
 
     `bounds` gives the interval bounds of a node of the formula.
     """
     value = bounds(root)
-    if not isinstance(value, Numbers):
+    if not isinstance(value, BoundedNumbers):
         return None
     try:
         with np.errstate(all="ignore"):  # ∞ − ∞ is NaN: nothing learnt
             found = _Form(upwards(root), bounds, follows).run(root, work)
     except (_TooLargeError, WorkSpentError):
         return None
-    return None if found is None else Numbers(value.mid, found.low, found.high)
+    return None if found is None else BoundedNumbers(value.mid, found.low, found.high)
 
 
 class _Form:
@@ -107,12 +107,12 @@ class _Form:
 
     def _size(self, node: Node) -> int:
         value = self._bounds(node)
-        return value.mid.size if isinstance(value, Numbers) and not value.exact else 0
+        return value.mid.size if isinstance(value, BoundedNumbers) and not value.exact else 0
 
     def _own(self, node: Node) -> NDArray[np.bool_]:
         """The cells of a node that are uncertain themselves, not through their operands."""
         value = self._bounds(node) if isinstance(node, Name | Partly) else None
-        if not isinstance(value, Numbers):
+        if not isinstance(value, BoundedNumbers):
             return np.zeros((), dtype=bool)
         width = value.high - value.low
         doubtful = np.isfinite(width) & (width > 0)
@@ -128,7 +128,7 @@ class _Form:
 
     def _checked(self, node: Node) -> Affine | None:
         value = self._bounds(node)
-        if not isinstance(value, Numbers):
+        if not isinstance(value, BoundedNumbers):
             return None
         if value.exact:
             return self._constant(value.mid)
@@ -147,14 +147,14 @@ class _Form:
     def _constant(self, mid: Array) -> Affine:
         return Affine(mid, np.zeros((self._count, *mid.shape)), np.zeros(mid.shape), mid, mid)
 
-    def _independent(self, value: Numbers) -> Affine:
+    def _independent(self, value: BoundedNumbers) -> Affine:
         """Interval bounds about which nothing else is known."""
         mid = np.where(value.low == value.high, value.low, (value.low + value.high) / 2)
         rest = np.where(value.low == value.high, 0.0, (value.high - value.low) / 2)
         none = np.zeros((self._count, *mid.shape))
         return Affine(mid, none, rest, value.low, value.high)
 
-    def _doubts(self, node: Node, value: Numbers) -> Affine:
+    def _doubts(self, node: Node, value: BoundedNumbers) -> Affine:
         """Uncertain numbers: each gets an ε."""
         form, own = self._independent(value), self._own(node)
         for at in map(tuple, np.argwhere(own)):
@@ -183,7 +183,7 @@ class _Form:
             raise _UnknownError
         return found
 
-    def _compute(self, node: Node, value: Numbers) -> Affine | None:
+    def _compute(self, node: Node, value: BoundedNumbers) -> Affine | None:
         try:
             match node:
                 case Name():
@@ -206,21 +206,21 @@ class _Form:
                     )
                 case Listing(items=items):
                     return _joined([self._at(item) for item in items], np.stack, 0)
-                case Call():
+                case FunctionCall():
                     return self._call(node)
                 case _:
                     return None
         except _UnknownError:
             return None
 
-    def _partly(self, node: Partly, value: Numbers) -> Affine | None:
+    def _partly(self, node: Partly, value: BoundedNumbers) -> Affine | None:
         """Printed cells have their own uncertainty; the others follow the formula."""
         inside, own = self._known[node.body.digest], self._doubts(node, value)
         if inside is None or inside.mid.shape != value.shape:
             return own
         follows, body = self._follows(node.name, value.shape), node.body
         plain = self._bounds(body)
-        assert isinstance(plain, Numbers)
+        assert isinstance(plain, BoundedNumbers)
         room = np.maximum(value.high - plain.high, plain.low - value.low)
         room = np.where(np.isfinite(room), np.maximum(room, 0.0), 0.0)
         return Affine(
@@ -245,11 +245,11 @@ class _Form:
                 return None if inverse is None else _product(x, inverse)
             case "@":
                 return _matmul(x, y)
-            case "^" if isinstance(node.right, Number) and node.right.value == 2:
+            case "^" if isinstance(node.right, Numeral) and node.right.value == 2:
                 return _square(x)
         return None
 
-    def _call(self, node: Call) -> Affine | None:
+    def _call(self, node: FunctionCall) -> Affine | None:
         name = node.function
         if name in _STRAIGHT:
             return _STRAIGHT[name](self._at(node.arguments[0]))
@@ -264,7 +264,7 @@ class _Form:
             return self._along(node)
         return None
 
-    def _chosen(self, node: Call) -> Affine | None:
+    def _chosen(self, node: FunctionCall) -> Affine | None:
         if node.function == "mask":
             yes, mask = self._at(node.arguments[0]), self._bounds(node.arguments[1])
             no = self._constant(np.asarray(-np.inf))
@@ -283,7 +283,7 @@ class _Form:
             )
         )
 
-    def _along(self, node: Call) -> Affine | None:
+    def _along(self, node: FunctionCall) -> Affine | None:
         x = self._at(node.arguments[0])
         axis = _whole(node.keyword("axis"), -1)
         keep, sample = (_whole(node.keyword(key), 0) for key in ("keep", "sample"))
@@ -309,7 +309,7 @@ class _Form:
 
 def _is_bent(node: Node) -> bool:
     """Whether the function is curved, so that the error of its line is worth an ε."""
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return node.function in _BENT
     return isinstance(node, Binary) and node.operator == "/"
 
@@ -321,7 +321,7 @@ class _UnknownError(Exception):
 def _whole(node: Node | None, default: int) -> int | None:
     if node is None:
         return default
-    return int(node.value) if isinstance(node, Number) else None
+    return int(node.value) if isinstance(node, Numeral) else None
 
 
 def _form(mid: Array, parts: Array, rest: Array) -> Affine:
@@ -521,9 +521,7 @@ def _softmax(x: Affine, axis: int) -> Affine | None:
         np.minimum(made.high, most),
     )
     return _moved(
-        made,
-        lambda part: np.moveaxis(part, -1, axis),
-        lambda part: np.moveaxis(part, -1, axis + 1),
+        made, lambda part: np.moveaxis(part, -1, axis), lambda part: np.moveaxis(part, -1, axis + 1)
     )
 
 

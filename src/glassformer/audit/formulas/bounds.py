@@ -30,7 +30,7 @@ MOST_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class BoundedNumbers:
     """Numbers with bounds, of one shape. Exact ones hold the same array three times."""
 
     mid: Array
@@ -47,13 +47,13 @@ class Numbers:
         """Rows, columns, …; () for one number."""
         return self.mid.shape
 
-    def faces(self) -> Numbers:
+    def faces(self) -> BoundedNumbers:
         """The same numbers at face value, without bounds."""
         return exactly(self.mid)
 
 
 @dataclass(frozen=True)
-class Words:
+class WordList:
     """A list of words; `None` for an unknown one."""
 
     items: tuple[str | None, ...]
@@ -76,13 +76,13 @@ class Mask:
         return self.allowed.shape
 
 
-Value: TypeAlias = Numbers | Words | Mask
+Value: TypeAlias = BoundedNumbers | WordList | Mask
 
 
-def exactly(values: ArrayLike) -> Numbers:
+def exactly(values: ArrayLike) -> BoundedNumbers:
     """Numbers without uncertainty."""
     array = np.asarray(values, dtype=np.float64)
-    return Numbers(array, array, array)
+    return BoundedNumbers(array, array, array)
 
 
 def check_size(shape: tuple[int, ...]) -> None:
@@ -114,9 +114,9 @@ def shape_of(shape: tuple[int, ...]) -> str:
 def describe(value: Value) -> str:
     """A value in an error message: `6 × 4`, `3 words`, `a mask of 3 × 3`."""
     match value:
-        case Numbers():
+        case BoundedNumbers():
             return shape_of(value.shape)
-        case Words():
+        case WordList():
             return "one word" if value.single else f"{len(value.items)} words"
         case Mask():
             return f"a mask of {shape_of(value.shape)}"
@@ -125,23 +125,23 @@ def describe(value: Value) -> str:
 _AT_ONCE = 100_000  # products held in memory at a time
 
 
-def rising(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+def rising(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
     """A non-decreasing function: its bounds are its values at the bounds."""
     mid = function(x.mid)
-    return exactly(mid) if x.exact else Numbers(mid, function(x.low), function(x.high))
+    return exactly(mid) if x.exact else BoundedNumbers(mid, function(x.low), function(x.high))
 
 
-def rising_from_zero(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+def rising_from_zero(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
     """The same, undefined below zero: a number there gives NaN, a lower bound counts as zero."""
     noise = (x.mid < 0) & (x.mid > -1e-12)  # a zero with float64 noise: mean(x^2) - mean(x)^2
     mid = function(np.where(noise, 0.0, x.mid))
     if x.exact:
         return exactly(mid)
     low = function(np.where(x.high < 0, np.nan, np.maximum(x.low, 0.0)))
-    return Numbers(mid, low, function(np.where(noise, np.maximum(x.high, 0.0), x.high)))
+    return BoundedNumbers(mid, low, function(np.where(noise, np.maximum(x.high, 0.0), x.high)))
 
 
-def dipping(function: Callable[[Array], Array], lowest: float, x: Numbers) -> Numbers:
+def dipping(function: Callable[[Array], Array], lowest: float, x: BoundedNumbers) -> BoundedNumbers:
     """A function that falls from 0 until `lowest` and rises from there, like GELU and SiLU."""
 
     def at(part: Array) -> Array:
@@ -153,62 +153,68 @@ def dipping(function: Callable[[Array], Array], lowest: float, x: Numbers) -> Nu
     ends = np.stack([at(x.low), at(x.high)])
     passes = (x.low <= lowest) & (x.high >= lowest)
     bottom = function(np.asarray(lowest))
-    return Numbers(mid, np.where(passes, bottom, ends.min(axis=0)), ends.max(axis=0))
+    return BoundedNumbers(mid, np.where(passes, bottom, ends.min(axis=0)), ends.max(axis=0))
 
 
-def negative(x: Numbers) -> Numbers:
-    return exactly(-x.mid) if x.exact else Numbers(-x.mid, -x.high, -x.low)
+def negative(x: BoundedNumbers) -> BoundedNumbers:
+    return exactly(-x.mid) if x.exact else BoundedNumbers(-x.mid, -x.high, -x.low)
 
 
-def add(x: Numbers, y: Numbers) -> Numbers:
+def add(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     mid = x.mid + y.mid
-    return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low + y.low, x.high + y.high)
+    return (
+        exactly(mid) if x.exact and y.exact else BoundedNumbers(mid, x.low + y.low, x.high + y.high)
+    )
 
 
-def subtract(x: Numbers, y: Numbers) -> Numbers:
+def subtract(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     mid = x.mid - y.mid
-    return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low - y.high, x.high - y.low)
+    return (
+        exactly(mid) if x.exact and y.exact else BoundedNumbers(mid, x.low - y.high, x.high - y.low)
+    )
 
 
-def multiply(x: Numbers, y: Numbers) -> Numbers:
+def multiply(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     mid = x.mid * y.mid
-    return exactly(mid) if x.exact and y.exact else Numbers(mid, *_products(x, y))
+    return exactly(mid) if x.exact and y.exact else BoundedNumbers(mid, *_products(x, y))
 
 
-def divide(x: Numbers, y: Numbers) -> Numbers:
+def divide(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     """x / y; anything if y may be zero."""
     mid = x.mid / y.mid
     if x.exact and y.exact:
         return exactly(mid)
     around_zero = (y.low <= 0) & (y.high >= 0)
-    inverse = Numbers(1 / y.mid, 1 / y.high, 1 / y.low)
+    inverse = BoundedNumbers(1 / y.mid, 1 / y.high, 1 / y.low)
     low, high = _products(x, inverse)
-    return Numbers(mid, np.where(around_zero, -np.inf, low), np.where(around_zero, np.inf, high))
+    return BoundedNumbers(
+        mid, np.where(around_zero, -np.inf, low), np.where(around_zero, np.inf, high)
+    )
 
 
-def power(x: Numbers, y: Numbers) -> Numbers:
+def power(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     """x ^ y, bounded at the corners if the base is not negative; a square is bounded anywhere."""
     mid = x.mid**y.mid
     if x.exact and y.exact:
         return exactly(mid)
     if y.exact and np.all(y.mid == 2):
         size = absolute(x)
-        return Numbers(mid, size.low**2, size.high**2)
+        return BoundedNumbers(mid, size.low**2, size.high**2)
     corners = np.stack(np.broadcast_arrays(*(a**b for a in _ends(x) for b in _ends(y))))
     unknown = np.isnan(corners).any(axis=0) | (x.low < 0)
     low = np.where(unknown, -np.inf, corners.min(axis=0))
-    return Numbers(mid, low, np.where(unknown, np.inf, corners.max(axis=0)))
+    return BoundedNumbers(mid, low, np.where(unknown, np.inf, corners.max(axis=0)))
 
 
-def absolute(x: Numbers) -> Numbers:
+def absolute(x: BoundedNumbers) -> BoundedNumbers:
     mid = np.abs(x.mid)
     if x.exact:
         return exactly(mid)
     low = np.where((x.low <= 0) & (x.high >= 0), 0.0, np.minimum(abs(x.low), abs(x.high)))
-    return Numbers(mid, low, np.maximum(abs(x.low), abs(x.high)))
+    return BoundedNumbers(mid, low, np.maximum(abs(x.low), abs(x.high)))
 
 
-def sine(x: Numbers) -> Numbers:
+def sine(x: BoundedNumbers) -> BoundedNumbers:
     """sin x: ±1 if a turning point lies between the bounds, otherwise bounded at the ends."""
     mid = np.sin(x.mid)
     if x.exact:
@@ -217,19 +223,19 @@ def sine(x: Numbers) -> Numbers:
     top = _passes(x, np.pi / 2)
     bottom = _passes(x, -np.pi / 2)
     low = np.where(bottom, -1.0, at_ends.min(axis=0))
-    return Numbers(mid, low, np.where(top, 1.0, at_ends.max(axis=0)))
+    return BoundedNumbers(mid, low, np.where(top, 1.0, at_ends.max(axis=0)))
 
 
-def cosine(x: Numbers) -> Numbers:
+def cosine(x: BoundedNumbers) -> BoundedNumbers:
     """cos x, a sine a quarter turn ahead; the exact value is cos itself."""
     mid = np.cos(x.mid)
     if x.exact:
         return exactly(mid)
-    ahead = sine(Numbers(x.mid, x.low + np.pi / 2, x.high + np.pi / 2))
-    return Numbers(mid, ahead.low, ahead.high)
+    ahead = sine(BoundedNumbers(x.mid, x.low + np.pi / 2, x.high + np.pi / 2))
+    return BoundedNumbers(mid, ahead.low, ahead.high)
 
 
-def matmul(x: Numbers, y: Numbers) -> Numbers:
+def matmul(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     """x @ y, for matrices and vectors whose inner sizes agree."""
     mid = x.mid @ y.mid
     if x.exact and y.exact:
@@ -243,19 +249,19 @@ def matmul(x: Numbers, y: Numbers) -> Numbers:
     # In blocks of columns of x and rows of y, so that the array of products stays small.
     some = max(1, _AT_ONCE // low.size)
     for k in range(0, left[0].shape[1], some):
-        a = Numbers(*(part[:, k : k + some] for part in left))
-        b = Numbers(*(part[:, k : k + some] for part in right))
+        a = BoundedNumbers(*(part[:, k : k + some] for part in left))
+        b = BoundedNumbers(*(part[:, k : k + some] for part in right))
         least, most = _products(a, b)
         low += least.sum(axis=1)
         high += most.sum(axis=1)
-    return Numbers(mid, low.reshape(mid.shape), high.reshape(mid.shape))
+    return BoundedNumbers(mid, low.reshape(mid.shape), high.reshape(mid.shape))
 
 
-def _ends(x: Numbers) -> tuple[Array, Array]:
+def _ends(x: BoundedNumbers) -> tuple[Array, Array]:
     return x.low, x.high
 
 
-def _products(x: Numbers, y: Numbers) -> tuple[Array, Array]:
+def _products(x: BoundedNumbers, y: BoundedNumbers) -> tuple[Array, Array]:
     """The least and greatest product; zero times an unknown finite number is zero."""
     low = high = _product(x.low, y.low)
     for corner in (_product(x.low, y.high), _product(x.high, y.low), _product(x.high, y.high)):
@@ -269,7 +275,7 @@ def _product(a: Array, b: Array) -> Array:
     return product
 
 
-def _passes(x: Numbers, turning: float) -> NDArray[np.bool_]:
+def _passes(x: BoundedNumbers, turning: float) -> NDArray[np.bool_]:
     """Whether turning + a whole number of turns lies between the bounds."""
     whole = 2 * np.pi
     first = np.ceil((x.low - turning) / whole) * whole + turning

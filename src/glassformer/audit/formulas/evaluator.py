@@ -13,10 +13,10 @@ from glassformer.audit.formulas import bounds
 from glassformer.audit.formulas.bounds import (
     MOST_AXES,
     MOST_CHARACTERS,
+    BoundedNumbers,
     Mask,
-    Numbers,
     Value,
-    Words,
+    WordList,
     check_size,
     describe,
     exactly,
@@ -25,7 +25,7 @@ from glassformer.audit.formulas.bounds import (
 from glassformer.audit.formulas.formula_functions import (
     FUNCTIONS,
     NAMES,
-    Function,
+    FormulaFunction,
     Parameter,
     move,
     stacked,
@@ -33,15 +33,15 @@ from glassformer.audit.formulas.formula_functions import (
 )
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
     FormulaError,
+    FunctionCall,
     Index,
     Known,
     Listing,
     Name,
     Negative,
     Node,
-    Number,
+    Numeral,
     Partly,
     Slice,
     Text,
@@ -89,20 +89,17 @@ class Work:
 
 def evaluate(node: Node, values: Mapping[str, Value], lay_over: LayOver | None = None) -> Value:
     """The value of a formula, given the values of the steps it names."""
-    return Evaluator(values, lay_over).value(node)
+    return FormulaEvaluator(values, lay_over).value(node)
 
 
-class Evaluator:
+class FormulaEvaluator:
     """Evaluates formulas over one set of steps; what two formulas share is computed once.
 
     `values` may grow between formulas, but a step must keep its value.
     """
 
     def __init__(
-        self,
-        values: Mapping[str, Value],
-        lay_over: LayOver | None = None,
-        work: Work | None = None,
+        self, values: Mapping[str, Value], lay_over: LayOver | None = None, work: Work | None = None
     ) -> None:
         self._values = values
         self._lay_over = lay_over
@@ -111,9 +108,9 @@ class Evaluator:
         self._known: dict[bytes, Value] = {}
         self._held = 0
 
-    def branch(self, work: Work) -> Evaluator:
+    def branch(self, work: Work) -> FormulaEvaluator:
         """An evaluator that shares this one's cache read-only and has its own budget."""
-        made = Evaluator(self._values, self._lay_over, work)
+        made = FormulaEvaluator(self._values, self._lay_over, work)
         made._shared = self._known
         return made
 
@@ -154,7 +151,7 @@ class Evaluator:
             except FormulaError as error:
                 if error.column or not node.column:
                     raise
-                named = f"{node.function}: " if isinstance(node, Call) else ""
+                named = f"{node.function}: " if isinstance(node, FunctionCall) else ""
                 raise FormulaError(f"{named}{error}", node.column) from error
             size = _size(found)
             work.take(size)
@@ -170,10 +167,10 @@ class Evaluator:
 
     def _compute(self, node: Node, work: Work) -> Value:
         match node:
-            case Number(value=value):
+            case Numeral(value=value):
                 return exactly(value)
             case Text(value=text):
-                return Words((text,), single=True)
+                return WordList((text,), single=True)
             case Name(name=name, column=column):
                 if name not in self._values:
                     near = did_you_mean(name, self._values)
@@ -192,12 +189,12 @@ class Evaluator:
                 return self._index(node)
             case Listing():
                 return self._listing(node)
-            case Call():
+            case FunctionCall():
                 return self._call(node, work)
 
-    def _numbers(self, node: Node, column: int, where: str) -> Numbers:
+    def _numbers(self, node: Node, column: int, where: str) -> BoundedNumbers:
         value = self._at(node)
-        if not isinstance(value, Numbers):
+        if not isinstance(value, BoundedNumbers):
             raise FormulaError(f"expected numbers {where}, got {describe(value)}", column)
         return value
 
@@ -224,11 +221,11 @@ class Evaluator:
 
     def _index(self, node: Index) -> Value:
         body = self._at(node.body)
-        if isinstance(body, Words) and len(node.parts) == 1 and isinstance(node.parts[0], int):
+        if isinstance(body, WordList) and len(node.parts) == 1 and isinstance(node.parts[0], int):
             if not -len(body.items) <= node.parts[0] < len(body.items):
                 raise FormulaError(f"expected a place in {describe(body)}", node.column)
-            return Words((body.items[node.parts[0]],), single=True)
-        if not isinstance(body, Numbers):
+            return WordList((body.items[node.parts[0]],), single=True)
+        if not isinstance(body, BoundedNumbers):
             raise FormulaError(f"expected numbers before '[', got {describe(body)}", node.column)
         index = tuple(
             slice(part.start, part.stop) if isinstance(part, Slice) else part for part in node.parts
@@ -250,17 +247,17 @@ class Evaluator:
 
     def _listing(self, node: Listing) -> Value:
         items = [self._at(item) for item in node.items]
-        if items and all(isinstance(item, Words) and item.single for item in items):
-            words = tuple(cast(Words, item).items[0] for item in items)
+        if items and all(isinstance(item, WordList) and item.single for item in items):
+            words = tuple(cast(WordList, item).items[0] for item in items)
             if sum(len(word or "") for word in words) > MOST_CHARACTERS:
                 raise FormulaError(f"expected at most {MOST_CHARACTERS} letters", node.column)
-            return Words(words)
-        numbers = [item for item in items if isinstance(item, Numbers)]
+            return WordList(words)
+        numbers = [item for item in items if isinstance(item, BoundedNumbers)]
         if len(numbers) != len(items) or len({item.shape for item in numbers}) != 1:
             raise FormulaError("expected numbers, or rows of one length", node.column)
         return stacked(numbers, 0)
 
-    def _call(self, node: Call, work: Work) -> Value:
+    def _call(self, node: FunctionCall, work: Work) -> Value:
         longer = written_out(node)
         if longer is not None:
             return self._value(longer, work)
@@ -272,7 +269,7 @@ class Evaluator:
         return function.apply(*positional, **keywords)
 
     def _arguments(
-        self, node: Call, function: Function
+        self, node: FunctionCall, function: FormulaFunction
     ) -> tuple[list[Value | int], dict[str, Value | int]]:
         parameters = function.parameters
         given: list[tuple[Parameter, Node]] = []
@@ -295,7 +292,10 @@ class Evaluator:
         return self._bind(node, parameters, given)
 
     def _bind(
-        self, node: Call, parameters: tuple[Parameter, ...], given: list[tuple[Parameter, Node]]
+        self,
+        node: FunctionCall,
+        parameters: tuple[Parameter, ...],
+        given: list[tuple[Parameter, Node]],
     ) -> tuple[list[Value | int], dict[str, Value | int]]:
         many = [self._argument(node, p, at) for p, at in given if p.many]
         named = {p.name: self._argument(node, p, at) for p, at in given if not p.many}
@@ -320,19 +320,19 @@ class Evaluator:
             _check_axis(node, ordered[0], -1)
         return ordered, keywords
 
-    def _argument(self, node: Call, parameter: Parameter, argument: Node) -> Value | int:
+    def _argument(self, node: FunctionCall, parameter: Parameter, argument: Node) -> Value | int:
         value = self._at(argument)
         where = f"{node.function} expects"
         match parameter.kind:
-            case "numbers" if isinstance(value, Numbers):
+            case "numbers" if isinstance(value, BoundedNumbers):
                 return value
-            case "words" if isinstance(value, Words):
+            case "words" if isinstance(value, WordList):
                 return value
             case "mask" if isinstance(value, Mask):
                 return value
             case "any":
                 return value
-            case "whole" if isinstance(value, Numbers):
+            case "whole" if isinstance(value, BoundedNumbers):
                 number = _one_whole(value)
                 if number is not None and _allows(parameter, number):
                     return number
@@ -347,12 +347,12 @@ class Evaluator:
 
 def _size(value: Value) -> int:
     """The size of a value in numbers; bounds cost more to compute and to keep."""
-    if isinstance(value, Numbers):
+    if isinstance(value, BoundedNumbers):
         return value.mid.size if value.exact else 4 * value.mid.size
-    return len(value.items) if isinstance(value, Words) else value.allowed.size
+    return len(value.items) if isinstance(value, WordList) else value.allowed.size
 
 
-def _one_whole(value: Numbers) -> int | None:
+def _one_whole(value: BoundedNumbers) -> int | None:
     """The only whole number in a range, if there is one: a printed 60 is 59.5 to 60.5, hence 60."""
     if value.shape or not np.isfinite(value.low) or not np.isfinite(value.high):
         return None
@@ -370,7 +370,7 @@ def _whole_number(parameter: Parameter) -> str:
     return f"a whole number{between} as {parameter.name!r}"
 
 
-def _check_product(left: Numbers, right: Numbers, column: int) -> None:
+def _check_product(left: BoundedNumbers, right: BoundedNumbers, column: int) -> None:
     if not 1 <= len(left.shape) <= 2 or not 1 <= len(right.shape) <= 2:
         raise FormulaError(
             "expected matrices or vectors on both sides of '@', got "
@@ -385,8 +385,8 @@ def _check_product(left: Numbers, right: Numbers, column: int) -> None:
         )
 
 
-def _check_axis(node: Call, value: Value | int, axis: int) -> None:
-    if not isinstance(value, Numbers):
+def _check_axis(node: FunctionCall, value: Value | int, axis: int) -> None:
+    if not isinstance(value, BoundedNumbers):
         return
     if not -len(value.shape) <= axis < len(value.shape):
         raise FormulaError(

@@ -19,10 +19,10 @@ from glassformer.audit.formulas import bounds
 from glassformer.audit.formulas.bounds import (
     MOST_NUMBERS,
     Array,
+    BoundedNumbers,
     Mask,
-    Numbers,
     Value,
-    Words,
+    WordList,
     broadcast,
     check_size,
     exactly,
@@ -31,12 +31,12 @@ from glassformer.audit.formulas.bounds import (
 )
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
     FormulaError,
+    FunctionCall,
     Index,
     Negative,
     Node,
-    Number,
+    Numeral,
     Slice,
     call,
     rebuild,
@@ -46,7 +46,8 @@ from glassformer.text import split_words
 
 Kind = Literal["numbers", "whole", "words", "mask", "any"]
 _KINDS: Mapping[str, Kind] = {
-    "Numbers": "numbers", "int": "whole", "Words": "words", "Mask": "mask", "Value": "any",
+    "BoundedNumbers": "numbers", "int": "whole", "WordList": "words", "Mask": "mask",
+    "Value": "any",
 }  # fmt: skip
 
 
@@ -62,14 +63,14 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Function:
+class FormulaFunction:
     """One function of the language."""
 
     parameters: tuple[Parameter, ...]
     apply: Callable[..., Value]
 
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, FormulaFunction] = {}
 F = TypeVar("F", bound=Callable[..., Value])
 
 
@@ -87,7 +88,7 @@ def _function(name: str, **allowed: range) -> Callable[[F], F]:
             )
             for part in inspect.signature(apply).parameters.values()
         )
-        FUNCTIONS[name] = Function(parameters, apply)
+        FUNCTIONS[name] = FormulaFunction(parameters, apply)
         return apply
 
     return register
@@ -96,12 +97,12 @@ def _function(name: str, **allowed: range) -> Callable[[F], F]:
 # --- along an axis ---------------------------------------------------------------------------
 
 
-def _geometric_mean(x: Numbers, axis: int) -> Numbers:
+def _geometric_mean(x: BoundedNumbers, axis: int) -> BoundedNumbers:
     """The n-th root of the product; NaN unless all numbers are positive."""
     return rising(lambda part: np.asarray(np.exp(np.log(part).mean(axis=axis))), x)
 
 
-def _deviation(x: Numbers, axis: int, missing: int = 0) -> Numbers:
+def _deviation(x: BoundedNumbers, axis: int, missing: int = 0) -> BoundedNumbers:
     """The standard deviation; with `missing=1` that of a sample, which divides by n − 1."""
     count = x.mid.shape[axis] - missing
     if count < 1:
@@ -116,14 +117,16 @@ def _deviation(x: Numbers, axis: int, missing: int = 0) -> Numbers:
     unknown = np.isnan(
         high
     )  # with a bound at infinity, all that is known is that it is not negative
-    return Numbers(mid, np.where(unknown, 0.0, low), np.where(unknown, np.inf, high))
+    return BoundedNumbers(mid, np.where(unknown, 0.0, low), np.where(unknown, np.inf, high))
 
 
-def _variance(x: Numbers, axis: int, missing: int = 0) -> Numbers:
+def _variance(x: BoundedNumbers, axis: int, missing: int = 0) -> BoundedNumbers:
     return rising(np.square, _deviation(x, axis, missing))
 
 
-def _pooled(reduce: Callable[[Numbers, int], Numbers], x: Numbers) -> Numbers:
+def _pooled(
+    reduce: Callable[[BoundedNumbers, int], BoundedNumbers], x: BoundedNumbers
+) -> BoundedNumbers:
     """Each row together with the row below it, as a wrong range in a spreadsheet does.
 
     The last row has none below it and stands alone.
@@ -144,19 +147,21 @@ def _pooled(reduce: Callable[[Numbers, int], Numbers], x: Numbers) -> Numbers:
     mid, low, high = (
         np.concatenate([getattr(row, at) for row in rows]) for at in ("mid", "low", "high")
     )
-    return exactly(mid) if x.exact else Numbers(mid, low, high)
+    return exactly(mid) if x.exact else BoundedNumbers(mid, low, high)
 
 
-def _simple(reduce: Callable[..., Array]) -> Callable[[Numbers, int], Numbers]:
+def _simple(reduce: Callable[..., Array]) -> Callable[[BoundedNumbers, int], BoundedNumbers]:
     """A reduction that never falls when a number rises."""
     return lambda x, axis: rising(lambda part: np.asarray(reduce(part, axis=axis)), x)
 
 
-def _reduction(function: Callable[..., Numbers], *, sample: bool = False) -> Function:
+def _reduction(function: Callable[..., BoundedNumbers], *, sample: bool = False) -> FormulaFunction:
     """A function that turns an axis into one number; `rows=2` exists for a slip of the audit."""
 
-    def apply(x: Numbers, axis: int, keep: int, rows: int, missing: int = 0) -> Numbers:
-        def reduce(part: Numbers, at: int) -> Numbers:
+    def apply(
+        x: BoundedNumbers, axis: int, keep: int, rows: int, missing: int = 0
+    ) -> BoundedNumbers:
+        def reduce(part: BoundedNumbers, at: int) -> BoundedNumbers:
             return function(part, at, missing) if sample else function(part, at)
 
         result = _pooled(reduce, x) if rows == 2 else reduce(x, axis)
@@ -170,10 +175,10 @@ def _reduction(function: Callable[..., Numbers], *, sample: bool = False) -> Fun
     )
     if sample:
         parameters += (Parameter("sample", "whole", 0, allowed=range(2)),)
-    return Function(parameters, apply)
+    return FormulaFunction(parameters, apply)
 
 
-REDUCTIONS: Mapping[str, Function] = {
+REDUCTIONS: Mapping[str, FormulaFunction] = {
     "sum": _reduction(_simple(np.sum)),
     "mean": _reduction(_simple(np.mean)),
     "geometric_mean": _reduction(_geometric_mean),
@@ -186,7 +191,7 @@ FUNCTIONS.update(REDUCTIONS)
 
 
 @_function("softmax")
-def softmax(x: Numbers, axis: int = -1) -> Numbers:
+def softmax(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     """e^x / Σ e^x; −∞ gets 0, and so does a row that is −∞ throughout."""
     mid = _softmax_of(x.mid, axis)
     if x.exact:
@@ -195,7 +200,7 @@ def softmax(x: Numbers, axis: int = -1) -> Numbers:
     high = np.moveaxis(x.high, axis, -1)
     least = np.moveaxis(_against(low, high), -1, axis)
     most = np.moveaxis(_against(high, low), -1, axis)
-    return Numbers(mid, least, most)
+    return BoundedNumbers(mid, least, most)
 
 
 def _softmax_of(x: Array, axis: int) -> Array:
@@ -216,12 +221,12 @@ def _against(own: Array, others: Array) -> Array:
 
 
 @_function("log_softmax")
-def log_softmax(x: Numbers, axis: int = -1) -> Numbers:
+def log_softmax(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     return rising(np.log, softmax(x, axis))
 
 
 @_function("proportion")
-def proportion(x: Numbers, axis: int = -1) -> Numbers:
+def proportion(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     """x / Σ x: a softmax without its exponential."""
     mid = x.mid / x.mid.sum(axis=axis, keepdims=True)
     if x.exact:
@@ -231,11 +236,11 @@ def proportion(x: Numbers, axis: int = -1) -> Numbers:
     corners = np.stack([x.low / low, x.low / high, x.high / low, x.high / high])
     around_zero = (low <= 0) & (high >= 0) | np.isnan(corners).any(axis=0)
     least = np.where(around_zero, -np.inf, corners.min(axis=0))
-    return Numbers(mid, least, np.where(around_zero, np.inf, corners.max(axis=0)))
+    return BoundedNumbers(mid, least, np.where(around_zero, np.inf, corners.max(axis=0)))
 
 
 @_function("argmax")
-def argmax(x: Numbers, axis: int = -1) -> Numbers:
+def argmax(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     """Where the greatest number is, counted from 0; the bounds hold every place it may be."""
     known = np.where(np.isnan(x.mid), -np.inf, x.mid)
     mid = known.argmax(axis=axis).astype(np.float64)
@@ -247,7 +252,7 @@ def argmax(x: Numbers, axis: int = -1) -> Numbers:
     places = np.moveaxis(np.broadcast_to(places, np.moveaxis(x.mid, axis, -1).shape), -1, axis)
     first = np.where(possible, places, np.inf).min(axis=axis)
     last = np.where(possible, places, -np.inf).max(axis=axis)
-    return Numbers(mid, first, last)
+    return BoundedNumbers(mid, first, last)
 
 
 # --- number by number ------------------------------------------------------------------------
@@ -275,7 +280,7 @@ def _gelu(x: Array) -> Array:
     return np.asarray(x * np.reshape(below, np.shape(x)))
 
 
-_ELEMENTWISE: Mapping[str, Callable[[Numbers], Numbers]] = {
+_ELEMENTWISE: Mapping[str, Callable[[BoundedNumbers], BoundedNumbers]] = {
     "exp": lambda x: rising(np.exp, x),
     "log": lambda x: bounds.rising_from_zero(np.log, x),
     "sqrt": lambda x: bounds.rising_from_zero(np.sqrt, x),
@@ -290,30 +295,30 @@ _ELEMENTWISE: Mapping[str, Callable[[Numbers], Numbers]] = {
     "cos": bounds.cosine,
 }
 for _name, _apply in _ELEMENTWISE.items():
-    FUNCTIONS[_name] = Function((Parameter("x", "numbers"),), _apply)
+    FUNCTIONS[_name] = FormulaFunction((Parameter("x", "numbers"),), _apply)
 
 
 @_function("round", decimals=range(-12, 13))
-def _rounded(x: Numbers, decimals: int = 0) -> Numbers:
+def _rounded(x: BoundedNumbers, decimals: int = 0) -> BoundedNumbers:
     return rising(lambda part: round_half_up(part, decimals), x)
 
 
 @_function("truncate", decimals=range(-12, 13))
-def _truncated(x: Numbers, decimals: int = 0) -> Numbers:
+def _truncated(x: BoundedNumbers, decimals: int = 0) -> BoundedNumbers:
     return rising(lambda part: _truncate(part, decimals), x)
 
 
 # --- arrangement -----------------------------------------------------------------------------
 
 
-def move(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+def move(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
     """Rearrange the numbers and both bounds alike."""
     mid = function(x.mid)
-    return exactly(mid) if x.exact else Numbers(mid, function(x.low), function(x.high))
+    return exactly(mid) if x.exact else BoundedNumbers(mid, function(x.low), function(x.high))
 
 
 @_function("transpose")
-def transpose(x: Numbers) -> Numbers:
+def transpose(x: BoundedNumbers) -> BoundedNumbers:
     """Rows become columns; with more axes, the last two are swapped."""
     if len(x.shape) < 2:
         return x
@@ -321,12 +326,12 @@ def transpose(x: Numbers) -> Numbers:
 
 
 @_function("flatten")
-def flatten(x: Numbers) -> Numbers:
+def flatten(x: BoundedNumbers) -> BoundedNumbers:
     return move(np.ravel, x)
 
 
 @_function("concat")
-def concat(*parts: Numbers, axis: int = -1) -> Numbers:
+def concat(*parts: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     shapes = [part.shape for part in parts]
     at = axis % len(shapes[0])
     before, after = shapes[0][:at], shapes[0][at + 1 :]
@@ -340,12 +345,12 @@ def concat(*parts: Numbers, axis: int = -1) -> Numbers:
 
 
 @_function("stack")
-def stack(*parts: Numbers) -> Numbers:
+def stack(*parts: BoundedNumbers) -> BoundedNumbers:
     """Vectors as columns."""
     return stacked(parts, -1)
 
 
-def stacked(parts: Sequence[Numbers], axis: int) -> Numbers:
+def stacked(parts: Sequence[BoundedNumbers], axis: int) -> BoundedNumbers:
     """Values of one shape along a new axis."""
     shapes = [part.shape for part in parts]
     if len(set(shapes)) > 1:
@@ -359,31 +364,33 @@ def _misfits(shapes: list[tuple[int, ...]]) -> FormulaError:
     return FormulaError(f"expected parts that fit together, got {listed}")
 
 
-def _join(parts: Sequence[Numbers], join: Callable[[list[Array]], Array]) -> Numbers:
+def _join(parts: Sequence[BoundedNumbers], join: Callable[[list[Array]], Array]) -> BoundedNumbers:
     mid = join([part.mid for part in parts])
     if all(part.exact for part in parts):
         return exactly(mid)
-    return Numbers(mid, join([part.low for part in parts]), join([part.high for part in parts]))
+    return BoundedNumbers(
+        mid, join([part.low for part in parts]), join([part.high for part in parts])
+    )
 
 
 @_function("rows")
-def row_count(x: Numbers) -> Numbers:
+def row_count(x: BoundedNumbers) -> BoundedNumbers:
     return exactly(_size(x, 0))
 
 
 @_function("columns")
-def column_count(x: Numbers) -> Numbers:
+def column_count(x: BoundedNumbers) -> BoundedNumbers:
     return exactly(_size(x, -1))
 
 
-def _size(x: Numbers, axis: int) -> int:
+def _size(x: BoundedNumbers, axis: int) -> int:
     if not x.shape:
         raise FormulaError("expected a vector or a matrix, got one number")
     return x.shape[axis]
 
 
 @_function("range")
-def whole_numbers(n: int, stop: int = -1) -> Numbers:
+def whole_numbers(n: int, stop: int = -1) -> BoundedNumbers:
     """0 … n − 1, or n … stop − 1."""
     first, last = (0, n) if stop == -1 else (n, stop)
     if not 1 <= last - first <= MOST_NUMBERS:
@@ -392,7 +399,7 @@ def whole_numbers(n: int, stop: int = -1) -> Numbers:
 
 
 @_function("identity")
-def identity(n: int) -> Numbers:
+def identity(n: int) -> BoundedNumbers:
     return exactly(np.eye(_side(n)))
 
 
@@ -412,7 +419,7 @@ def causal(n: int) -> Mask:
 
 
 @_function("even")
-def even(x: Numbers) -> Mask:
+def even(x: BoundedNumbers) -> Mask:
     """True at even numbers."""
     if not np.array_equal(x.low, x.high):
         raise FormulaError("expected whole numbers, got rounded ones")
@@ -426,17 +433,17 @@ def opposite(allowed: Mask) -> Mask:
 
 
 @_function("where")
-def where(allowed: Mask, yes: Numbers, no: Numbers) -> Numbers:
+def where(allowed: Mask, yes: BoundedNumbers, no: BoundedNumbers) -> BoundedNumbers:
     broadcast(allowed.shape, yes.shape, no.shape)
     mid = np.where(allowed.allowed, yes.mid, no.mid)
     if yes.exact and no.exact:
         return exactly(mid)
     low = np.where(allowed.allowed, yes.low, no.low)
-    return Numbers(mid, low, np.where(allowed.allowed, yes.high, no.high))
+    return BoundedNumbers(mid, low, np.where(allowed.allowed, yes.high, no.high))
 
 
 @_function("mask")
-def mask(scores: Numbers, allowed: Mask) -> Numbers:
+def mask(scores: BoundedNumbers, allowed: Mask) -> BoundedNumbers:
     """The scores, with −∞ where attention is not allowed."""
     return where(allowed, scores, exactly(-np.inf))
 
@@ -445,7 +452,7 @@ def mask(scores: Numbers, allowed: Mask) -> Numbers:
 
 
 @_function("embedding")
-def embedding(ids: Numbers, table: Numbers) -> Numbers:
+def embedding(ids: BoundedNumbers, table: BoundedNumbers) -> BoundedNumbers:
     """The rows of a table that ids, counted from 0, point at."""
     rows = ids.mid
     if not np.all((rows == np.floor(rows)) & (rows >= 0) & (rows < _size(table, 0))):
@@ -457,26 +464,26 @@ def embedding(ids: Numbers, table: Numbers) -> Numbers:
 
 @_function("split")
 @_function("words")
-def words(text: Words) -> Words:
+def words(text: WordList) -> WordList:
     """The words of one text or of several, in order, without punctuation."""
-    return Words(tuple(word for line in _known(text) for word in split_words(line, "drop")))
+    return WordList(tuple(word for line in _known(text) for word in split_words(line, "drop")))
 
 
 @_function("lower")
-def lower(items: Words) -> Words:
-    return Words(tuple(item.lower() for item in _known(items)), items.single)
+def lower(items: WordList) -> WordList:
+    return WordList(tuple(item.lower() for item in _known(items)), items.single)
 
 
 @_function("set")
-def distinct(items: Words) -> Words:
+def distinct(items: WordList) -> WordList:
     """Each word once, in order of appearance."""
-    return Words(tuple(dict.fromkeys(_known(items))))
+    return WordList(tuple(dict.fromkeys(_known(items))))
 
 
 @_function("count")
-def count(items: Value) -> Numbers:
+def count(items: Value) -> BoundedNumbers:
     """How many words, or rows."""
-    if isinstance(items, Words):
+    if isinstance(items, WordList):
         return exactly(len(items.items))
     if not items.shape:
         raise FormulaError("expected a list, got one number")
@@ -484,7 +491,7 @@ def count(items: Value) -> Numbers:
 
 
 @_function("lookup")
-def lookup(items: Words, keys: Words, numbers: Numbers) -> Numbers:
+def lookup(items: WordList, keys: WordList, numbers: BoundedNumbers) -> BoundedNumbers:
     """The numbers that stand beside words in a list; capitals make no difference."""
     known = _known(keys)
     if not items.items:
@@ -502,19 +509,19 @@ def lookup(items: Words, keys: Words, numbers: Numbers) -> Numbers:
 
 
 @_function("pick")
-def pick(items: Words, at: Numbers) -> Words:
+def pick(items: WordList, at: BoundedNumbers) -> WordList:
     """The word at a place, from 0; unknown if the place is not certain."""
     if at.shape:
         raise FormulaError("expected one place")
     place = float(at.mid)
     if at.low != at.high or np.isnan(place):
-        return Words((None,), single=True)
+        return WordList((None,), single=True)
     if not 0 <= place < len(items.items):
         raise FormulaError(f"expected a place from 0 to {len(items.items) - 1}, got {place:g}")
-    return Words((items.items[int(place)],), single=True)
+    return WordList((items.items[int(place)],), single=True)
 
 
-def _known(items: Words) -> list[str]:
+def _known(items: WordList) -> list[str]:
     known = [item for item in items.items if item is not None]
     if len(known) != len(items.items):
         raise FormulaError("expected words that are all known")
@@ -529,27 +536,27 @@ NAMES: tuple[str, ...] = (*FUNCTIONS, *_SHORT)
 """Everything that a formula may call."""
 
 
-def written_out(node: Call) -> Node | None:
+def written_out(node: FunctionCall) -> Node | None:
     """What a call is short for, or None: `layer_norm(x, eps)` and `sinusoids(positions, d)`."""
     if node.function not in _SHORT:
         return None
     given = _named(node, _SHORT[node.function])
     if node.function == "layer_norm" and "x" in given:
-        x, eps = given["x"], given.get("eps", Number(1e-5))
+        x, eps = given["x"], given.get("eps", Numeral(1e-5))
         centred = Binary("-", x, call("mean", x, keep=1))
         return Binary("/", centred, call("sqrt", Binary("+", call("var", x, keep=1), eps)))
     if node.function == "sinusoids" and len(given) == 2:
         positions, d = given["positions"], given["d"]
         i = call("range", d)
-        pair = call("floor", Binary("/", i, Number(2)))
-        exponent = Binary("/", Binary("*", Number(2), pair), d)
+        pair = call("floor", Binary("/", i, Numeral(2)))
+        exponent = Binary("/", Binary("*", Numeral(2), pair), d)
         each = Index(positions, (Slice(), None))
-        angle = Binary("/", each, Binary("^", Number(10000), exponent))
+        angle = Binary("/", each, Binary("^", Numeral(10000), exponent))
         return call("where", call("even", i), call("sin", angle), call("cos", angle))
     raise _misused(node, _SHORT[node.function])
 
 
-def _named(node: Call, names: tuple[str, ...]) -> dict[str, Node]:
+def _named(node: FunctionCall, names: tuple[str, ...]) -> dict[str, Node]:
     """The arguments of a call by name; too many, an unknown one or one given twice is refused."""
     given = dict(zip(names, node.arguments, strict=False))
     for key, value in node.keywords:
@@ -561,7 +568,7 @@ def _named(node: Call, names: tuple[str, ...]) -> dict[str, Node]:
     return given
 
 
-def _misused(node: Call, names: tuple[str, ...]) -> FormulaError:
+def _misused(node: FunctionCall, names: tuple[str, ...]) -> FormulaError:
     return FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
 
 
@@ -569,12 +576,12 @@ def write_out(tree: Node) -> Node:
     """The formula as slips look at it: short calls written out, arguments in their usual places."""
 
     def plain(node: Node) -> Node:
-        return (written_out(node) or _in_place(node)) if isinstance(node, Call) else node
+        return (written_out(node) or _in_place(node)) if isinstance(node, FunctionCall) else node
 
     return rebuild(tree, plain)
 
 
-def _in_place(node: Call) -> Call:
+def _in_place(node: FunctionCall) -> FunctionCall:
     """What a function needs by position, what it may have by name: `sum(x, 0)` → `sum(x, axis=0)`.
 
     A call that the function does not understand stays as it is; computing it says why.
@@ -595,11 +602,11 @@ def _in_place(node: Call) -> Call:
         arguments = tuple(given.pop(name) for name in needed)
         keywords = tuple(given.items())
     plain = tuple((name, _without_sign(value)) for name, value in keywords)
-    return Call(node.function, arguments, plain, node.column)
+    return FunctionCall(node.function, arguments, plain, node.column)
 
 
 def _without_sign(node: Node) -> Node:
     """−1 as one number, not as a minus before a number."""
-    if isinstance(node, Negative) and isinstance(node.body, Number):
-        return Number(-node.body.value, node.column)
+    if isinstance(node, Negative) and isinstance(node.body, Numeral):
+        return Numeral(-node.body.value, node.column)
     return node

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 from glassformer.audit.formulas.terms import (
     Binary,
-    Call,
     FormulaError,
+    FunctionCall,
     Index,
     Listing,
     Name,
     Negative,
     Node,
-    Number,
+    Numeral,
     Slice,
     Text,
 )
@@ -210,7 +210,7 @@ class _Reader:
                 return self._binary(node)
             case ast.Attribute(value=body):
                 column = self._after(body, (".T",)).column
-                return Call("transpose", (self._node(body),), (), column)
+                return FunctionCall("transpose", (self._node(body),), (), column)
             case ast.List(elts=items):
                 return Listing(tuple(map(self._node, items)), token.column)
             case ast.Subscript(value=body, slice=inside):
@@ -239,7 +239,7 @@ class _Reader:
             made = Binary(sign, made, self._node(part.right), column)
         return made
 
-    def _call(self, node: ast.Call, function: _Token) -> Call:
+    def _call(self, node: ast.Call, function: _Token) -> FunctionCall:
         keywords = []
         for part in node.keywords:
             token = self._token(part)
@@ -247,7 +247,7 @@ class _Reader:
                 raise FormulaError(f"expected a name, got {token.text!r}", token.column)
             keywords.append((token.text, self._node(part.value)))
         arguments = tuple(map(self._node, node.args))
-        return Call(function.text, arguments, tuple(keywords), function.column)
+        return FunctionCall(function.text, arguments, tuple(keywords), function.column)
 
     def _index(self, node: ast.expr) -> int | Slice | None:
         token = self._token(node)
@@ -272,7 +272,7 @@ class _Reader:
 
 def _atom(token: _Token) -> Node:
     if token.kind == "number":
-        return Number(float(token.text), token.column)
+        return Numeral(float(token.text), token.column)
     if token.kind == "text":
         return Text(token.text[1:-1], token.column)
     return Name(token.text, token.column)

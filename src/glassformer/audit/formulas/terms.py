@@ -61,7 +61,7 @@ class _Content:
 
 
 @dataclass(frozen=True, eq=False)
-class Number(_Content):
+class Numeral(_Content):
     """A number written in the formula."""
 
     value: float
@@ -118,7 +118,7 @@ class Binary(_Content):
 
 
 @dataclass(frozen=True, eq=False)
-class Call(_Content):
+class FunctionCall(_Content):
     """function(arguments, key=word, …)."""
 
     function: str
@@ -135,10 +135,12 @@ class Call(_Content):
         """The value given for a keyword, if it is given."""
         return dict(self.keywords).get(name)
 
-    def with_keyword(self, name: str, value: float) -> Call:
+    def with_keyword(self, name: str, value: float) -> FunctionCall:
         """The same call with one keyword set."""
         kept = tuple(pair for pair in self.keywords if pair[0] != name)
-        return Call(self.function, self.arguments, (*kept, (name, Number(value))), self.column)
+        return FunctionCall(
+            self.function, self.arguments, (*kept, (name, Numeral(value))), self.column
+        )
 
 
 @dataclass(frozen=True)
@@ -202,15 +204,17 @@ class Known(_Content):
         self._sign(str(next(_COUNTER)))
 
 
-Node: TypeAlias = Number | Text | Name | Negative | Binary | Call | Index | Listing | Partly | Known
+Node: TypeAlias = (
+    Numeral | Text | Name | Negative | Binary | FunctionCall | Index | Listing | Partly | Known
+)
 
 
-def call(function: str, *arguments: Node | float, **keywords: float) -> Call:
+def call(function: str, *arguments: Node | float, **keywords: float) -> FunctionCall:
     """A call built in code; plain numbers become nodes."""
     lifted = tuple(
-        Number(float(part)) if isinstance(part, int | float) else part for part in arguments
+        Numeral(float(part)) if isinstance(part, int | float) else part for part in arguments
     )
-    return Call(function, lifted, tuple((key, Number(at)) for key, at in keywords.items()))
+    return FunctionCall(function, lifted, tuple((key, Numeral(at)) for key, at in keywords.items()))
 
 
 def walk(node: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator[Node]:
@@ -282,10 +286,10 @@ def _with_below(node: Node, below: tuple[Node, ...]) -> Node:
             return Negative(below[0], column)
         case Binary(operator=operator, column=column):
             return Binary(operator, below[0], below[1], column)
-        case Call(function=function, arguments=arguments, keywords=keywords, column=column):
+        case FunctionCall(function=function, arguments=arguments, keywords=keywords, column=column):
             named = below[len(arguments) :]
             pairs = tuple((key, new) for (key, _), new in zip(keywords, named, strict=True))
-            return Call(function, below[: len(arguments)], pairs, column)
+            return FunctionCall(function, below[: len(arguments)], pairs, column)
         case Index(parts=parts, column=column):
             return Index(below[0], parts, column)
         case Listing(column=column):
@@ -353,7 +357,7 @@ def _show(node: Node) -> tuple[str, int]:
         return f"({text})" if own < binds else text
 
     match node:
-        case Number(value=value):
+        case Numeral(value=value):
             return f"{value:g}" if value == float(f"{value:g}") else repr(value), _ATOM
         case Text(value=value):
             return f'"{value}"', _ATOM
@@ -367,7 +371,7 @@ def _show(node: Node) -> tuple[str, int]:
             first, second = (binds + 1, binds) if operator == "^" else (binds, binds + 1)
             space = "" if operator == "^" else " "
             return f"{inside(left, first)}{space}{operator}{space}{inside(right, second)}", binds
-        case Call(function=function, arguments=arguments, keywords=keywords):
+        case FunctionCall(function=function, arguments=arguments, keywords=keywords):
             parts = [inside(part) for part in arguments]
             parts += [f"{key}={inside(value)}" for key, value in keywords]
             return f"{function}({', '.join(parts)})", _ATOM

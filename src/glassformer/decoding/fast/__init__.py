@@ -1,8 +1,8 @@
-"""What makes decoding fast; `generate` uses it, and the searches know nothing of it.
+"""What makes decoding fast; `generate` uses it, and the searches know nothing about it.
 
 | here | replaces |
 | --- | --- |
-| `shared_cache`: the beams of a sequence share one cache row, side by side | `ModelStepper` |
+| `shared_cache`: the beams of a sequence share one cache row | `ModelStepper` |
 | `graph_stepper`: the same steps as CUDA graphs, in a workspace that stays | `ModelStepper` |
 | `graph_stepper.ProductAttention`: few queries on a GPU, two products | `MultiHeadAttention` |
 | `top_k`: the best of a large vocabulary by chunks | `beam.best_continuations` |
@@ -26,7 +26,7 @@ def stepper_for(
     prefixes: Sequence[Sequence[int]],
     sources: Sequence[Sequence[int]] | None = None,
 ) -> SharedCacheStepper:
-    """The fastest stepper for the model's device: CUDA graphs, if no hook watches the steps."""
+    """The fastest stepper for the model's device: CUDA graphs, unless hooks watch the steps."""
     if model.to_vocabulary.weight.is_cuda:
         if can_be_recorded(model):
             return GraphStepper(model, prefixes, sources)

@@ -35,48 +35,48 @@ _MOST_RECORDINGS = 32  # each keeps the logits of its shape
 _recording = Lock()  # torch records one graph at a time in a process
 
 
-class Recorder(Protocol):
-    """From work on tensors that stay to its result, which stays too, and what does it again."""
+class GraphRecorder(Protocol):
+    """Records work on fixed tensors; returns its (fixed) result and a function that replays it."""
 
     def __call__(self, work: Callable[[], Result], /) -> tuple[Result, Callable[[], Any]]:
-        """Run the work a few times (so it must not matter how often), then record it."""
+        """Run the work a few times as a warm-up (repeats must be harmless), then record it."""
 
 
 class CudaRecorder:
-    """Records on a GPU; all graphs share their memory for what does not outlive a replay."""
+    """Records on a GPU; all graphs share memory for temporaries."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        # One of its own: torch's is made once, on whichever GPU is the current one then, and
-        # memory that graphs share belongs to the stream that they were recorded on.
+        # Its own stream: torch's default one is made once, on whichever GPU is current then, and
+        # memory shared by graphs belongs to the stream that they were recorded on.
         self._stream = torch.cuda.Stream(device)
         self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, work: Callable[[], Result], /) -> tuple[Result, Callable[[], Any]]:
-        """Run the work a few times, so that kernels are chosen and loaded, then record it."""
+        """Warm up, so that kernels are chosen and loaded, then record."""
         with _recording, torch.cuda.device(self._device):
-            if not self._graphs:  # the memory of others, if there were any, went with the last
+            if not self._graphs:  # earlier graphs' memory was freed with the last of them
                 self._pool = torch.cuda.graph_pool_handle()
-            self._rehearse(work)
-            # The rehearsal left cuBLAS a workspace in ordinary memory. A graph would keep its
+            self._warm_up(work)
+            # The warm-up left cuBLAS a workspace in ordinary memory. A graph would keep its
             # address, but not the memory: `torch.compile` clears all workspaces before it records
-            # its own graphs, and the next replay would write where others live by then. Cleared
+            # its own graphs, and the next replay would overwrite whatever is there by then. Cleared
             # here, the workspace is allocated again during the capture, from the graph's own pool.
             torch._C._cuda_clearCublasWorkspaces()
             graph = torch.cuda.CUDAGraph()
-            # Only this thread is watched: another may prepare batches meanwhile.
+            # Errors of this thread only: another may be preparing batches meanwhile.
             with torch.cuda.graph(
                 graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
             ):
                 result = work()
-            torch._C._cuda_clearCublasWorkspaces()  # nobody else works in the graph's pool
+            torch._C._cuda_clearCublasWorkspaces()  # nobody else may use the graph's pool
             self._graphs.add(graph)
         return result, graph.replay
 
-    def _rehearse(self, work: Callable[[], Result]) -> None:
+    def _warm_up(self, work: Callable[[], Result]) -> None:
         self._stream.wait_stream(torch.cuda.current_stream())
-        # A resumed run records again: that must not move its random numbers.
+        # A resumed run records again: that must not advance its RNG.
         random_state = torch.cuda.get_rng_state(self._device)
         with torch.cuda.stream(self._stream):
             for _ in range(3):
@@ -86,7 +86,7 @@ class CudaRecorder:
 
 
 class StepShape(NamedTuple):
-    """The sizes of a step; of those of a workspace, the largest that fit."""
+    """The sizes of a step; for a workspace, the largest that fit."""
 
     n_sequences: int
     n_beams: int
@@ -107,34 +107,33 @@ class StepInputs:
     tokens: Int[Tensor, "B R"]
     parents: Int[Tensor, "B R"]
     past: Bool[Tensor, "B R K"]
-    """Which positions each beam of the step before looks back to."""
+    """Which positions each beam of the previous step attends to."""
     lengths: Int[Tensor, " B"]
 
     def copied(self) -> "StepInputs":
-        """The same in memory of its own."""
         return StepInputs(*(tensor.clone() for tensor in vars(self).values()))
 
     def fill(self, other: "StepInputs") -> None:
-        """Take over another step's numbers."""
+        """Copy another step's inputs into these tensors."""
         for mine, new in zip(vars(self).values(), vars(other).values(), strict=True):
             mine.copy_(new)
 
 
 class StepOutputs(NamedTuple):
-    """What a step gives; in a graph's memory until the next step."""
+    """The results of a step, in graph memory until the next step."""
 
     logits: Float[Tensor, "B R V"]
     visible: Bool[Tensor, "B R K"]
 
 
 StepFunction = Callable[[StepInputs, DecodingCache], StepOutputs]
-"""One step of a model: whatever it changes, it may change twice."""
+"""One step of a model; repeating it must be harmless."""
 
 
 class Buffers:
-    """Keys and values of the same attention in all layers.
+    """Keys and values of the self- or cross-attention of all layers.
 
-    All positions of a head lie side by side: a product reads them in place. Writing one position
+    All positions of a head are contiguous, so a product reads them in place. Writing one position
     of every head is slower, but there is only one to write.
     """
 
@@ -147,7 +146,7 @@ class Buffers:
         )
 
     def fill(self, caches: Sequence[KeyValueCache]) -> None:
-        """Take over what is cached of another batch, and nothing else."""
+        """Copy the caches of a new batch, and zero the rest."""
         for layer, cache in enumerate(caches):
             for buffer, cached in zip((self.keys, self.values), cache.read(), strict=True):
                 n_sequences, _, n_keys, _ = cached.shape
@@ -155,7 +154,7 @@ class Buffers:
                 buffer[layer, :n_sequences, :, :n_keys] = cached
 
     def select(self, rows: Int[Tensor, " M"], n_keys: int) -> None:
-        """Move the first positions of these sequences to the front, in this order."""
+        """Move these sequences to the front, in this order."""
         for buffer in (self.keys[..., :n_keys, :], self.values[..., :n_keys, :]):
             buffer[:, : len(rows)] = buffer.index_select(1, rows)
 
@@ -168,7 +167,7 @@ class Buffers:
 
 
 @dataclass(frozen=True)
-class _Recording:
+class _RecordedStep:
     inputs: StepInputs
     outputs: StepOutputs
     replay: Callable[[], Any]
@@ -179,7 +178,7 @@ class Workspace:
 
     def __init__(
         self,
-        make_recorder: Callable[[], Recorder],
+        make_recorder: Callable[[], GraphRecorder],
         fingerprint: object,
         size: StepShape,
         like: DecodingCache,
@@ -190,7 +189,7 @@ class Workspace:
 
     def _allocate(self, size: StepShape, like: DecodingCache) -> None:
         self.size = size
-        with torch.inference_mode(False):  # tensors that any mode may change
+        with torch.inference_mode(False):  # tensors that can be changed in any mode
             self.own = Buffers(like.self_attention, size.n_sequences, size.n_keys)
             self.source = (
                 Buffers(like.cross_attention, size.n_sequences, size.n_source)
@@ -201,14 +200,14 @@ class Workspace:
         self._forget()
 
     def _forget(self) -> None:
-        self.recordings: dict[StepShape, _Recording] = {}
+        self.recordings: dict[StepShape, _RecordedStep] = {}
         self._n_steps: Counter[StepShape] = Counter()
         self._recorder = self._make_recorder()
 
     def step(
         self, shape: StepShape, inputs: StepInputs, step: StepFunction, *, record: bool
     ) -> StepOutputs:
-        """One step over these buffers: replayed, if its shape is recorded or now worth it."""
+        """One step over these buffers: replayed if its shape is recorded or worth recording now."""
         self._n_steps[shape] += record
         if not record or self._is_refused or self._n_steps[shape] < _WORTH_RECORDING:
             return step(inputs, self._cache(shape))
@@ -220,7 +219,7 @@ class Workspace:
         return recording.outputs
 
     def _record(self, shape: StepShape, inputs: StepInputs, step: StepFunction) -> bool:
-        """Record a step; where that fails, warn once and continue without graphs."""
+        """Record a step; if that fails, warn once and continue without graphs."""
         if len(self.recordings) >= _MOST_RECORDINGS:
             self._forget()
         kept, cache = inputs.copied(), self._cache(shape)
@@ -236,11 +235,11 @@ class Workspace:
             )
             self._is_refused = True
             return False
-        self.recordings[shape] = _Recording(kept, outputs, replay)
+        self.recordings[shape] = _RecordedStep(kept, outputs, replay)
         return True
 
     def fill(self, cache: DecodingCache, is_token: Bool[Tensor, "B S"] | None) -> None:
-        """Take over a batch that has been begun."""
+        """Copy the caches of a batch that has read its prefixes."""
         self.own.fill(cache.self_attention)
         if self.source is None:
             return
@@ -248,9 +247,7 @@ class Workspace:
         n_sequences, _, n_source, _ = cache.cross_attention[0].read()[0].shape
         self.source_is_token[:n_sequences] = False
         self.source_is_token[:n_sequences, :n_source] = True if is_token is None else is_token
-        self.source_is_token[n_sequences:] = (
-            True  # rows that only fill up the batch must not give NaN
-        )
+        self.source_is_token[n_sequences:] = True  # rows that only pad the batch must not give NaN
 
     def select(self, rows: Int[Tensor, " M"], shape: StepShape) -> None:
         """Continue with these sequences only, in steps of this shape."""
@@ -295,14 +292,17 @@ class Workspace:
 
 
 _idle: weakref.WeakKeyDictionary[nn.Module, Workspace] = weakref.WeakKeyDictionary()
-# The collector may give a workspace back at any line, those that hold the lock included.
+# The garbage collector may return a workspace at any line, even while the lock is held.
 _changing = RLock()
 
 
 def take(
-    model: nn.Module, size: StepShape, like: DecodingCache, make_recorder: Callable[[], Recorder]
+    model: nn.Module,
+    size: StepShape,
+    like: DecodingCache,
+    make_recorder: Callable[[], GraphRecorder],
 ) -> Workspace:
-    """The workspace of a model, or a new one where it is in use, too small or out of date."""
+    """The idle workspace of a model, or a new one if it is in use, too small or out of date."""
     with _changing:
         idle = _idle.pop(model, None)
     fingerprint = _fingerprint(model)
@@ -310,14 +310,14 @@ def take(
         if idle.has_room_for(size):
             return idle
         both = StepShape(*map(max, size, idle.size))
-        if both.n_cells <= 2 * max(size.n_cells, idle.size.n_cells):  # many short, one long: no
+        if both.n_cells <= 2 * max(size.n_cells, idle.size.n_cells):  # not many short and one long
             size = both
-    del idle  # its memory is free before more is asked for
+    del idle  # its memory is freed before more is allocated
     return Workspace(make_recorder, fingerprint, size, like)
 
 
 def give_back(model: "weakref.ref[nn.Module]", workspace: Workspace) -> None:
-    """Keep a workspace for the next batch of its model, as long as there is the model."""
+    """Keep a workspace for the next batch of its model, as long as the model exists."""
     alive = model()
     if alive is not None:
         with _changing:
@@ -325,13 +325,13 @@ def give_back(model: "weakref.ref[nn.Module]", workspace: Workspace) -> None:
 
 
 def release(model: nn.Module) -> None:
-    """Give up the memory that is kept for a model's next batch, and what was recorded over it."""
+    """Free the memory kept for a model's next batch, and the graphs recorded over it."""
     with _changing:
         _idle.pop(model, None)
 
 
 def _fingerprint(model: nn.Module) -> object:
-    """What a graph has taken for granted: where the weights lie, and how things are computed."""
+    """What a graph depends on: the addresses of the weights, and how things are computed."""
     tensors = tuple(
         (x.data_ptr(), x.dtype, x.shape, x.stride())
         for x in chain(model.parameters(), model.buffers())

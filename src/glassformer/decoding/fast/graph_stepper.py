@@ -1,10 +1,10 @@
 """The steps of `shared_cache` on a GPU, recorded as CUDA graphs.
 
-A step of a decoder is some two hundred small kernels, and launching them one by one takes the host
-longer than the GPU takes to run them. The arithmetic is the same, up to rounding: the numbers of
-sequences, positions and source positions are rounded up, the surplus is masked or thrown away, and
+A decoder step is some two hundred small kernels, and launching them one by one takes the host
+longer than running them takes the GPU. The arithmetic is the same, up to rounding: the numbers of
+sequences, positions and source positions are rounded up, the surplus is masked or discarded, and
 buffers that keep a head's keys together allow attention by products: the fused kernel is made for
-many queries and gives each of its blocks one head; with four queries most of a block is idle.
+many queries and gives each block one head; with four queries most of a block is idle.
 Dims: B sequences, R beams of each, K cached positions, V vocabulary.
 """
 
@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 from glassformer.decoding.fast.cuda_graphs import (
     CudaRecorder,
-    Recorder,
+    GraphRecorder,
     StepInputs,
     StepOutputs,
     StepShape,
@@ -48,23 +48,23 @@ _FEW_KEYS = 256
 
 
 def can_be_recorded(model: LanguageModel | Seq2Seq) -> bool:
-    """Whether a replay does all that a step would do: no hooks to call, no modes that watch."""
+    """Whether a replay does all that a step would do: no hooks, no modes, no autocast."""
     if os.environ.get("GLASSFORMER_GRAPHS") == "off" or not model.decoder.blocks:
         return False
-    if torch.is_autocast_enabled("cuda"):  # it casts weights to memory that does not stay
+    if torch.is_autocast_enabled("cuda"):  # it casts weights into temporary memory
         return False
     return not is_watched(model.modules())
 
 
 class GraphStepper(SharedCacheStepper):
-    """A `Stepper` that reads prefixes like its base, then steps in a workspace of the model."""
+    """A `Stepper` that reads prefixes like its base class, then steps in the model's workspace."""
 
     def __init__(
         self,
         model: LanguageModel | Seq2Seq,
         prefixes: Sequence[Sequence[int]],
         sources: Sequence[Sequence[int]] | None = None,
-        make_recorder: Callable[[torch.device], Recorder] = CudaRecorder,
+        make_recorder: Callable[[torch.device], GraphRecorder] = CudaRecorder,
     ) -> None:
         super().__init__(model, prefixes, sources)
         self._make_recorder = make_recorder
@@ -106,7 +106,7 @@ class GraphStepper(SharedCacheStepper):
         return outputs.logits[:n_sequences]
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether a smaller graph would do: rows that are done cost as much as others."""
+        """Whether a smaller graph would do: finished rows cost as much as others."""
         return self._runs_out or rounded_up(n_left) < rounded_up(self._lengths.numel())
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
@@ -125,7 +125,7 @@ class GraphStepper(SharedCacheStepper):
         self._visible = F.pad(self._visible[sequences], (0, 0, 0, 0, 0, n_more))
 
     def _move_in(self) -> Workspace:
-        """Take the model's workspace, and what has been cached so far into it."""
+        """Take the model's workspace and copy what has been cached so far into it."""
         n_sequences = self._lengths.numel()
         past = self._visible
         if past is None:
@@ -148,7 +148,7 @@ class GraphStepper(SharedCacheStepper):
         return workspace
 
     def _same_parents(self, tokens: Int[Tensor, "B R"]) -> Int[Tensor, "B R"]:
-        """The parents of beams that continue themselves, made once per shape."""
+        """The parents of beams that continue themselves, computed once per shape."""
         if self._own is None or self._own.shape != tokens.shape:
             self._own = torch.arange(tokens.size(1), device=tokens.device).repeat(len(tokens), 1)
         return self._own
@@ -170,12 +170,12 @@ class GraphStepper(SharedCacheStepper):
 
 @dataclass(frozen=True)
 class _Advance:
-    """One step of a model; done again, it writes the same to the cache."""
+    """One step of a model; repeated, it writes the same to the cache."""
 
     model: LanguageModel | Seq2Seq
     decoder: BranchedStack
     length: int
-    """Of the longest sequence, the new token included."""
+    """Of the longest sequence, including the new token."""
     source_is_token: Bool[Tensor, "B S"] | None
 
     def __call__(self, given: StepInputs, cache: DecodingCache) -> StepOutputs:
@@ -189,7 +189,7 @@ class _Advance:
         return StepOutputs(logits, visible)
 
     def _source(self) -> dict[str, Tensor | None]:
-        """The encoder's output is cached as keys and values: only its size is still needed."""
+        """The encoder's output is cached as keys and values: only its shape is still needed."""
         is_token = self.source_is_token
         if is_token is None:
             return {}
@@ -199,7 +199,7 @@ class _Advance:
 
 
 def rounded_up(n_sequences: int) -> int:
-    """A number of sequences that a graph is recorded for: a power of two, or half as much again."""
+    """The number of sequences that a graph is recorded for: a power of two, or 3/4 of one."""
     whole = _power_of_two(n_sequences)
     return whole * 3 // 4 if n_sequences <= whole * 3 // 4 else whole
 
@@ -209,12 +209,11 @@ def _power_of_two(n: int) -> int:
 
 
 class ProductAttention(MultiHeadAttention):
-    """Multi-head attention by products wherever these are faster than the fused kernel."""
+    """Multi-head attention by products where these are faster than the fused kernel."""
 
     def attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool
     ) -> Float[Tensor, "B H Q W"]:
-        """From queries, keys and values to the context of each query and head."""
         is_plain = self.score_vector is not None or self.implementation != "fused"
         dropout = self.config.dropout if self.training else 0.0
         if is_plain or dropout or not products_pay(queries, keys, values):
@@ -227,9 +226,9 @@ class ProductAttention(MultiHeadAttention):
 def products_pay(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
     """Whether two products are faster than the fused kernel.
 
-    Measured on an H200, 4 queries of 8 heads in 2,048 sequences beside 64 keys: 2.5 times as fast
-    in bfloat16, 1.6 in float32; 1 query beside 4,096 keys: 0.9 and 1.5. So in half precision the
-    keys must be few, too. They must lie side by side: otherwise the products would copy them.
+    Measured on an H200, 4 queries of 8 heads in 2,048 sequences with 64 keys: 2.5 times as fast in
+    bfloat16, 1.6 in float32; 1 query with 4,096 keys: 0.9 and 1.5. So in half precision the keys
+    must be few, too. A head's keys must be contiguous: otherwise the products would copy them.
     """
     if torch.compiler.is_compiling() or torch.is_grad_enabled() or not queries.is_cuda:
         return False
@@ -247,9 +246,9 @@ def attend_by_products(
     mask: Bool[Tensor, "..."] | None = None,
     causal: bool = False,
 ) -> Float[Tensor, "B H Q W"]:
-    """The arithmetic of `attend_written`, scores in single precision at least.
+    """The arithmetic of `attend_written`, with scores in at least single precision.
 
-    Heads that share their keys are so many more queries of one head.
+    Heads that share keys are treated as more queries of one head.
     """
     n_sequences, n_heads, n_queries, width = queries.shape
     together = queries.reshape(n_sequences * keys.size(1), -1, width)

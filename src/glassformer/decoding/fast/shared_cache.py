@@ -1,10 +1,10 @@
-"""The beams of a sequence side by side in one row of the cache.
+"""One cache row per sequence, shared by its beams.
 
 The plain stepper copies a sequence's cache to every beam that continues it. Here all beams of a
 sequence share its cache, the encoder's part and the decoder's. Each step writes one cache position
-per beam; which positions are a beam's own past is a mask, and a beam that splits or dies changes
-the mask, not the cache. A position that no beam looks back to any more is overwritten by a new one,
-so that nothing is ever moved.
+per beam; a mask says which positions are a beam's own past, and a beam that splits or dies changes
+the mask, not the cache. A position that no beam needs any more is overwritten, so nothing is ever
+moved.
 Dims: B sequences, R beams of each, S source and K cached positions, G heads, V vocabulary.
 """
 
@@ -22,30 +22,30 @@ from glassformer.nn.attention import padding_mask
 from glassformer.nn.cache import KeyValueCache, enlarged
 from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
-# PyTorch's kernel for the CPU takes keys in sixteens, and what remains one by one: 15 keys cost
-# two and a half times as much as 16, and 22 or more cost less when masked ones fill them up to 32.
+# PyTorch's CPU kernel takes keys in groups of sixteen and the rest one by one: 15 keys cost two and
+# a half times as much as 16, and 22 or more cost less when padded with masked ones to 32.
 _KEYS_AT_ONCE = 16
 _WORTH_FILLING = 6
-_MIN_SLOTS = 64  # most sentences never outgrow it, so that their cache never moves
+_MIN_SLOTS = 64  # most sentences never outgrow it, so their cache is never moved
 
 M = TypeVar("M", bound=nn.Module)
 
 
 class SlotCache(KeyValueCache):
-    """A cache whose next positions may go anywhere: where `reserve` says."""
+    """A cache whose next positions go wherever `reserve` says."""
 
     _slots: Tensor | None = None
 
     @classmethod
     def over(cls, keys: Float[Tensor, "B G K E"], values: Float[Tensor, "B G K W"]) -> "SlotCache":
-        """A cache in memory that its owner keeps: all positions are there, none is ever moved."""
+        """A cache in memory owned by the caller: all positions exist, none is ever moved."""
         cache = cls()
         cache.length = keys.size(2)
         cache._keys, cache._values = keys.transpose(1, 2), values.transpose(1, 2)
         return cache
 
     def reserve(self, slots: Int[Tensor, "B N"], length: int) -> None:
-        """Let the next append overwrite these positions of each row; `length` of them are in use.
+        """Let the next append overwrite these positions of each row; `length` are in use then.
 
         Positions that were never written hold zeros; a mask must hide them.
         """
@@ -55,7 +55,7 @@ class SlotCache(KeyValueCache):
     def append(
         self, keys: Float[Tensor, "B G N E"], values: Float[Tensor, "B G N W"]
     ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
-        """Add the newest positions, where `reserve` said or else at the end; returns all."""
+        """Add new positions, in the reserved places or else at the end; returns all positions."""
         if self._slots is None:
             return super().append(keys, values)
         self._keys = _put(self._keys, keys.transpose(1, 2), self._slots, self.length)
@@ -71,7 +71,7 @@ def _put(
     length: int,
 ) -> Float[Tensor, "B L G E"]:
     """Overwrite one position for each new one."""
-    assert buffer is not None, "slots are for caches that have been begun"
+    assert buffer is not None, "only a cache that has been filled has slots"
     buffer = enlarged(buffer, length, max(length, 2 * buffer.size(1), _MIN_SLOTS))
     rows = torch.arange(buffer.size(0), device=buffer.device).unsqueeze(-1)
     buffer[rows, slots] = new
@@ -79,10 +79,10 @@ def _put(
 
 
 class Branches(NamedTuple):
-    """New tokens that stand side by side, not one after the other: one per beam."""
+    """New tokens in parallel, one per beam, rather than one after the other."""
 
     positions: Int[Tensor, "... T"]
-    """Where each new token stands in its own sequence."""
+    """The position of each new token in its own sequence."""
     visible: Bool[Tensor, "B T K"]
     """Which positions of the cache each new token may attend to, the new ones included."""
     length: int
@@ -90,17 +90,17 @@ class Branches(NamedTuple):
 
 
 class BranchedStack(Stack):
-    """A decoder that reads tokens side by side, in modules and parameters of a plain decoder.
+    """A decoder that reads one token per beam in parallel, sharing a plain decoder's parameters.
 
-    Tokens side by side have no order: the mask alone says what each sees. The caller keeps track
-    of positions and padding.
+    Parallel tokens have no order: only the mask says what each sees. The caller keeps track of
+    positions and padding.
     """
 
     @classmethod
     def over(
         cls, decoder: Stack, attention: type[MultiHeadAttention] | None = None
     ) -> "BranchedStack":
-        """The same decoder with branches, its self- and cross-attention of another class."""
+        """A branched version of a decoder, optionally with another attention class."""
         blocks = nn.ModuleList()
         for block in decoder.blocks:
             parts = {
@@ -123,7 +123,7 @@ class BranchedStack(Stack):
         memory: Float[Tensor, "B S D"] | None = None,
         memory_is_token: Bool[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B R D"]:
-        """One vector per beam, each after its own past."""
+        """One vector per beam, given its own past."""
         positions, visible, length = branches
         embedded = self.embed(self.embedding(tokens), positions, length)
         return self.transform(
@@ -137,7 +137,7 @@ class BranchedStack(Stack):
 
 
 def copied(module: nn.Module, kind: type[M], parts: Mapping[str, nn.Module] | None = None) -> M:
-    """A module of another class over the same parameters and hooks, with some parts replaced."""
+    """A module of another class with the same parameters and hooks, some parts replaced."""
     twin = copy.copy(module)
     twin.__class__ = kind
     assert isinstance(twin, kind)
@@ -158,13 +158,12 @@ class SharedCacheStepper(ModelStepper):
         super().__init__(model, prefixes, sources)
         self.cache.self_attention = [SlotCache() for _ in self.cache.self_attention]
         if self.memory is not None:
-            self.memory, self.memory_is_token = _filled_up(self.memory, self.memory_is_token)
+            self.memory, self.memory_is_token = _padded(self.memory, self.memory_is_token)
         self._branched: BranchedStack | None = None
         self._visible: Tensor | None = None  # (B, R, K); None: every beam sees every position
-        self._n_free = 0  # at least so many positions of each sequence can be overwritten
+        self._n_free = 0  # at least this many positions of each sequence can be overwritten
 
     def start(self) -> Float[Tensor, "B 1 V"]:
-        """Read the prefixes; logits of what follows each."""
         logits = super().start()
         if self.cache.is_token is not None:  # from here on, _visible says what is padding
             self._visible, self.cache.is_token = self.cache.is_token.unsqueeze(1), None
@@ -173,7 +172,6 @@ class SharedCacheStepper(ModelStepper):
     def step(
         self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
     ) -> Float[Tensor, "B R V"]:
-        """Logits after these tokens; each continues the beam `parents` names (None: its own)."""
         if self._visible is None and tokens.size(1) == 1:
             vectors = self._decode(tokens)
         else:
@@ -191,20 +189,19 @@ class SharedCacheStepper(ModelStepper):
         return logits
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
-        """Continue with these sequences only, in this order."""
         super().keep(sequences)  # whose beams share one row
         if self._visible is not None:
             self._visible = self._visible[sequences]
 
     def _branch(self, tokens: Tensor, parents: Tensor | None) -> Branches:
-        """Give each new token a cache position of its own, and the past of its parent."""
+        """Give each new token its own cache position and the past of its parent."""
         n_sequences, n_beams = tokens.shape
         past = self._visible
         if past is None:
             past = tokens.new_ones((n_sequences, 1, self._longest), dtype=torch.bool)
         if parents is not None:
             past = past.take_along_dim(parents.unsqueeze(-1), dim=1)
-        if self._n_free < n_beams:  # counted when they may be too few, since counting waits
+        if self._n_free < n_beams:  # counted only when needed, since counting waits
             n_alive, n_cached = most_alive(past), past.size(-1)
             n_more = max(0, _in_sixteens(n_alive + n_beams) - n_cached)
             past = F.pad(past, (0, n_more))
@@ -226,7 +223,7 @@ def reserve(layers: Iterable[KeyValueCache], slots: Int[Tensor, "B N"], length: 
 def claim_positions(
     past: Bool[Tensor, "B R K"],
 ) -> tuple[Int[Tensor, "B R"], Bool[Tensor, "B R K"]]:
-    """For each beam the first position that none looks back to; what each sees with its own."""
+    """A free position for each beam, and what each beam sees including its own."""
     n_sequences, n_beams, _ = past.shape
     is_dead = ~past.any(dim=1)
     nth_dead = torch.arange(1, n_beams + 1, device=past.device).expand(n_sequences, -1)
@@ -235,19 +232,19 @@ def claim_positions(
 
 
 def most_alive(past: Bool[Tensor, "B R K"]) -> int:
-    """How many positions are some beam's past, in the sequence that has most of them."""
+    """The number of positions still in some beam's past, in the sequence that has most."""
     return int(past.any(dim=1).sum(dim=-1).max())
 
 
 def _in_sixteens(n_keys: int) -> int:
-    """The number of keys, rounded up to what the kernel takes at once."""
+    """The number of keys, rounded up to a multiple of sixteen."""
     return -(-n_keys // _KEYS_AT_ONCE) * _KEYS_AT_ONCE
 
 
-def _filled_up(
+def _padded(
     memory: Float[Tensor, "B S D"], is_token: Bool[Tensor, "B S"] | None
 ) -> tuple[Float[Tensor, "B L D"], Bool[Tensor, "B L"] | None]:
-    """An encoder's output with masked positions after it, where attention is faster with them."""
+    """An encoder's output, padded with masked positions if attention is then faster."""
     n_more = _in_sixteens(memory.size(1)) - memory.size(1)
     if not 0 < n_more <= _KEYS_AT_ONCE - _WORTH_FILLING:
         return memory, is_token

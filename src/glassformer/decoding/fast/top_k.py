@@ -1,6 +1,6 @@
-"""The best next tokens of a large vocabulary, by chunks: fewer passes over memory than one top-k.
+"""The best next tokens of a large vocabulary, by chunks: fewer memory passes than one top-k.
 
-Pure functions on tensors. `best_continuations` gives exactly what that of `beam` gives.
+Pure functions on tensors. `best_continuations` gives exactly what `beam.best_continuations` gives.
 Dims: B sequences, R beams of each, V vocabulary, N candidates asked for, C chunks, W their width.
 """
 
@@ -17,7 +17,7 @@ _WORTH_CHUNKING = 2048
 # Logits. Measured on an H200: 41 million and more 1.6 to 2.1 times as fast as whole rows, 8 million
 # no faster.
 _WORTH_MORE_KERNELS = 1 << 24
-_ROWS_AT_ONCE = 16  # so many rows of a usual vocabulary stay in a core's own cache
+_ROWS_AT_ONCE = 16  # this many rows of a usual vocabulary fit into a core's cache
 
 
 def best_continuations(
@@ -26,7 +26,7 @@ def best_continuations(
     """The n best of all R·V ways to continue each sequence (fewer where there are fewer)."""
     n_beams, vocab_size = logits.shape[1:]
     n = min(n, n_beams * vocab_size)
-    # Passes over memory take the time; on a GPU, starting more kernels does if there is little.
+    # Memory passes take the time; on a GPU with few logits, launching more kernels does.
     is_large = logits.is_cpu or logits.numel() >= _WORTH_MORE_KERNELS
     if not is_large or vocab_size < max(_WORTH_CHUNKING, 4 * n * _CHUNK):
         return plainly(logits, totals, n)
@@ -36,7 +36,7 @@ def best_continuations(
 
 
 class _Chunked(NamedTuple):
-    """Logits, and what tells which chunks matter; log-probability = logit − normaliser."""
+    """Logits, and the maxima that tell which chunks matter; log p = logit − normaliser."""
 
     logits: Float[Tensor, "B R V"]
     maxima: Float[Tensor, "B R C"]
@@ -45,7 +45,7 @@ class _Chunked(NamedTuple):
 
 
 def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
-    """As much of each row as fills whole chunks."""
+    """The whole chunks of each row."""
     n_chunks = x.size(-1) // _CHUNK
     chunks: Tensor = x[..., : n_chunks * _CHUNK].unflatten(-1, (n_chunks, _CHUNK))
     return chunks
@@ -79,11 +79,11 @@ def _all_at_once(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chu
 def _best_by_chunks(
     chunked: _Chunked, totals: Float[Tensor, "B R"], n: int
 ) -> tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Int[Tensor, "B N"]]:
-    """The n largest sums of each sequence, exactly those of `topk`, the log-probabilities in them,
-    and their places among its R·V.
+    """The n largest sums of each sequence (as by `topk`), their log-probabilities, and their places
+    among its R·V.
 
-    The n largest lie in the n chunks whose maxima are largest. A maximum is one pass over memory,
-    where a top-k is many, and sums need forming for those chunks alone.
+    The n largest lie in the n chunks with the largest maxima. A maximum takes one pass over memory,
+    a top-k many, and sums are needed for those chunks only.
     """
     logits, maxima, normalisers = chunked
     n_sequences, _, vocab_size = logits.shape

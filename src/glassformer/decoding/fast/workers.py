@@ -1,10 +1,10 @@
-"""Batches side by side: one core for each, instead of all cores for one.
+"""Batches in parallel: one core per batch, instead of all cores for one batch.
 
-A step of a small model is many small operations, and splitting each of them over cores mostly
-waits; on a busy machine it waits twenty times longer than it works. Batches are independent, so on
-a CPU each gets a thread and a core; torch releases the interpreter's lock while it computes. A
-large model gets all cores for each batch, and a GPU takes one batch after the other; so does a
-watched model (hooks, torch's modes), whose batches stay in the caller's thread.
+A step of a small model is many small operations, and splitting each of them over cores is mostly
+waiting: on a busy machine, twenty times longer than the work itself. Batches are independent, so on
+a CPU each gets its own thread and core; torch releases the GIL while it computes. A large model
+gets all cores for each batch, and a GPU takes one batch after the other; so does a watched model
+(hooks, torch's modes), whose batches stay in the caller's thread.
 """
 
 import math
@@ -39,10 +39,10 @@ def in_batches(
     *,
     equal: bool = False,
 ) -> list[R]:
-    """What `answer` gives for each sequence of a batch, for all sequences in their order.
+    """The results of all sequences, in order; `answer` computes those of one batch.
 
-    `answer` is called with the numbers of sequences of similar length, so that little is spent on
-    padding (`equal`: of one length), in evaluation mode and without gradients.
+    `answer` is called with the indices of sequences of similar length, to save padding (`equal`: of
+    one length), in evaluation mode and without gradients.
     """
     n_cores = cores_for(model)
     fair_share = max(1, math.ceil(len(lengths) / n_cores))  # no core without work
@@ -57,7 +57,7 @@ def in_batches(
 def by_length(
     lengths: Sequence[int], batch_size: int, *, equal: bool = False
 ) -> Iterator[list[int]]:
-    """Numbers of sequences, longest first, in batches; `equal`: of one length each."""
+    """Indices of sequences in batches, longest first; `equal`: one length per batch."""
     check_batch_size(batch_size)
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     groups = groupby(order, key=lambda i: lengths[i] if equal else 0)
@@ -67,12 +67,12 @@ def by_length(
 
 
 def check_batch_size(batch_size: int) -> int:
-    """How many sequences go through a model together: a whole number of a sensible size."""
+    """Check a batch size: a whole number from 1 to 2²⁰."""
     return expect_whole(batch_size, "batch_size", most=2**20)
 
 
 def paused_between(run: Iterator[R], model: nn.Module) -> Iterator[R]:
-    """Steps of a model; its modes and torch's threads are the caller's again between them."""
+    """Iterate over steps; between them, the model's mode and torch's threads are the caller's."""
     n_cores = cores_for(model)
     while True:
         with evaluating(model.modules()), torch.inference_mode(), single_threaded(n_cores):
@@ -83,7 +83,7 @@ def paused_between(run: Iterator[R], model: nn.Module) -> Iterator[R]:
 
 
 def cores_for(model: nn.Module) -> int:
-    """How many batches of a model are worth running at once; one batch stays in this thread."""
+    """How many batches to run in parallel; 1: in the caller's thread."""
     if _needs_this_thread(model.modules()):
         return 1
     parameters = list(model.parameters())
@@ -93,10 +93,9 @@ def cores_for(model: nn.Module) -> int:
 
 
 def _needs_this_thread(parts: Iterable[nn.Module] = ()) -> bool:
-    """Whether these modules would behave differently in another thread, or escape a watcher.
+    """Whether these modules would behave differently in another thread.
 
-    Autocast, the profiler and torch's modes are each switched on for one thread only; hooks expect
-    one batch after the other.
+    Autocast, the profiler and torch's modes are per thread; hooks expect one batch after the other.
     """
     is_profiled = torch._C._autograd._profiler_enabled()
     return torch.is_autocast_enabled("cpu") or is_profiled or is_watched(parts)
@@ -105,11 +104,11 @@ def _needs_this_thread(parts: Iterable[nn.Module] = ()) -> bool:
 def is_watched(parts: Iterable[nn.Module]) -> bool:
     """Whether hooks or torch's modes see what goes through these modules.
 
-    A CUDA graph calls no Python, and another thread does not have this thread's modes, so both are
-    for models that nobody watches.
+    CUDA graphs call no Python, and other threads do not have this thread's modes, so neither is
+    used for watched models.
     """
     modes = torch.overrides._get_current_function_mode_stack()
-    if any(not isinstance(mode, DeviceContext) for mode in modes):  # a default device only places
+    if any(not isinstance(mode, DeviceContext) for mode in modes):  # a default device is harmless
         return True
     if torch._C._len_torch_dispatch_stack():
         return True
@@ -119,8 +118,8 @@ def is_watched(parts: Iterable[nn.Module]) -> bool:
 
 
 def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int) -> list[R]:
-    """What the function returns for each batch, in their order; no gradients are tracked."""
-    callers = copy_context()  # with it, a thread knows who may cancel its work
+    """The function's result for each batch, in order, computed in threads without gradients."""
+    callers = copy_context()  # so that the caller can cancel work in the threads
     without_gradients = torch.inference_mode()(
         function
     )  # in each thread: each has a mode of its own
@@ -135,10 +134,10 @@ def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int)
 
 @contextmanager
 def single_threaded(n_cores: int) -> Iterator[bool]:
-    """Let torch use one thread per operation, if there are cores to share (`cores_for`).
+    """Let torch use one thread per operation, if several batches share the cores (`cores_for`).
 
-    The number of threads is a setting of the whole process, so one caller at a time may change it.
-    Yields whether it was changed; other callers meanwhile leave it as it is.
+    The number of threads is a process-wide setting, so one caller at a time may change it. Yields
+    whether it was changed; other callers meanwhile leave it alone.
     """
     if n_cores <= 1 or not _changing.acquire(blocking=False):
         yield False

@@ -1,4 +1,4 @@
-"""Attention in figures: step by step with three inputs, as a diagram, and with several heads."""
+"""Figures of attention: step by step with three inputs, as a diagram, and with several heads."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 
 from glassformer.documents.heat_maps import shape_text
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Drawing, Role, text_width
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
     SLIM,
     SMALL,
-    Bars,
+    BarColumn,
+    ColouredNumbers,
+    FigurePart,
     Label,
     Length,
-    Matrix,
-    Numbers,
-    Part,
-    Piece,
+    MatrixFigure,
+    ModelBox,
     Point,
     Sign,
     Swatch,
-    Table,
+    TableFigure,
     cell_number,
     heading,
     numbers_of,
@@ -39,17 +39,17 @@ Kind = Literal["queries", "keys", "values"]
 _ROLES: dict[Kind, Role] = {"queries": "query", "keys": "key", "values": "value"}
 _SYMBOLS: dict[Kind, str] = {"queries": "W_Q", "keys": "W_K", "values": "W_V"}
 _HEAD_ROLES: tuple[Role, ...] = ("query", "score", "value", "key")
-"""A colour for each head."""
+"""One colour per head."""
 _BELOW = "₁₂₃₄₅₆₇₈₉"
 _CHOSEN = 1
-"""The diagrams follow the second input, as the texts do."""
+"""The diagrams follow the second input, like the texts."""
 
 
 # --- three inputs, step by step --------------------------------------------------------------
 
 
-class _Lanes(Table):
-    """A lane for each input, named in the first column; the others have headings."""
+class _Lanes(TableFigure):
+    """One row per input, named in the first column; the other columns have headings."""
 
     def __init__(self, names: Sequence[str] = (), across: float = 28) -> None:
         super().__init__(across, 20)
@@ -58,9 +58,13 @@ class _Lanes(Table):
             self.add([Label(name) for name in names])
 
     def add(
-        self, pieces: Sequence[Piece], said: str = "", role: Role = "ink", beats: Sequence[int] = ()
-    ) -> Sequence[Piece]:
-        """A column of pieces, one to a lane."""
+        self,
+        pieces: Sequence[FigurePart],
+        said: str = "",
+        role: Role = "ink",
+        beats: Sequence[int] = (),
+    ) -> Sequence[FigurePart]:
+        """A column of pieces, one per row."""
         beats = beats or [0] * len(pieces)
         if said:
             self.put(heading(said, role), 0, self._next, beat=beats[0] if len({*beats}) < 2 else 0)
@@ -75,22 +79,21 @@ def _names(run: Trace, language: Language) -> list[str]:
     return [say("numbered", number=place + 1) for place in range(run["x"].shape[-2])]
 
 
-def _rows(numbers: Numbers, role: Role) -> list[Matrix]:
-    return [Matrix(numbers.rows(row), role) for row in range(len(numbers.values))]
+def _rows(numbers: ColouredNumbers, role: Role) -> list[MatrixFigure]:
+    return [MatrixFigure(numbers.rows(row), role) for row in range(len(numbers.values))]
 
 
-def inputs_figure(run: Trace, language: Language) -> Drawing:
-    """The inputs, a row each."""
+def inputs_figure(run: Trace, language: Language) -> SvgDrawing:
     say, lanes = speaker(language), _Lanes(_names(run, language))
     lanes.add(_rows(numbers_of(run["x"]), "input"), say("inputs"), "input")
     return lanes.drawing(say("inputs figure"))
 
 
-def derive_figure(run: Trace, language: Language) -> Drawing:
-    """Three vectors from each input."""
+def derive_figure(run: Trace, language: Language) -> SvgDrawing:
+    """A key, a query and a value from each input."""
     say, lanes = speaker(language), _Lanes(_names(run, language))
     inputs = lanes.add(_rows(numbers_of(run["x"]), "input"), say("inputs"), "input")
-    lanes.add([Piece(24, 0) for _ in inputs])
+    lanes.add([FigurePart(24, 0) for _ in inputs])
     kinds: tuple[Kind, ...] = ("keys", "queries", "values")
     for beat, kind in enumerate(kinds, start=1):
         made = _rows(numbers_of(run[f"projected_{kind}"]), _ROLES[kind])
@@ -101,10 +104,12 @@ def derive_figure(run: Trace, language: Language) -> Drawing:
     return lanes.drawing(say("derive figure"))
 
 
-def _product(left: Matrix, right: Matrix, made: Matrix, *, cells: bool) -> Table:
-    """One matrix times another, made row by row, with frames around what is multiplied.
+def _product(
+    left: MatrixFigure, right: MatrixFigure, made: MatrixFigure, *, cells: bool
+) -> TableFigure:
+    """A matrix product, built row by row, with frames around what is multiplied.
 
-    `cells`: the frames follow the first cell of each row, and the column it comes from.
+    With `cells`, the frames follow the first cell of each row and the column that it comes from.
     """
 
     def frame(canvas: Canvas, row: int) -> None:
@@ -112,7 +117,7 @@ def _product(left: Matrix, right: Matrix, made: Matrix, *, cells: bool) -> Table
         for box in (*boxes, made.cell(row, 0) if cells else made.row(row)):
             canvas.box(box.grown(5), role="query", corner=6)
 
-    table = Table(22, 22)
+    table = TableFigure(22, 22)
     signs = Label("×", "ink", 22), Label("=", "ink", 22)
     for place, piece in enumerate((left, signs[0], right, signs[1], made)):
         table.put(piece, 0, place)
@@ -125,16 +130,16 @@ def _by_row(row: int) -> int:
     return row + 1
 
 
-def projection_figure(run: Trace, kind: Kind, language: Language) -> Drawing:
+def projection_figure(run: Trace, kind: Kind, language: Language) -> SvgDrawing:
     """Inputs times a matrix, row by row."""
     say, names, step = speaker(language), _names(run, language), run[f"projected_{kind}"]
     weight = numbers_of(run[f"to_{kind}.weight"])
     table = _product(
-        Matrix(numbers_of(run["x"]), "input", title=say("inputs"), rows=names),
-        Matrix(Numbers(weight.values.T, weight.scale), title=_SYMBOLS[kind]),
-        Matrix(numbers_of(step), _ROLES[kind], title=say(kind), beat=_by_row), cells=True,
+        MatrixFigure(numbers_of(run["x"]), "input", title=say("inputs"), rows=names),
+        MatrixFigure(ColouredNumbers(weight.values.T, weight.scale), title=_SYMBOLS[kind]),
+        MatrixFigure(numbers_of(step), _ROLES[kind], title=say(kind), beat=_by_row), cells=True,
     )  # fmt: skip
-    room = table.put(Piece(0, 20), 1, 0, span=5)
+    room = table.put(FigurePart(0, 20), 1, 0, span=5)
     for row, name in enumerate(names):
         shown = lesson_card(step[row, 0])
         said = f"{name}:  {shown.numbers} = {shown.value}".replace("-", "−")
@@ -143,21 +148,21 @@ def projection_figure(run: Trace, kind: Kind, language: Language) -> Drawing:
     return table.drawing(say(f"{kind} figure"))
 
 
-def scores_figure(run: Trace, language: Language) -> Drawing:
+def scores_figure(run: Trace, language: Language) -> SvgDrawing:
     """The query of input 1 meets every key."""
     say, lanes = speaker(language), _Lanes()
     title = say("of input", what=say("query"), number=1)
-    query = Matrix(numbers_of(run["projected_queries"]).rows(0), "query", title=title)
+    query = MatrixFigure(numbers_of(run["projected_queries"]).rows(0), "query", title=title)
     query.above = 0  # its title stands between two lanes
     keys = _rows(numbers_of(run["projected_keys"]), "key")
-    lanes.add([Piece(0, 0), query, Piece(0, 0)])
-    lanes.add([Piece(20, 0) for _ in keys])
+    lanes.add([FigurePart(0, 0), query, FigurePart(0, 0)])
+    lanes.add([FigurePart(20, 0) for _ in keys])
     lanes.add(keys, say("keys"), "key")
-    lanes.add([Piece(10, 0) for _ in keys])
+    lanes.add([FigurePart(10, 0) for _ in keys])
     lanes.put(heading(say("scores"), "score"), 0, 4)
     for place, key in enumerate(keys):
         beat, cell = place + 1, run["scores"][0, 0, 0, place]
-        score = Matrix(numbers_of(run["scores"]).cell(0, place), "score")
+        score = MatrixFigure(numbers_of(run["scores"]).cell(0, place), "score")
         lanes.put(score, place + 1, 4, beat=beat)
         said = Label(f"= {lesson_card(cell).numbers}", "ink", 14)
         lanes.put(said, place + 1, 5, align="start", beat=beat)
@@ -166,20 +171,20 @@ def scores_figure(run: Trace, language: Language) -> Drawing:
     return lanes.drawing(say("scores figure"))
 
 
-def softmax_figure(run: Trace, language: Language) -> Drawing:
-    """From scores to shares of one."""
+def softmax_figure(run: Trace, language: Language) -> SvgDrawing:
+    """From scores to weights that sum to one."""
     say, lanes = speaker(language), _Lanes(_names(run, language), across=46)
     scaled, weights = numbers_of(run["scaled"]), numbers_of(run["weights"])
     row = [float(number) for number in scaled.values[0]]
     powers, n = [math.exp(number - max(row)) for number in row], range(len(row))
-    scores = [Matrix(scaled.cell(0, place), "score") for place in n]
+    scores = [MatrixFigure(scaled.cell(0, place), "score") for place in n]
     raised = [Label(f"{power:.3f}", "ink", 15) for power in powers]
-    shares = [Matrix(weights.cell(0, place), "output") for place in n]
+    shares = [MatrixFigure(weights.cell(0, place), "output") for place in n]
     lanes.add(scores, say("scores"), "score")
     lanes.add(raised, f"e^(s − {cell_number(max(row))})", "quiet", [1 for _ in n])
     lanes.add(shares, say("weights"), "output", [3 for _ in n])
     for place in n:
-        bar = Bars([Length(float(weights.values[0, place]))], "output", most=1, room=240)
+        bar = BarColumn([Length(float(weights.values[0, place]))], "output", most=1, room=240)
         lanes.put(bar, place + 1, 4, align="start", beat=3)
         lanes.join(scores[place], raised[place], sideways=True, beat=1)
         lanes.join(raised[place], shares[place], sideways=True, beat=3)
@@ -191,12 +196,16 @@ def softmax_figure(run: Trace, language: Language) -> Drawing:
     return lanes.drawing(say("softmax figure"))
 
 
-def weighted_figure(run: Trace, language: Language) -> Drawing:
+def weighted_figure(run: Trace, language: Language) -> SvgDrawing:
     """Weight times value, for each input."""
     say, names = speaker(language), _names(run, language)
     weights, lanes = numbers_of(run["weights"]), _Lanes(names)
     beats = [place + 1 for place in range(len(names))]
-    lanes.add(_rows(Numbers(weights.values[:1].T, weights.scale), "score"), say("weights"), "score")
+    lanes.add(
+        _rows(ColouredNumbers(weights.values[:1].T, weights.scale), "score"),
+        say("weights"),
+        "score",
+    )
     lanes.add([Label("×", "ink", 20) for _ in names])
     lanes.add(_rows(numbers_of(run["projected_values"]), "value"), say("values"), "value")
     lanes.add([Label("=", "ink", 20) for _ in names], beats=beats)
@@ -204,37 +213,39 @@ def weighted_figure(run: Trace, language: Language) -> Drawing:
     return lanes.drawing(say("weighted figure"))
 
 
-def _summands(run: Trace) -> Numbers:
-    """What output 1 is the sum of: a row for each input, as the trace has them."""
+def _summands(run: Trace) -> ColouredNumbers:
+    """The summands of output 1, one row per input, from the trace."""
     context = run["context"]
     cells = [context[0, 0, 0, entry] for entry in range(context.shape[-1])]
     values = np.array([[term.value for term in cell.terms] for cell in cells]).T
-    return Numbers(values, numbers_of(run["projected_values"]).scale)
+    return ColouredNumbers(values, numbers_of(run["projected_values"]).scale)
 
 
-def sum_figure(run: Trace, language: Language) -> Drawing:
+def sum_figure(run: Trace, language: Language) -> SvgDrawing:
     """The weighted values, added column by column."""
-    say, names, table = speaker(language), _names(run, language), Table(down=26)
+    say, names, table = speaker(language), _names(run, language), TableFigure(down=26)
     title, beat = say("weighted values"), len(names) + 1
-    whole = Matrix(_summands(run), "weighted", title=title, rows=names, beat=_by_row)
+    whole = MatrixFigure(_summands(run), "weighted", title=title, rows=names, beat=_by_row)
     output = numbers_of(run["context"]).rows(0)
     table.put(whole, 0, 0)
-    made = table.put(Matrix(output, "output", rows=[say("output of", number=1)]), 1, 0, beat=beat)
+    made = table.put(
+        MatrixFigure(output, "output", rows=[say("output of", number=1)]), 1, 0, beat=beat
+    )
     table.rule(made, made, made, beat=beat)
     table.note("+", lambda at: (at.left - 24, at.top - 9), made, size=22, beat=beat)
     return table.drawing(say("sum figure"))
 
 
-def repeat_figure(run: Trace, language: Language) -> Drawing:
-    """All rows of weights, and with them all outputs."""
+def repeat_figure(run: Trace, language: Language) -> SvgDrawing:
+    """All rows of weights at once, and all outputs."""
     say, names = speaker(language), _names(run, language)
     weights, values, outputs = (
         numbers_of(run[step]) for step in ("weights", "projected_values", "context")
     )
     table = _product(
-        Matrix(weights, "score", title=say("weights"), rows=names, beat=_by_row),
-        Matrix(values, "value", title=say("values")),
-        Matrix(outputs, "output", title=say("outputs"), beat=_by_row), cells=False,
+        MatrixFigure(weights, "score", title=say("weights"), rows=names, beat=_by_row),
+        MatrixFigure(values, "value", title=say("values")),
+        MatrixFigure(outputs, "output", title=say("outputs"), beat=_by_row), cells=False,
     )  # fmt: skip
     return table.drawing(say("repeat figure"))
 
@@ -244,7 +255,7 @@ def repeat_figure(run: Trace, language: Language) -> Drawing:
 
 @dataclass(frozen=True)
 class _Attention:
-    """The steps that a diagram shows: with three maps, or all the same without."""
+    """The steps that a diagram shows; without projections, queries, keys and values are x."""
 
     x: Step
     queries: Step
@@ -256,11 +267,10 @@ class _Attention:
 
     @property
     def mapped(self) -> bool:
-        """Whether queries, keys and values are vectors of their own."""
         return self.keys is not self.x
 
 
-def basic_figure(run: Trace, language: Language) -> Drawing:
+def basic_figure(run: Trace, language: Language) -> SvgDrawing:
     """Attention without parameters: `run` is a trace of `basic_self_attention`."""
     (outputs,) = run.outputs.values()
     x = run["x"]
@@ -268,16 +278,16 @@ def basic_figure(run: Trace, language: Language) -> Drawing:
     return _diagram(steps, language).drawing(speaker(language)("basic figure"))
 
 
-def key_query_value_figure(run: Trace, language: Language) -> Drawing:
-    """Attention of one head with three maps."""
+def key_query_value_figure(run: Trace, language: Language) -> SvgDrawing:
+    """Attention of one head with three projections."""
     queries, keys, values = (run[f"projected_{kind}"] for kind in ("queries", "keys", "values"))
     x, outputs = run["x"], run["context"]
     steps = _Attention(x, queries, keys, values, run["scaled"], run["weights"], outputs)
     return _diagram(steps, language).drawing(speaker(language)("key-query-value figure"))
 
 
-class _Vector(Matrix):
-    """A row of numbers with its symbol on one side."""
+class _Vector(MatrixFigure):
+    """A row of numbers with its symbol beside it."""
 
     def __init__(self, step: Step, place: int, role: Role, letter: str) -> None:
         super().__init__(numbers_of(step).rows(place), role, cell=SLIM)
@@ -287,7 +297,6 @@ class _Vector(Matrix):
         self.before, self.after = room * (role == "key"), room * (role in ("value", "output"))
 
     def draw(self, canvas: Canvas) -> None:
-        """The numbers and the symbol."""
         super().draw(canvas)
         box = self.box
         x, y = {
@@ -304,14 +313,14 @@ _LEVELS = {
 }  # fmt: skip
 
 
-def _diagram(steps: _Attention, language: Language) -> Table:
-    """From the inputs below to one output above.
+def _diagram(steps: _Attention, language: Language) -> TableFigure:
+    """From the inputs at the bottom to one output at the top.
 
-    Each input has three columns, with its key in the first and its value in the third. Without maps
-    a vector is its own key and value, and stands where the key would.
+    Each input has three columns, with its key in the first and its value in the third. Without
+    projections a vector is its own key and value and takes the place of the key.
     """
     say, n, mapped = speaker(language), steps.x.shape[-2], steps.mapped
-    table = Table(14 if mapped else 30, 20)
+    table = TableFigure(14 if mapped else 30, 20)
     for level, said in _LEVELS.items():
         table.put(Label(say(said)), level, 0, align="start")
     at = [1 + 3 * place for place in range(n)]
@@ -319,7 +328,7 @@ def _diagram(steps: _Attention, language: Language) -> Table:
     dots = [table.put(Sign("·"), _DOT, column) for column in at]
     _query_lines(table, query, dots, 0.0 if mapped else 24.0)
     softmax = table.put(
-        Part("softmax", "score", bold=False), _SOFTMAX, 1, span=at[-1], align="fill"
+        ModelBox("softmax", "score", bold=False), _SOFTMAX, 1, span=at[-1], align="fill"
     )
     output = _Vector(steps.outputs, _CHOSEN, "output", "y")
     middle, span = at[_CHOSEN], 3 if mapped else 1
@@ -332,9 +341,9 @@ def _diagram(steps: _Attention, language: Language) -> Table:
         return [(x, value.top - 4), (x, times.y), (times.right + 2, times.y)]
 
     for place, column in enumerate(at):
-        score = table.put(Matrix(scores.cell(_CHOSEN, place), "score"), _SCORES, column)
+        score = table.put(MatrixFigure(scores.cell(_CHOSEN, place), "score"), _SCORES, column)
         sign = f"w{_BELOW[_CHOSEN]}{_BELOW[place]}"
-        weight = Matrix(weights.cell(_CHOSEN, place), "output", rows=[sign])
+        weight = MatrixFigure(weights.cell(_CHOSEN, place), "output", rows=[sign])
         table.put(weight, _WEIGHTS, column)
         times = table.put(Sign("×"), _TIMES, column)
         table.join(keys[place], dots[place], "key")
@@ -350,9 +359,9 @@ def _diagram(steps: _Attention, language: Language) -> Table:
 
 
 def _vectors(
-    table: Table, steps: _Attention, at: Sequence[int]
+    table: TableFigure, steps: _Attention, at: Sequence[int]
 ) -> tuple[list[_Vector], list[_Vector], _Vector]:
-    """Keys, values and the chosen query; with maps, above the inputs that they are made from."""
+    """Keys, values and the chosen query; with projections, above their inputs."""
     keys, values, queries = [], [], []
     for place, column in enumerate(at):
         x = _Vector(steps.x, place, "input", "x")
@@ -363,7 +372,7 @@ def _vectors(
         keys.append(table.put(_Vector(steps.keys, place, "key", "k"), _KEYS, column))
         values.append(table.put(_Vector(steps.values, place, "value", "v"), _KEYS, column + 2))
         queries.append(_Vector(steps.queries, place, "query", "q"))
-        table.put(Piece(20, 0), _KEYS, column + 1)
+        table.put(FigurePart(20, 0), _KEYS, column + 1)
         if place == _CHOSEN:
             table.join(x, table.put(queries[-1], _QUERY, column, span=3), "query")
         table.line(partial(_from_corner, -1), x, keys[-1], role="key")
@@ -376,8 +385,10 @@ def _from_corner(side: int, x: Box, made: Box) -> list[Point]:
     return [(start, x.top - 4), (made.x, made.bottom + 5)]
 
 
-def _query_lines(table: Table, query: Piece, dots: Sequence[Piece], aside: float) -> None:
-    """The query goes to every dot product, along one line below them."""
+def _query_lines(
+    table: TableFigure, query: FigurePart, dots: Sequence[FigurePart], aside: float
+) -> None:
+    """The query goes to every dot product along one line below them."""
 
     def corner(dot: Box) -> Point:
         return dot.right + 10, dot.bottom + 8
@@ -392,27 +403,27 @@ def _query_lines(table: Table, query: Piece, dots: Sequence[Piece], aside: float
         table.line(lambda at: [corner(at), (at.x + 9, at.y + 9)], dot, role="query")
 
 
-def roles_figure(run: Trace, language: Language) -> Drawing:
-    """The row, the column and the shares of the second input."""
-    say, n, table = speaker(language), run["x"].shape[-2], Table(44, 18)
+def roles_figure(run: Trace, language: Language) -> SvgDrawing:
+    """The second input's row and column of scores, and its share of each output."""
+    say, n, table = speaker(language), run["x"].shape[-2], TableFigure(44, 18)
     rows, columns = ([f"{letter}{sign}" for sign in _BELOW[:n]] for letter in "qk")
     scores = numbers_of(run["scores"])
-    query, key = (Matrix(scores, rows=rows, columns=columns) for _ in range(2))
+    query, key = (MatrixFigure(scores, rows=rows, columns=columns) for _ in range(2))
     cells = [run["context"][0, 0, place, 1] for place in range(n)]
     shares = []
     for place, cell in enumerate(cells):
         share, whole = cell.terms[_CHOSEN].value, float(cell.value)
         shares.append(Length(whole, f"y{_BELOW[place]}", f"{share:.2f} / {whole:.2f}", share))
-    pieces: tuple[tuple[str, Role, Piece], ...] = (
+    pieces: tuple[tuple[str, Role, FigurePart], ...] = (
         ("as query", "query", query), ("as key", "key", key),
-        ("as value", "value", Bars(shares, "output", room=130)),
+        ("as value", "value", BarColumn(shares, "output", room=130)),
     )  # fmt: skip
     for place, (said, role, piece) in enumerate(pieces):
         table.put(heading(say(said), role), 0, place, beat=place + 1)
         table.put(piece, 1, place, beat=place + 1)
     table.mark(lambda to: to.box(query.row(_CHOSEN).grown(5), role="query", corner=7), beat=1)
     table.mark(lambda to: to.box(key.column(_CHOSEN).grown(5), role="key", corner=7), beat=2)
-    legend = table.put(Table(), 2, 2, beat=3)
+    legend = table.put(TableFigure(), 2, 2, beat=3)
     legend.put(Swatch(say("share of"), "value", "bar"), 0, 0)
     legend.put(Swatch(say("whole"), "output", "part"), 0, 1)
     return table.drawing(say("roles figure"))
@@ -421,32 +432,32 @@ def roles_figure(run: Trace, language: Language) -> Drawing:
 # --- several heads ---------------------------------------------------------------------------
 
 
-def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Language) -> Drawing:
-    """What one word of a sentence looks at: a fan for each head, lines as thick as weights."""
-    say, table = speaker(language), Table(70, 8)
+def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Language) -> SvgDrawing:
+    """What one word attends to: a fan of lines per head, as thick as the weights."""
+    say, table = speaker(language), TableFigure(70, 8)
     weights = run["weights"].value[0, :, reader]
     for head in range(weights.shape[0]):
         role, top, beat = _HEAD_ROLES[head], 5 * head, head + 1
         source = table.put(heading(words[reader], role), top, reader + 1, beat=beat)
         table.put(heading(say("head", number=head + 1), role), top + 1, 0, beat=beat)
-        table.put(Piece(0, 56), top + 1, 1)
+        table.put(FigurePart(0, 56), top + 1, 1)
         for place, word in enumerate(words):
             share = float(weights[head, place])
-            box = table.put(Part(word, role, bold=False), top + 2, place + 1, beat=beat)
+            box = table.put(ModelBox(word, role, bold=False), top + 2, place + 1, beat=beat)
             percent = table.put(Label(f"{100 * share:.0f} %"), top + 3, place + 1, beat=beat)
             percent.below = 0 if head == len(weights) - 1 else 24
             table.join(source, box, role, arrow=False, width=max(0.8, 14 * share), beat=beat)
     return table.drawing(say("gave figure"))
 
 
-def heads_figure(run: Trace, language: Language) -> Drawing:
-    """The queries cut among the heads, each head's weights and output, joined and mapped."""
-    say, weights, table = speaker(language), run["weights"], Table(36, 24)
+def heads_figure(run: Trace, language: Language) -> SvgDrawing:
+    """Queries split among the heads, each head's weights and output, and the joined result."""
+    say, weights, table = speaker(language), run["weights"], TableFigure(36, 24)
     n, words = weights.shape[-3], weights.labels[-2] or ()
     roles, title = _HEAD_ROLES[:n], say("queries")
     cut, side_by_side = numbers_of(run["projected_queries"]), numbers_of(run["joined"])
-    queries = Matrix(cut, title=title, rows=words, parts=roles, cell=SMALL)
-    joined = Matrix(side_by_side, rows=words, parts=roles, cell=SMALL)
+    queries = MatrixFigure(cut, title=title, rows=words, parts=roles, cell=SMALL)
+    joined = MatrixFigure(side_by_side, rows=words, parts=roles, cell=SMALL)
     table.put(queries, 0, 1, span=n)
     table.put(joined, 4, 1, span=n, beat=n + 1)
     table.note(say("joined"), lambda at: (at.right + 16, at.y), joined, size=14, bold=True,
@@ -458,7 +469,9 @@ def heads_figure(run: Trace, language: Language) -> Drawing:
         name = table.put(heading(say("head", number=head + 1), role), 1, column, beat=beat)
         name.above = 16
         shares, mixed = (
-            Matrix(numbers_of(run[step], (0, head)), role, rows=() if head else words, cell=SMALL)
+            MatrixFigure(
+                numbers_of(run[step], (0, head)), role, rows=() if head else words, cell=SMALL
+            )
             for step in ("weights", "context")
         )
         table.put(shares, 2, column, beat=beat)
@@ -469,25 +482,25 @@ def heads_figure(run: Trace, language: Language) -> Drawing:
     return table.drawing(say("heads figure"))
 
 
-def _cut(queries: Matrix, head: int, name: Box) -> list[Point]:
+def _cut(queries: MatrixFigure, head: int, name: Box) -> list[Point]:
     part = queries.group(head)
     return [(part.x, part.bottom + 8), (name.x, name.top - 3)]
 
 
-def _rejoined(joined: Matrix, head: int, mixed: Box) -> list[Point]:
+def _rejoined(joined: MatrixFigure, head: int, mixed: Box) -> list[Point]:
     part = joined.group(head)
     return [(mixed.x, mixed.bottom + 5), (part.x, part.top - 8)]
 
 
-def reshape_figure(run: Trace, language: Language) -> Drawing:
-    """T × H·E, seen as T × H × E, then as H × T × E: the numbers stay, the axes change places."""
+def reshape_figure(run: Trace, language: Language) -> SvgDrawing:
+    """T × H·E viewed as T × H × E, then transposed to H × T × E: the numbers stay the same."""
     say, numbers = speaker(language), numbers_of(run["projected_queries"])
     n, words = run["weights"].shape[-3], run["weights"].labels[-2] or ()
     n_words, width = numbers.values.shape
     each, roles = width // n, _HEAD_ROLES[:n]
     title = say("projected", shape=shape_text((n_words, width)))
-    table, viewed, turned = Table(70, 30), Table(50, 4), Table(60, 8)
-    first = table.put(Matrix(numbers, title=title, rows=words, cell=SMALL, parts=roles), 0, 0)
+    table, viewed, turned = TableFigure(70, 30), TableFigure(50, 4), TableFigure(60, 8)
+    first = table.put(MatrixFigure(numbers, title=title, rows=words, cell=SMALL, parts=roles), 0, 0)
     said = heading(say("viewed", shape=shape_text((n_words, n, each))))
     viewed.put(said, 0, 0, span=n_words)
     said = heading(say("transposed", shape=shape_text((n, n_words, each))))
@@ -497,9 +510,9 @@ def reshape_figure(run: Trace, language: Language) -> Drawing:
     for head, role in enumerate(roles):
         part = numbers.columns(head * each, (head + 1) * each)
         for place in range(n_words):
-            viewed.put(Matrix(part.rows(place), role, cell=SMALL), 2 + head, place)
+            viewed.put(MatrixFigure(part.rows(place), role, cell=SMALL), 2 + head, place)
         turned.put(heading(say("head", number=head + 1), role), 1, head)
-        turned.put(Matrix(part, role, rows=words, cell=SMALL), 2, head)
+        turned.put(MatrixFigure(part, role, rows=words, cell=SMALL), 2, head)
     table.join(first, table.put(viewed, 0, 1, beat=1), sideways=True, beat=1)
     table.put(turned, 1, 0, span=2, beat=2)
     table.line(lambda a, b: [(a.x, a.bottom + 4), (a.x, b.top - 2)], viewed, turned, beat=2)

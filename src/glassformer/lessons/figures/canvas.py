@@ -1,6 +1,6 @@
-"""A drawing that becomes SVG: boxes, lines and text, some of which appear one after another.
+"""Drawings that become SVG: boxes, lines and text, some of which appear one after another.
 
-Two themes, and motion only for those who have not asked for none.
+With a light and a dark theme, and no animation for readers who prefer reduced motion.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import ClassVar, Literal, TypeAlias
 Role: TypeAlias = Literal[
     "ink", "quiet", "input", "query", "key", "value", "score", "weighted", "output"
 ]
-"""What a shape stands for; its colour. Inputs are green, queries red, and so on, in all figures."""
+"""What a shape stands for, which sets its colour: inputs are green, queries red, and so on."""
 
 Mode: TypeAlias = Literal["in", "only"]
-"""`in`: appears at its beat and stays. `only`: shows during its beat alone."""
+"""`in`: appears at its beat and stays. `only`: visible during its beat alone."""
 
 BEAT_SECONDS = 1.4
 _REST = 2.0
-"""How many beats the finished figure stands before it starts again."""
+"""Beats for which the finished figure is shown before it starts again."""
 _FADE = 0.25
-"""How much of a beat a change takes."""
+"""Duration of a fade, in beats."""
 
 STYLE = """\
 .gf { --gf-ink: #1d2430; --gf-quiet: #5f6878; --gf-paper: #fcfcfa; --gf-line: #c9ced8;
@@ -53,12 +53,12 @@ STYLE = """\
 
 
 def motion_name(mode: Mode, beat: int, beats: int) -> str:
-    """The name of a motion; figures of one page share those that are alike."""
+    """The name of an animation; figures on one page share equal ones."""
     return f"gf-{mode}-{beat}-{beats}"
 
 
 def keyframes(used: Iterable[tuple[Mode, int]], beats: int) -> str:
-    """The motions of a figure with this many beats, counted from 1."""
+    """The CSS animations of a figure; beats are counted from 1."""
     whole = beats + _REST
 
     def at(beat: float) -> str:
@@ -87,8 +87,6 @@ _HEAD = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle."""
-
     left: float
     top: float
     width: float
@@ -96,32 +94,29 @@ class Box:
 
     @property
     def right(self) -> float:
-        """Its right edge."""
         return self.left + self.width
 
     @property
     def bottom(self) -> float:
-        """Its lower edge."""
         return self.top + self.height
 
     @property
     def x(self) -> float:
-        """Its middle, from the left."""
+        """The horizontal centre."""
         return self.left + self.width / 2
 
     @property
     def y(self) -> float:
-        """Its middle, from the top."""
+        """The vertical centre."""
         return self.top + self.height / 2
 
     def grown(self, by: float) -> Box:
-        """The same with a margin."""
         return Box(self.left - by, self.top - by, self.width + 2 * by, self.height + 2 * by)
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """A finished figure. `beats` is 0 where nothing moves."""
+class SvgDrawing:
+    """A finished figure; `beats` is 0 if nothing moves."""
 
     width: float
     height: float
@@ -132,7 +127,7 @@ class Drawing:
     style: ClassVar[str] = STYLE
 
     def svg(self, *, alone: bool = True) -> str:
-        """As SVG; inside a page that has `STYLE` it need not be `alone`."""
+        """As SVG; `alone=False` for a page that has `STYLE` already."""
         style = (STYLE if alone else "") + self.motions
         name = escape(self.title)
         size = f'width="{_n(self.width)}" height="{_n(self.height)}"'
@@ -146,18 +141,17 @@ class Drawing:
         )
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
         return self.svg()
 
 
 def text_width(said: str, size: float) -> float:
-    """About how wide a line of text is; Chinese characters are as wide as high."""
+    """The approximate width of a line of text; Chinese characters are square."""
     shares = (1.0 if unicodedata.east_asian_width(sign) in "WF" else 0.58 for sign in said)
     return size * sum(shares)
 
 
 class Canvas:
-    """Collects shapes. What is drawn inside `at` belongs to a beat."""
+    """Collects shapes; what is drawn inside `at` belongs to a beat."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         self.width, self.height, self.title = width, height, title
@@ -166,9 +160,9 @@ class Canvas:
 
     @contextmanager
     def at(self, beat: int) -> Iterator[None]:
-        """What is drawn inside shows from this beat on; with beat 0, always.
+        """What is drawn inside is visible from this beat on; with beat 0, always.
 
-        With a negative beat it shows during that beat alone, and never where nothing moves.
+        With a negative beat it is visible during that beat only, and never without animation.
         """
         before = self._when
         if beat:
@@ -177,7 +171,6 @@ class Canvas:
         self._when = before
 
     def add(self, markup: str) -> None:
-        """A piece of SVG."""
         self._parts.append((*self._when, markup))
 
     def text(
@@ -192,14 +185,14 @@ class Canvas:
         role: Role = "ink",
         fill: str | None = None,
     ) -> None:
-        """A line of text; y is the middle of its height."""
+        """A line of text, vertically centred on y."""
         weight = ' font-weight="650"' if bold else ""
         colour = f' style="fill:{fill}"' if fill else _colour(role)
         place = f'x="{_n(x)}" y="{_n(y + 0.35 * size)}" font-size="{_n(size)}"'
         self.add(f'<text {place} text-anchor="{anchor}"{weight}{colour}>{escape(said)}</text>')
 
     def turned(self, x: float, y: float, said: str, *, size: float = 13) -> None:
-        """A line of quiet text that reads upwards."""
+        """A line of text that reads upwards."""
         turn = f'transform="translate({_n(x)} {_n(y)}) rotate(-90)"'
         style = _colour("quiet")
         self.add(f'<text {turn} font-size="{_n(size)}" text-anchor="middle"{style}>'
@@ -214,16 +207,15 @@ class Canvas:
         corner: float = 4,
         dashed: bool = False,
     ) -> None:
-        """A rectangle."""
         dashes = ' stroke-dasharray="5 4"' if dashed else ""
         self.add(f'<rect class="{kind}" {_place(box)} rx="{_n(corner)}"{dashes}{_colour(role)}/>')
 
     def fill(self, box: Box, colour: str, corner: float = 2) -> None:
-        """A rectangle of a colour that means a number."""
+        """A rectangle whose colour stands for a number."""
         self.add(f'<rect {_place(box)} rx="{_n(corner)}" fill="{colour}"/>')
 
     def bar(self, box: Box, role: Role) -> None:
-        """A solid bar whose length means something."""
+        """A solid bar."""
         self.add(f'<rect class="head" {_place(box)} rx="2"{_colour(role)}/>')
 
     def line(
@@ -234,7 +226,7 @@ class Canvas:
         arrow: bool = False,
         dashed: bool = False,
     ) -> None:
-        """Straight pieces from point to point, with a head at the end where `arrow`."""
+        """Straight lines from point to point, with an arrowhead at the end if `arrow`."""
         path = "M" + " L".join(f"{_n(x)} {_n(y)}" for x, y in points)
         self.path(path, role=role, width=width, dashed=dashed)
         if arrow:
@@ -244,7 +236,6 @@ class Canvas:
     def path(
         self, path: str, *, role: Role = "quiet", width: float | None = None, dashed: bool = False
     ) -> None:
-        """A line given as an SVG path."""
         thick = f"stroke-width:{_n(width)};" if width is not None else ""
         dashes = ' stroke-dasharray="5 4"' if dashed else ""
         self.add(f'<path class="line" d="{path}"{dashes}{_colour(role, thick)}/>')
@@ -265,19 +256,17 @@ class Canvas:
     def dot(
         self, x: float, y: float, radius: float, *, fill: str | None = None, name: str = ""
     ) -> None:
-        """A filled circle; where the file is opened by itself, pointing at it shows its name."""
+        """A filled circle; `name` is its tooltip."""
         colour = f' style="fill:{fill}"' if fill else ""
         place = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
         inside = f"<title>{escape(name)}</title>" if name else ""
         self.add(f'<circle class="dot" {place}{colour}>{inside}</circle>')
 
     def ring(self, x: float, y: float, radius: float, role: Role = "quiet") -> None:
-        """A circle."""
         place = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
         self.add(f'<circle class="line" {place}{_colour(role)}/>')
 
-    def done(self) -> Drawing:
-        """The finished figure."""
+    def done(self) -> SvgDrawing:
         used: list[tuple[Mode, int]] = [
             (mode, beat) for mode, beat, _ in self._parts if mode is not None
         ]
@@ -295,7 +284,7 @@ class Canvas:
             lines.append(markup)
         if open_[0] is not None:
             lines.append("</g>")
-        return Drawing(
+        return SvgDrawing(
             self.width,
             self.height,
             self.title,
@@ -315,5 +304,5 @@ def _colour(role: Role | None, more: str = "") -> str:
 
 
 def _n(number: float) -> str:
-    """A coordinate with one decimal at most."""
+    """A coordinate with at most one decimal."""
     return f"{number:.1f}".removesuffix(".0")

@@ -1,21 +1,21 @@
-"""A map: points with names that do not cover one another."""
+"""A scatter plot with labels that do not overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Drawing, text_width
+from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, SvgDrawing, text_width
 
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C")
-"""Okabe and Ito's colours, which the colour-blind can tell apart, and grey."""
+"""The colour-blind-safe palette of Okabe and Ito, and grey."""
 _SIZE, _RADIUS = 12.5, 5.0
 _MARGIN = 56.0
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place on the map, its name, and the kind that gives its colour."""
+    """A point, its label, and the kind that sets its colour."""
 
     x: float
     y: float
@@ -25,7 +25,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What the two directions mean."""
+    """The labels of the two axes."""
 
     across: str
     up: str
@@ -33,8 +33,8 @@ class Axes:
 
 def draw_map(
     title: str, points: Sequence[Point], axes: Axes, *, width: float = 960, height: float = 640
-) -> Drawing:
-    """All points, as many names as fit (the first ones first), and a legend of the kinds."""
+) -> SvgDrawing:
+    """All points, as many labels as fit (earlier points first), and a legend of the kinds."""
     canvas = Canvas(width, height, title)
     kinds = list(dict.fromkeys(point.kind for point in points))
     inside = Box(_MARGIN, 52, width - 2 * _MARGIN, height - 52 - _MARGIN)
@@ -57,7 +57,7 @@ def draw_map(
 
 
 def _onto(points: Sequence[Point], inside: Box) -> list[tuple[float, float]]:
-    """Where the points stand on the paper, with room at the edges."""
+    """The points in drawing coordinates, with a margin."""
     room = inside.grown(-24)
     xs, ys = [point.x for point in points], [point.y for point in points]
     wide, high = (max(xs) - min(xs)) or 1.0, (max(ys) - min(ys)) or 1.0
@@ -73,7 +73,7 @@ def _onto(points: Sequence[Point], inside: Box) -> list[tuple[float, float]]:
 def _free_place(
     x: float, y: float, name: str, taken: Sequence[Box], inside: Box
 ) -> tuple[Box, Anchor, float] | None:
-    """Beside, above or below a point, where nothing stands yet."""
+    """A free place for a label beside, above or below a point."""
     width, height = text_width(name, _SIZE), _SIZE + 2
     near = _RADIUS + 4
     choices: tuple[tuple[Box, Anchor, float], ...] = (

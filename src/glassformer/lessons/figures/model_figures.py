@@ -1,4 +1,4 @@
-"""Whole models in figures: a block, a classifier, the encoder-decoder, and a strip of pictures."""
+"""Figures of whole models: a block, a classifier, the encoder-decoder, and a comic strip."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Literal
 
 from glassformer.documents.heat_maps import shape_text
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Drawing, Role, text_width
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
-    Bars,
+    BarColumn,
+    FigurePart,
     Label,
     Length,
-    Matrix,
-    Part,
-    Piece,
+    MatrixFigure,
+    ModelBox,
     Point,
     Sign,
     Swatch,
-    Table,
+    TableFigure,
     cell_number,
     heading,
     numbers_of,
@@ -32,7 +32,7 @@ from glassformer.tracing import Trace
 
 _CELL = (42.0, 26.0)
 _BLOCK = "encoder.blocks.0"
-# From below: what is drawn, the step whose vectors leave it, and its colour.
+# From the bottom up: what is drawn, the step whose vectors leave it, and its colour.
 _Stage = tuple[str, str, Role]
 _STAGES: tuple[_Stage, ...] = (
     ("attention", f"{_BLOCK}.attention.output", "score"),
@@ -45,30 +45,32 @@ _STAGES: tuple[_Stage, ...] = (
 
 
 def _put_vectors(
-    table: Table, run: Trace, name: str, role: Role, row: int, first: int, beat: int = 0
-) -> list[Matrix]:
-    """The vector of each word, in a column of its own."""
+    table: TableFigure, run: Trace, name: str, role: Role, row: int, first: int, beat: int = 0
+) -> list[MatrixFigure]:
+    """The vector of each word, in its own column."""
     numbers = numbers_of(run[name])
     return [
-        table.put(Matrix(numbers.rows(place), role, cell=_CELL), row, first + place, beat=beat)
+        table.put(
+            MatrixFigure(numbers.rows(place), role, cell=_CELL), row, first + place, beat=beat
+        )
         for place in range(len(numbers.values))
     ]
 
 
-def block_figure(run: Trace, words: Sequence[str], language: Language) -> Drawing:
-    """The parts of a block, the residual connections, and every word's vector on its way."""
-    say, last, table = speaker(language), len(_STAGES), Table(24, 34)
+def block_figure(run: Trace, words: Sequence[str], language: Language) -> SvgDrawing:
+    """The parts of a block, its residual connections, and every word's vector after each part."""
+    say, last, table = speaker(language), len(_STAGES), TableFigure(24, 34)
     below = table.put(Label(say("embedding"), "input", 14, bold=True), last, 1)
-    table.put(Piece(14, 0), last, 0)
+    table.put(FigurePart(14, 0), last, 0)
     _put_vectors(table, run, "encoder.summed", "input", last, 2)
-    stages: list[Piece] = [below]
+    stages: list[FigurePart] = [below]
     for place, (key, name, role) in enumerate(_STAGES):
         row, beat = last - 1 - place, place + 1
         if key == "+":
             stages.append(table.put(Sign("+"), row, 1, beat=beat))
             table.line(_residual, table, *stages[-3:], role="input", beat=beat)
         else:
-            stages.append(table.put(Part(say(key), role), row, 1, align="fill", beat=beat))
+            stages.append(table.put(ModelBox(say(key), role), row, 1, align="fill", beat=beat))
         table.join(stages[-2], stages[-1], beat=place)
         _put_vectors(table, run, name, role, row, 2, beat)
     stages[-1].above = 26
@@ -84,22 +86,22 @@ def block_figure(run: Trace, words: Sequence[str], language: Language) -> Drawin
 
 
 def _residual(table: Box, start: Box, over: Box, end: Box) -> list[Point]:
-    """From between two parts, around the second of them, to the sum."""
+    """From between two parts, around the second one, to the sum."""
     left, y = table.left + 12, (start.top + over.bottom) / 2 + 6
     return [(start.x, y), (left, y), (left, end.y), (end.left - 2, end.y)]
 
 
-def _around(table: Table, stages: Sequence[Piece]) -> Box:
-    """All parts of the block."""
+def _around(table: TableFigure, stages: Sequence[FigurePart]) -> Box:
+    """The box around all parts of the block."""
     left, top, last = table.box.left, stages[-1].box.top - 14, stages[1].box
     return Box(left, top, last.right + 12 - left, last.bottom + 10 - top)
 
 
 def classifier_figure(
     run: Trace, words: Sequence[str], classes: Sequence[str], language: Language
-) -> Drawing:
-    """Words, blocks, their mean, a linear map and a probability for each class."""
-    say, n, table = speaker(language), len(words), Table(24, 26)
+) -> SvgDrawing:
+    """Words, a block, the mean over words, a linear map and class probabilities."""
+    say, n, table = speaker(language), len(words), TableFigure(24, 26)
     labels: tuple[tuple[int, str, Role], ...] = (
         (1, "softmax", "quiet"), (2, "linear", "quiet"), (3, "pooled", "weighted"),
         (6, "embedding", "input"),
@@ -107,9 +109,9 @@ def classifier_figure(
     for row, key, role in labels:
         table.put(Label(say(key), role), row, 0, align="start")
     inputs = _put_vectors(table, run, "encoder.summed", "input", 6, 1)
-    block = table.put(Part(say("one block"), "score"), 5, 1, span=n, align="fill")
+    block = table.put(ModelBox(say("one block"), "score"), 5, 1, span=n, align="fill")
     after = _put_vectors(table, run, f"{_BLOCK}.resid_post", "value", 4, 1, 1)
-    pooled = Matrix(numbers_of(run["pooled"]), "weighted", cell=_CELL)
+    pooled = MatrixFigure(numbers_of(run["pooled"]), "weighted", cell=_CELL)
     table.put(pooled, 3, 1, span=n, beat=2)
     for place, (word, x, y) in enumerate(zip(words, inputs, after, strict=True)):
         table.put(Label(word, "ink", 15, bold=True), 7, place + 1)
@@ -118,16 +120,16 @@ def classifier_figure(
         table.join(y, pooled, "weighted", beat=2)
     logits, shares = numbers_of(run["logits"]), numbers_of(run["probabilities"])
     room = max(90.0, *(text_width(name, 15) + 24 for name in classes))
-    names, likely, scores = (table.put(Table(20, 0), row, 1, span=n) for row in range(3))
+    names, likely, scores = (table.put(TableFigure(20, 0), row, 1, span=n) for row in range(3))
     for place, name in enumerate(classes):
         best = bool(shares.values[0, place] == shares.values.max())
-        score = scores.put(Matrix(logits.cell(0, place)), 0, place, beat=3)
-        share = likely.put(Matrix(shares.cell(0, place), "output"), 0, place, beat=4)
+        score = scores.put(MatrixFigure(logits.cell(0, place)), 0, place, beat=3)
+        share = likely.put(MatrixFigure(shares.cell(0, place), "output"), 0, place, beat=4)
         said = names.put(
             Label(name, "output" if best else "quiet", 15, bold=best), 0, place, beat=4
         )
         for part in (names, likely, scores):
-            part.put(Piece(room, 0), 1, place)
+            part.put(FigurePart(room, 0), 1, place)
         if best:
             names.mark(partial(_framed, said), beat=4)
         table.join(pooled, score, beat=3)
@@ -135,14 +137,14 @@ def classifier_figure(
     return table.drawing(say("classifier figure"))
 
 
-def _framed(said: Piece, canvas: Canvas) -> None:
+def _framed(said: FigurePart, canvas: Canvas) -> None:
     canvas.box(said.box.grown(9), role="output", corner=8)
 
 
 # --- encoder and decoder ---------------------------------------------------------------------
 
 Stage = Literal["nothing", "encoder", "decoder", "everything"]
-"""What a lesson has covered, up to and with it."""
+"""The last part that a lesson has covered."""
 _REACHED: dict[Stage, int] = {"nothing": 0, "encoder": 1, "decoder": 2, "everything": 3}
 _ENCODER, _DECODER = "model.encoder.blocks.0", "model.decoder.blocks.0"
 _LEFT: tuple[_Stage, ...] = (
@@ -169,10 +171,10 @@ _N_DECODER, _CROSS = 7, 3
 def architecture_figure(
     run: Trace, source: Sequence[str], target: str, predicted: str, covered: Stage,
     language: Language,
-) -> Drawing:  # fmt: skip
-    """The whole model, and the shape that leaves each part; parts still to come are dashed."""
+) -> SvgDrawing:  # fmt: skip
+    """The whole model with the output shape of each part; parts not yet covered are dashed."""
     say, reached = speaker(language), _REACHED[covered]
-    table, bottom = Table(60, 28), len(_RIGHT) + 1
+    table, bottom = TableFigure(60, 28), len(_RIGHT) + 1
     table.put(Swatch(say("covered"), "score", "part"), 0, 0, align="start")
     table.put(Swatch(say("to come"), "score", "empty"), 1, 0, align="start")
     left = _tower(table, run, _LEFT, 0, bottom, say, [reached >= 1] * len(_LEFT))
@@ -186,7 +188,7 @@ def architecture_figure(
     answer = Label(predicted if reached >= 3 else "?", "output", 17, bold=True)
     table.join(right[-1], table.put(answer, 0, 2))
     role: Role = "query" if reached >= 2 else "quiet"
-    table.put(Piece(text_width(say("memory"), 13) + 20, 0), bottom, 1)
+    table.put(FigurePart(text_width(say("memory"), 13) + 20, 0), bottom, 1)
     start, end = left[-1], right[_CROSS]
 
     def across(a: Box, b: Box) -> list[Point]:
@@ -201,13 +203,13 @@ def architecture_figure(
 
 
 def _tower(
-    table: Table, run: Trace, stages: Sequence[_Stage], column: int, bottom: int, say: Speaker,
-    done: Sequence[bool],
-) -> list[Part]:  # fmt: skip
-    """Parts one above another, each with the shape that leaves it."""
-    tower: list[Part] = []
+    table: TableFigure, run: Trace, stages: Sequence[_Stage], column: int, bottom: int,
+    say: Speaker, done: Sequence[bool],
+) -> list[ModelBox]:  # fmt: skip
+    """Parts stacked upwards, each with its output shape."""
+    tower: list[ModelBox] = []
     for place, (key, name, role) in enumerate(stages):
-        part = Part(say(key), role, done=done[place])
+        part = ModelBox(say(key), role, done=done[place])
         part.width = max(part.width, 216)
         tower.append(table.put(part, bottom - place, column))
         if place:
@@ -223,38 +225,33 @@ def _tower(
 
 @dataclass(frozen=True)
 class Played:
-    """Who acts in the strip: the words, the one that asks, and the word that is predicted."""
+    """The cast of the strip: the words, the one that asks, the start token, the vocabulary."""
 
     words: Sequence[str]
     asking: int
     started: str
     vocabulary: Sequence[str]
 
-    @property
-    def asker(self) -> str:
-        """The word that asks."""
-        return self.words[self.asking]
 
-
-def strip_figure(run: Trace, played: Played, language: Language) -> Drawing:
-    """Nine pictures, row by row, drawn as if by hand, with the real numbers."""
+def strip_figure(run: Trace, played: Played, language: Language) -> SvgDrawing:
+    """Nine pictures that look hand-drawn, with the real numbers."""
     say, attention, words = speaker(language), f"{_ENCODER}.attention", played.words
 
-    def matrix(name: str, role: Role) -> Matrix:
-        return Matrix(numbers_of(run[name]), role, rows=words, cell=(34.0, 24.0))
+    def matrix(name: str, role: Role) -> MatrixFigure:
+        return MatrixFigure(numbers_of(run[name]), role, rows=words, cell=(34.0, 24.0))
 
-    def bars(name: str, row: int, role: Role) -> Bars:
+    def bars(name: str, row: int, role: Role) -> BarColumn:
         return _bars(words, numbers_of(run[name]).values[row].tolist(), role)
 
     shares = run["probabilities"].value[0]
     likeliest = shares.argsort(descending=True, stable=True)[:5].tolist()
     predicted = [played.vocabulary[id_] for id_ in likeliest]
     asking = played.asking
-    pictures: list[tuple[str, Piece, int | None]] = [
+    pictures: list[tuple[str, FigurePart, int | None]] = [
         (say("strip words"), matrix("model.encoder.embedding.looked_up", "input"), None),
         (say("strip positions"), matrix("model.encoder.summed", "input"), None),
-        (say("strip queries", word=played.asker), matrix(f"{attention}.projected_queries", "query"),
-         asking),
+        (say("strip queries", word=words[asking]),
+         matrix(f"{attention}.projected_queries", "query"), asking),
         (say("strip scores"), bars(f"{attention}.scaled", asking, "score"), None),
         (say("strip weights"), bars(f"{attention}.weights", asking, "output"), None),
         (say("strip context"), matrix(f"{attention}.context", "output"), asking),
@@ -264,24 +261,24 @@ def strip_figure(run: Trace, played: Played, language: Language) -> Drawing:
         (say("strip prediction", word=predicted[0]),
          _bars(predicted, shares[likeliest].tolist(), "output"), None),
     ]  # fmt: skip
-    table = Table(14, 14)
+    table = TableFigure(14, 14)
     for place, (said, piece, framed) in enumerate(pictures):
         picture = _Picture(said, place + 1, piece, framed)
         table.put(picture, place // 3, place % 3, beat=place + 1)
     return table.drawing(say("strip figure"), margin=14)
 
 
-def _bars(words: Sequence[str], values: Sequence[float], role: Role) -> Bars:
+def _bars(words: Sequence[str], values: Sequence[float], role: Role) -> BarColumn:
     lengths = [
         Length(value, word, f"{value:.2f}") for word, value in zip(words, values, strict=True)
     ]
-    return Bars(lengths, role)
+    return BarColumn(lengths, role)
 
 
-class _Picture(Piece):
-    """A picture of the strip: a frame that is not quite straight, what is said, and one piece."""
+class _Picture(FigurePart):
+    """A picture of the strip: a slightly crooked frame, a speech bubble, and one piece."""
 
-    def __init__(self, said: str, number: int, piece: Piece, framed: int | None) -> None:
+    def __init__(self, said: str, number: int, piece: FigurePart, framed: int | None) -> None:
         super().__init__(300, 270)
         self._said, self._number, self._piece, self._framed = said, number, piece, framed
 
@@ -296,12 +293,12 @@ class _Picture(Piece):
         canvas.text(bubble.left + 36, bubble.y, self._said, size=14, anchor="start")
         piece.place(box.x + (piece.before - piece.after) / 2, box.top + 60 + (box.height - 60) / 2)
         piece.draw(canvas)
-        if self._framed is not None and isinstance(piece, Matrix):
+        if self._framed is not None and isinstance(piece, MatrixFigure):
             canvas.box(piece.row(self._framed).grown(5), role="query", corner=7)
 
 
 def _by_hand(box: Box, seed: int) -> str:
-    """A frame whose sides are not quite straight; the same every time."""
+    """A frame whose sides are slightly bent, the same every time."""
 
     def shift(place: int) -> float:
         return 2.6 * math.sin(1.7 * place + 2.3 * seed)
@@ -323,9 +320,9 @@ def _by_hand(box: Box, seed: int) -> str:
 def score_figure(
     run: Trace, film: int, person: int, names: tuple[str, str], features: Sequence[str],
     language: Language,
-) -> Drawing:  # fmt: skip
+) -> SvgDrawing:  # fmt: skip
     """A film's features, a person's tastes, their products and the sum."""
-    say, table = speaker(language), Table(36, 14)
+    say, table = speaker(language), TableFigure(36, 14)
     cell, n = run["scores"][person, film], len(features)
     owners: tuple[tuple[str, int, Role], ...] = (
         ("films", film, "input"),
@@ -334,8 +331,10 @@ def score_figure(
     for row, (step, which, role) in enumerate(owners):
         table.put(heading(names[row], role), row + 1, 0, align="end")
         for place in range(n):
-            table.put(Matrix(numbers_of(run[step]).cell(which, place), role), row + 1, place + 1)
-    products: list[Piece] = []
+            table.put(
+                MatrixFigure(numbers_of(run[step]).cell(which, place), role), row + 1, place + 1
+            )
+    products: list[FigurePart] = []
     for place, (feature, term) in enumerate(zip(features, cell.terms, strict=True)):
         table.put(Label(feature), 0, place + 1)
         shown, role = cell_number(term.value), "output" if term.value >= 0 else "key"

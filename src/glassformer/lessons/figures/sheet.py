@@ -1,4 +1,4 @@
-"""Figures laid out by rows and columns: pieces of a known size in the cells of a table.
+"""Figures laid out in rows and columns: pieces of known size in the cells of a table.
 
     table = Table()
     x = table.put(Matrix(numbers, "input", title="x"), 0, 0)
@@ -6,8 +6,8 @@
     table.join(x, y)                                           # an arrow between them
     drawing = table.drawing("From x to y")
 
-Columns become as wide and rows as high as what stands in them, so nothing overlaps in any language.
-A table is a piece itself.
+Columns become as wide and rows as high as their content, so nothing overlaps in any language. A
+table is a piece itself.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import numpy.typing as npt
 
 from glassformer.documents.heat_maps import Scale, hex_colour, ink_on, matrix, scale_of
 from glassformer.language import Language, words
-from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Drawing, Role, text_width
+from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.lesson import Speaker
 from glassformer.tracing import Step
 from glassformer.tracing.formula import number as number_text
 
 CELL, SMALL, SLIM = (46.0, 30.0), (38.0, 26.0), (32.0, 28.0)
-"""Width and height of a cell that holds a number."""
+"""Width and height of a matrix cell."""
 _GAP, _MARGIN, _NEAR = 2.0, 18.0, 5.0
 _LABEL, _TITLE = 13.0, 14.0
 
@@ -37,37 +37,33 @@ _WORDS = words(__name__)
 
 
 def speaker(language: Language) -> Speaker:
-    """The words of the figures."""
     return Speaker(language, _WORDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """A matrix and how its numbers become colours."""
+class ColouredNumbers:
+    """A matrix and its colour scale."""
 
     values: npt.NDArray[np.float64]
     scale: Scale | None
 
-    def rows(self, *chosen: int) -> Numbers:
-        """Some rows of it."""
-        return Numbers(self.values[list(chosen)], self.scale)
+    def rows(self, *chosen: int) -> ColouredNumbers:
+        return ColouredNumbers(self.values[list(chosen)], self.scale)
 
-    def columns(self, start: int, end: int) -> Numbers:
-        """A range of columns of it."""
-        return Numbers(self.values[:, start:end], self.scale)
+    def columns(self, start: int, end: int) -> ColouredNumbers:
+        return ColouredNumbers(self.values[:, start:end], self.scale)
 
-    def cell(self, row: int, column: int) -> Numbers:
-        """One number of it."""
+    def cell(self, row: int, column: int) -> ColouredNumbers:
         return self.rows(row).columns(column, column + 1)
 
 
-def numbers_of(step: Step, at: tuple[int, ...] | None = None) -> Numbers:
-    """A slice of a step; its colours are those of the whole step."""
-    return Numbers(matrix(step, at).values, scale_of(step))
+def numbers_of(step: Step, at: tuple[int, ...] | None = None) -> ColouredNumbers:
+    """A slice of a step, with the colour scale of the whole step."""
+    return ColouredNumbers(matrix(step, at).values, scale_of(step))
 
 
 def cell_number(number: float) -> str:
-    """A number as it stands in a cell: two decimals, three where it is small, ≈ 0 if smaller."""
+    """A number in a cell: two decimals, three if it is small, ≈0 if smaller still."""
     size = abs(number)
     if math.isfinite(number) and 0 < size < 5e-4:
         return "≈0"
@@ -75,10 +71,10 @@ def cell_number(number: float) -> str:
     return shown.replace("-", "−")
 
 
-class Piece:
-    """A part of a figure. `box`, to which lines lead, is known once it is placed.
+class FigurePart:
+    """A part of a figure. Its `box`, to which lines are drawn, is known once it is placed.
 
-    `before` and `after`, `above` and `below` are the room for labels around the box.
+    `before`, `after`, `above` and `below` are the space for labels around the box.
     """
 
     box: Box
@@ -88,16 +84,14 @@ class Piece:
         self.width, self.height = width, height
 
     def place(self, x: float, y: float) -> None:
-        """Put the middle of its box there."""
+        """Centre its box there."""
         self.box = Box(x - self.width / 2, y - self.height / 2, self.width, self.height)
 
     def draw(self, canvas: Canvas) -> None:
-        """Draw it where it is placed; an empty piece only takes room."""
+        """Draw it where it was placed; a bare `Piece` only takes up space."""
 
 
-class Label(Piece):
-    """A line of text."""
-
+class Label(FigurePart):
     def __init__(
         self, said: str, role: Role = "quiet", size: float = _LABEL, *, bold: bool = False
     ) -> None:
@@ -106,7 +100,6 @@ class Label(Piece):
         self.anchor: Anchor = "middle"
 
     def draw(self, canvas: Canvas) -> None:
-        """The text."""
         x = {"start": self.box.left, "middle": self.box.x, "end": self.box.right}[self.anchor]
         canvas.text(
             x, self.box.y, self._said, size=self._size, bold=self._bold, role=self._role,
@@ -115,20 +108,19 @@ class Label(Piece):
 
 
 def heading(said: str, role: Role = "ink") -> Label:
-    """A title."""
     return Label(said, role, _TITLE, bold=True)
 
 
-class Matrix(Piece):
-    """A heat-mapped matrix, framed in its role's colour; `beat` says when each row appears.
+class MatrixFigure(FigurePart):
+    """A heat map framed in its role's colour; `beat` says when each row appears.
 
-    With `parts`, the columns are shared out evenly among frames of these colours.
+    With `parts`, the columns are divided evenly among frames of these colours.
     """
 
     def __init__(
-        self, numbers: Numbers, role: Role = "ink", *, title: str = "", rows: Sequence[str] = (),
-        columns: Sequence[str] = (), cell: tuple[float, float] = CELL, parts: Sequence[Role] = (),
-        beat: Callable[[int], int] | None = None,
+        self, numbers: ColouredNumbers, role: Role = "ink", *, title: str = "",
+        rows: Sequence[str] = (), columns: Sequence[str] = (), cell: tuple[float, float] = CELL,
+        parts: Sequence[Role] = (), beat: Callable[[int], int] | None = None,
     ) -> None:  # fmt: skip
         self.n_rows, self.n_columns = numbers.values.shape
         width, height = cell[0] + _GAP, cell[1] + _GAP
@@ -141,31 +133,26 @@ class Matrix(Piece):
         self._rows, self._columns, self._parts, self._cell = rows, columns, parts, cell
 
     def part(self, rows: range, columns: range) -> Box:
-        """Several cells."""
         width, height = self._cell[0] + _GAP, self._cell[1] + _GAP
         left = self.box.left + 3 + columns.start * width
         top = self.box.top + 3 + rows.start * height
         return Box(left, top, len(columns) * width - _GAP, len(rows) * height - _GAP)
 
     def cell(self, row: int, column: int) -> Box:
-        """One cell."""
         return self.part(range(row, row + 1), range(column, column + 1))
 
     def row(self, row: int) -> Box:
-        """A whole row."""
         return self.part(range(row, row + 1), range(self.n_columns))
 
     def column(self, column: int) -> Box:
-        """A whole column."""
         return self.part(range(self.n_rows), range(column, column + 1))
 
     def group(self, place: int) -> Box:
-        """The columns that one of its `parts` frames."""
+        """The columns inside the frame of one of its `parts`."""
         width = self.n_columns // len(self._parts)
         return self.part(range(self.n_rows), range(place * width, (place + 1) * width))
 
     def draw(self, canvas: Canvas) -> None:
-        """Labels, cells and frames."""
         box = self.box
         if self._title:
             y = box.top - (34 if self._columns else 12)
@@ -196,23 +183,22 @@ class Matrix(Piece):
         canvas.text(box.x, box.y, shown, size=size, fill=ink)
 
 
-class Part(Piece):
-    """A part of a model: a box with its name; pale and dashed where it is still to come."""
+class ModelBox(FigurePart):
+    """A part of a model: a box with its name; dashed if it is not `done`."""
 
     def __init__(self, said: str, role: Role, *, done: bool = True, bold: bool = True) -> None:
         super().__init__(text_width(said, _TITLE) + 28, 34)
         self._said, self._role, self._done, self._bold = said, role, done, bold and done
 
     def draw(self, canvas: Canvas) -> None:
-        """The box, and the name in it."""
         kind: Literal["part", "empty"] = "part" if self._done else "empty"
         role = self._role if self._done else "quiet"
         canvas.box(self.box, kind, self._role, corner=8, dashed=not self._done)
         canvas.text(self.box.x, self.box.y, self._said, size=_TITLE, bold=self._bold, role=role)
 
 
-class Swatch(Piece):
-    """What a colour means, for a legend."""
+class Swatch(FigurePart):
+    """A legend entry: a colour and its meaning."""
 
     def __init__(self, said: str, role: Role, kind: Literal["bar", "part", "empty"]) -> None:
         super().__init__(28, 18)
@@ -220,7 +206,6 @@ class Swatch(Piece):
         self._said, self._role, self._kind = said, role, kind
 
     def draw(self, canvas: Canvas) -> None:
-        """The colour and its meaning."""
         if self._kind == "bar":
             canvas.bar(self.box, self._role)
         else:
@@ -229,7 +214,7 @@ class Swatch(Piece):
         canvas.text(x, self.box.y, self._said, size=_LABEL, anchor="start", role="quiet")
 
 
-class Sign(Piece):
+class Sign(FigurePart):
     """An operation in a circle."""
 
     def __init__(self, sign: str) -> None:
@@ -237,7 +222,6 @@ class Sign(Piece):
         self._sign = sign
 
     def draw(self, canvas: Canvas) -> None:
-        """The circle and its sign."""
         canvas.dot(self.box.x, self.box.y, 12, fill="var(--gf-soft)")
         canvas.ring(self.box.x, self.box.y, 12)
         canvas.text(self.box.x, self.box.y, self._sign, size=17, bold=True)
@@ -245,9 +229,9 @@ class Sign(Piece):
 
 @dataclass(frozen=True)
 class Length:
-    """One of several bars: how long it is, its name, what is written behind it.
+    """One of several bars: its length, its name, and what is written after it.
 
-    A share of it may be filled in the colour of values.
+    `share` is filled in the colour of values.
     """
 
     value: float
@@ -256,8 +240,8 @@ class Length:
     share: float | None = None
 
 
-class Bars(Piece):
-    """Bars below one another; one of the length `most`, or the longest, takes all the room."""
+class BarColumn(FigurePart):
+    """Bars below one another; one of length `most`, or the longest, fills the width."""
 
     def __init__(
         self, bars: Sequence[Length], role: Role, *, room: float = 118, most: float = 0
@@ -269,7 +253,6 @@ class Bars(Piece):
         self._unit = room / (most or max(abs(bar.value) for bar in bars))
 
     def draw(self, canvas: Canvas) -> None:
-        """Name, bar and number of each."""
         for place, bar in enumerate(self._bars):
             y, left = self.box.top + 10 + place * 29, self.box.left
             box = Box(left, y - 8, max(1.5, self._unit * abs(bar.value)), 16)
@@ -285,12 +268,12 @@ class Bars(Piece):
 
 
 Point = tuple[float, float]
-P = TypeVar("P", bound=Piece)
+P = TypeVar("P", bound=FigurePart)
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    piece: Piece
+    piece: FigurePart
     row: int
     column: int
     span: int
@@ -298,10 +281,10 @@ class _Place:
     beat: int
 
 
-class Table(Piece):
-    """Pieces by row and column, with lines between them. `across` and `down` are the gaps.
+class TableFigure(FigurePart):
+    """Pieces in rows and columns, with lines between them. `across` and `down` are the gaps.
 
-    A beat says from when on something shows; a negative one, during which beat alone.
+    A beat says when something appears; a negative one, during which beat alone it is visible.
     """
 
     def __init__(self, across: float = 24, down: float = 16) -> None:
@@ -315,17 +298,17 @@ class Table(Piece):
         self, piece: P, row: int, column: int, *, span: int = 1, beat: int = 0,
         align: Literal["start", "middle", "end", "fill"] = "middle",
     ) -> P:  # fmt: skip
-        """A piece into a cell, or across `span` columns."""
+        """Put a piece into a cell, or across `span` columns."""
         self._places.append(_Place(piece, row, column, span, align, beat))
         if isinstance(piece, Label) and align != "fill":
-            piece.anchor = align  # its width is an estimate: the edge that counts is exact
+            piece.anchor = align  # its width is an estimate, so anchor the edge that matters
         return piece
 
     def line(
-        self, route: Callable[..., Sequence[Point]], *pieces: Piece, role: Role = "quiet",
+        self, route: Callable[..., Sequence[Point]], *pieces: FigurePart, role: Role = "quiet",
         beat: int = 0, arrow: bool = True, dashed: bool = False, width: float | None = None,
     ) -> None:  # fmt: skip
-        """A line behind the pieces; the route is made from their boxes, once they have a place."""
+        """A line behind the pieces; its route is computed from their boxes, once placed."""
 
         def draw(canvas: Canvas) -> None:
             points = route(*(piece.box for piece in pieces))
@@ -334,15 +317,17 @@ class Table(Piece):
         self._lines.append((beat, draw))
 
     def join(
-        self, a: Piece, b: Piece, role: Role = "quiet", *, beat: int = 0, sideways: bool = False,
-        arrow: bool = True, width: float | None = None,
+        self, a: FigurePart, b: FigurePart, role: Role = "quiet", *, beat: int = 0,
+        sideways: bool = False, arrow: bool = True, width: float | None = None,
     ) -> None:  # fmt: skip
-        """A straight line from one piece to another: up or down, or `sideways`."""
+        """A straight line between two pieces, vertical or `sideways`."""
         route = _sideways if sideways else _upright
         self.line(route, a, b, role=role, beat=beat, arrow=arrow, width=width)
 
-    def rule(self, above: Piece, first: Piece, last: Piece, *, beat: int = 0) -> None:
-        """The line under a sum, above a piece and as wide as two others with all between."""
+    def rule(
+        self, above: FigurePart, first: FigurePart, last: FigurePart, *, beat: int = 0
+    ) -> None:
+        """The line under a sum: above one piece, and spanning from `first` to `last`."""
 
         def route(under: Box, a: Box, b: Box) -> list[Point]:
             return [(a.left - 12, under.top - 7), (b.right + 12, under.top - 7)]
@@ -350,14 +335,14 @@ class Table(Piece):
         self.line(route, above, first, last, role="ink", arrow=False, beat=beat)
 
     def mark(self, draw: Callable[[Canvas], None], *, beat: int = 0) -> None:
-        """Something drawn over the pieces."""
+        """Draw something over the pieces."""
         self._marks.append((beat, draw))
 
     def note(
-        self, said: str, at: Callable[..., Point], *pieces: Piece, role: Role = "ink",
+        self, said: str, at: Callable[..., Point], *pieces: FigurePart, role: Role = "ink",
         size: float = _LABEL, anchor: Anchor = "middle", bold: bool = False, beat: int = 0,
     ) -> None:  # fmt: skip
-        """A word beside pieces, for which the table keeps no room."""
+        """A text near pieces, for which the table reserves no space."""
 
         def draw(canvas: Canvas) -> None:
             x, y = at(*(piece.box for piece in pieces))
@@ -366,9 +351,9 @@ class Table(Piece):
         self.mark(draw, beat=beat)
 
     def arrange(self) -> None:
-        """Find out how wide the columns and how high the rows are; boxes stand in one line."""
+        """Compute column widths and row heights; boxes in a row or column are aligned."""
         for place in self._places:
-            if isinstance(place.piece, Table):
+            if isinstance(place.piece, TableFigure):
                 place.piece.arrange()
         pieces = [(place.row, place.column, place.piece) for place in self._places]
         single = [(p.column, p.piece) for p in self._places if p.span == 1]
@@ -391,7 +376,7 @@ class Table(Piece):
         return sum(within) + self._gaps[0] * (place.span - 1)
 
     def place(self, x: float, y: float) -> None:
-        """Put its middle there, and with it all that it holds."""
+        """Centre it there, and place everything in it."""
         super().place(x, y)
         for at in self._places:
             start = self.box.left + sum(self._columns[: at.column]) + at.column * self._gaps[0]
@@ -406,15 +391,13 @@ class Table(Piece):
             piece.place(x, top + self._up[at.row])
 
     def draw(self, canvas: Canvas) -> None:
-        """Lines, pieces, and what is drawn over them."""
         for beat, draw in (
             *self._lines, *((at.beat, at.piece.draw) for at in self._places), *self._marks
         ):  # fmt: skip
             with canvas.at(beat):
                 draw(canvas)
 
-    def drawing(self, title: str, *, margin: float = _MARGIN) -> Drawing:
-        """The table as a figure of its own."""
+    def drawing(self, title: str, *, margin: float = _MARGIN) -> SvgDrawing:
         self.arrange()
         canvas = Canvas(self.width + 2 * margin, self.height + 2 * margin, title)
         self.place(canvas.width / 2, canvas.height / 2)
@@ -432,12 +415,12 @@ def _upright(a: Box, b: Box) -> list[Point]:
     return [(a.x, a.bottom + _NEAR), (b.x, b.top - _NEAR)]
 
 
-def _outer(piece: Piece) -> float:
+def _outer(piece: FigurePart) -> float:
     return piece.before + piece.width + piece.after
 
 
 def _most(sizes: Iterable[tuple[int, float]]) -> list[float]:
-    """The largest number of each place; 0 where there is none."""
+    """The largest size for each index; 0 if there is none."""
     found: list[float] = []
     for place, size in sizes:
         found += [0.0] * (place + 1 - len(found))

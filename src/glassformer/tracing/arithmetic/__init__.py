@@ -1,1 +1,1 @@
-"""The arithmetic of a cell: expressions, the rule of each operator, values in float64."""
+"""The arithmetic of a cell: expressions, one rule per operator, evaluation in float64."""

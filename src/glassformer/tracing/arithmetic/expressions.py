@@ -1,24 +1,24 @@
-"""The arithmetic of one cell as a small tree over the cells it was made from.
+"""The arithmetic of one cell, as a small tree over the cells it was computed from.
 
-A rule writes this tree once. The formula in symbols, the formula in numbers, the recomputation in
-float64, LaTeX and a spreadsheet formula are all walks over the same tree, so they cannot disagree.
+A rule builds this tree once. The formula in symbols, the formula in numbers, the recomputation in
+float64, LaTeX and a spreadsheet formula all walk the same tree, so they cannot disagree.
 
     Number                      a constant of the operator
     Entry                       a cell of an operand, or a row of cells along running axes
-    Lookup                      a cell whose position is itself computed (an embedding's row)
+    Lookup                      a cell whose position is itself computed (the row of an embedding)
     Operation                   a + b, a − b, a · b, a / b, a ^ b, comparisons and logic
     Function                    exp(a), max(a, b), …
     Reduce                      Σ, max, … of a body over running axes
-    Choose                      one of two branches, by a condition
+    Choose                      one of two branches, depending on a condition
     Convert                     a cast to another dtype
     Named                       a part with a symbol of its own: μ, σ², m
 
 A running axis is an `Axis`: a letter that takes the values start, start + step, ….
 
-A new kind of expression is four edits: its class here, with `parts` and `with_parts` where it holds
-other expressions; its value in `evaluate.Evaluation._of`; how it is written in
-`formula.notation`; and its spreadsheet formula in `render.workbook.formulas`. Everything else
-(operands, labels, edits, JSON, lessons) goes through `parts`.
+A new kind of expression takes four edits: its class here (with `parts` and `with_parts` if it holds
+other expressions, and a place in `Expression`); its value in `float64_values.Evaluation._of`; how
+it is written in `formula.notation`; and its spreadsheet formula in `documents.workbook_formulas`.
+Everything else (operands, labels, edits, JSON, lessons) goes through `parts`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Axis:
 
 
 class _Node:
-    """What every kind of expression answers; one without parts need not say so."""
+    """The interface of every expression; the defaults serve expressions without parts."""
 
     __slots__ = ()
 
@@ -79,14 +79,14 @@ class _Node:
         return ()
 
     def with_parts(self, parts: Sequence[Expression]) -> Expression:  # noqa: ARG002
-        """The same with other expressions below."""
+        """A copy with other expressions below."""
         return cast("Expression", self)
 
     def fixed(self, places: dict[str, int]) -> Expression:  # noqa: ARG002
-        """The same, its own positions with letters replaced by values."""
+        """A copy in which the letters of its own positions are replaced by values."""
         return cast("Expression", self)
 
-    # Rules write arithmetic as Python does: `x * w + b`. (`self` is one of the kinds below.)
+    # So that rules can write `x * w + b`. (`self` is always one of the classes below.)
 
     def __add__(self: Any, other: Expression | Scalar) -> Expression:
         return Operation("+", self, _lift(other))
@@ -119,28 +119,27 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Number(_Node):
-    """A constant that the operator was given."""
+    """A constant passed to the operator."""
 
     value: Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Entry(_Node):
-    """A cell of an operand; with running axes in the index, one cell for each of their values."""
+    """A cell of an operand; with running axes in the index, one cell per value of each."""
 
     view: View
     index: tuple[int | Axis, ...]
 
     def fixed(self, places: dict[str, int]) -> Entry:
-        """Its own positions with letters replaced by values."""
         return Entry(self.view, tuple([_fix_place(part, places) for part in self.index]))
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup(_Node):
-    """A cell of an operand at a position that other cells give (embedding, gather, index).
+    """A cell of an operand at a position given by other cells (embedding, gather, index).
 
-    `wrap`: the operator counts negative positions from the end.
+    `wrap`: negative positions count from the end.
     """
 
     view: View
@@ -149,17 +148,15 @@ class Lookup(_Node):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """The positions that are computed."""
+        """The computed positions."""
         return tuple(part for part in self.index if not isinstance(part, int | Axis))
 
     def with_parts(self, parts: Sequence[Expression]) -> Lookup:
-        """The same with other computed positions."""
         given = iter(parts)
         index = (part if isinstance(part, int | Axis) else next(given) for part in self.index)
         return Lookup(self.view, tuple(index), self.wrap)
 
     def fixed(self, places: dict[str, int]) -> Lookup:
-        """Its own positions with letters replaced by values."""
         index = (
             _fix_place(part, places) if isinstance(part, int | Axis) else part
             for part in self.index
@@ -177,28 +174,24 @@ class Operation(_Node):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """Both sides."""
         return (self.left, self.right)
 
     def with_parts(self, parts: Sequence[Expression]) -> Operation:
-        """The same operator between other sides."""
         return Operation(self.operator, *parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Function(_Node):
-    """A function of one or more expressions; the names are the keys of `evaluate.FUNCTIONS`."""
+    """A function of one or more expressions; `name` is a key of `float64_values.FUNCTIONS`."""
 
     name: str
     arguments: tuple[Expression, ...]
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """The arguments."""
         return self.arguments
 
     def with_parts(self, parts: Sequence[Expression]) -> Function:
-        """The same function of other arguments."""
         return Function(self.name, tuple(parts))
 
 
@@ -209,19 +202,17 @@ class _WithBody(_Node):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """The body."""
         return (self.body,)
 
     def with_parts(self, parts: Sequence[Expression]) -> Expression:
-        """The same of another body."""
         return replace(cast("Reduce", self), body=parts[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Reduce(_WithBody):
-    """A body gathered over running axes: a sum, a largest value, the place of the largest, ….
+    """A body reduced over running axes: its sum, its maximum, the position of the maximum, ….
 
-    The last four kinds take the value of a `rank`, counted from 0, or the place where it stands.
+    The last four kinds give the value of a certain `rank`, counted from 0, or its position.
     """
 
     kind: ReduceKind
@@ -230,18 +221,18 @@ class Reduce(_WithBody):
     rank: int = 0
 
     def places(self, number: int) -> dict[str, int]:
-        """The letters' values for the n-th term."""
+        """The values of the letters in the n-th term."""
         at = np.unravel_index(number, [axis.size for axis in self.axes])
         return {axis.letter: int(p) for axis, p in zip(self.axes, at, strict=True)}
 
     def term(self, number: int) -> Expression:
-        """The n-th of what it gathers."""
+        """The n-th term."""
         return fix(self.body, self.places(number))
 
 
 @dataclass(frozen=True, slots=True)
 class Choose(_Node):
-    """`yes` where the condition holds, else `no`."""
+    """`yes` if the condition holds, else `no`."""
 
     condition: Expression
     yes: Expression
@@ -249,17 +240,15 @@ class Choose(_Node):
 
     @property
     def parts(self) -> tuple[Expression, ...]:
-        """The condition and both branches."""
         return (self.condition, self.yes, self.no)
 
     def with_parts(self, parts: Sequence[Expression]) -> Choose:
-        """The same choice between others."""
         return Choose(*parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Convert(_WithBody):
-    """A value cast to a dtype: rounded to a shorter float, or cut to an integer."""
+    """A value cast to a dtype: rounded to a shorter float, or truncated to an integer."""
 
     dtype: torch.dtype
     body: Expression
@@ -267,7 +256,7 @@ class Convert(_WithBody):
 
 @dataclass(frozen=True, slots=True)
 class Named(_WithBody):
-    """A part that a reader knows by a symbol; shown as the symbol, and defined beside."""
+    """A part shown as a symbol (μ, m), with its definition beside the formula."""
 
     symbol: str
     body: Expression
@@ -281,14 +270,14 @@ def _lift(value: Expression | Scalar) -> Expression:
 
 
 def total(body: Expression, *axes: Axis) -> Expression:
-    """Σ of the body over the running axes; 0 where there is nothing to add up."""
+    """Σ of the body over the running axes; 0 if there is nothing to add up."""
     if not axes:
         return body
     return Reduce("sum", body, axes) if all(axis.size for axis in axes) else Number(0)
 
 
 def sum_of(terms: Sequence[Expression]) -> Expression:
-    """term + term + …; halved again and again, so that a long sum is no deep tree."""
+    """term + term + …, split in halves so that a long sum is not a deep tree."""
     if not terms:
         return Number(0)
     if len(terms) == 1:
@@ -298,7 +287,7 @@ def sum_of(terms: Sequence[Expression]) -> Expression:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything below it, a shared part once."""
+    """The expression and everything below it; shared parts appear once."""
     seen: set[int] = set()
     stack = [expression]
     while stack:
@@ -310,13 +299,13 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def mapped(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The expression with each part directly below it changed."""
+    """A copy with `change` applied to each part directly below."""
     parts = expression.parts
     return expression.with_parts([change(part) for part in parts]) if parts else expression
 
 
 def named_parts(expression: Expression) -> list[Named]:
-    """The parts that have a symbol of their own (μ, σ², m), each after those it needs."""
+    """The parts with a symbol of their own (μ, σ², m), each after those it depends on."""
     found = {part.symbol: part for part in walk(expression) if isinstance(part, Named)}
     return sorted(found.values(), key=lambda part: len(list(walk(part.body))))
 
@@ -328,9 +317,9 @@ def _fix_place(part: int | Axis, places: dict[str, int]) -> int | Axis:
 
 
 def fix(expression: Expression, places: dict[str, int]) -> Expression:
-    """The expression with letters replaced by values: one term of a sum, for example."""
+    """A copy with letters replaced by values: one term of a sum, for example."""
     if isinstance(expression, Named):
-        return expression  # a named part stands on its own: no letter reaches into it
+        return expression  # a named part is self-contained: no outer letter occurs in it
     if isinstance(expression, Reduce):
         bound = {axis.letter for axis in expression.axes}
         places = {letter: at for letter, at in places.items() if letter not in bound}
@@ -338,17 +327,17 @@ def fix(expression: Expression, places: dict[str, int]) -> Expression:
 
 
 _PLAIN = frozenset(["sum", "product", "max", "min"])
-"""Reductions of which one value alone is that value."""
+"""Reductions that leave a single value unchanged."""
 
 
 def without_single_terms(reduce: Reduce) -> Expression:
-    """A reduction without its axes of size 1: their letters would stand nowhere."""
+    """The reduction without its axes of size 1, whose letters would appear nowhere."""
     if reduce.kind not in _PLAIN or all(axis.size > 1 for axis in reduce.axes):
         return reduce
     long = [axis for axis in reduce.axes if axis.size > 1]
     body = fix(reduce.body, {axis.letter: 0 for axis in reduce.axes if axis.size == 1})
     if not any(isinstance(part, Reduce | Lookup) for part in walk(body)):
-        # Σₘ reads Σₖ once k and l are gone; a body with letters of its own keeps them.
+        # Σₘ becomes Σₖ once k and l are gone; a body with letters of its own keeps them.
         letters = [axis.letter for axis in reduce.axes]
         renamed = dict(zip((axis.letter for axis in long), letters, strict=False))
         body = _relettered(body, renamed)
@@ -357,7 +346,7 @@ def without_single_terms(reduce: Reduce) -> Expression:
 
 
 def _relettered(expression: Expression, letters: dict[str, str]) -> Expression:
-    """The expression with other letters for its running axes."""
+    """A copy with other letters for its running axes."""
     if isinstance(expression, Entry):
         return Entry(
             expression.view,

@@ -1,8 +1,8 @@
-"""An expression's value in float64, from the operands that a reader is shown.
+"""The value of an expression in float64, from the operands that a reader is shown.
 
-The evaluation also notes how large the numbers were that went into it: an honest measure of the
-difference between a float32 result and its float64 recomputation is relative to
-max(|value|, Σ|terms|, largest |operand|), since terms may cancel.
+The evaluation also records the size of its inputs: because terms may cancel, the difference between
+a float32 result and its float64 recomputation is measured relative to
+max(|value|, Σ|terms|, largest |operand|).
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _sign(value: Floats) -> Floats:
-    """The sign as torch sees it: that of a NaN is 0."""
+    """The sign as torch defines it: 0 for NaN."""
     return np.nan_to_num(np.sign(value), nan=0.0)
 
 
 def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Floats], Floats]:
-    """A function that numpy lacks, as torch computes it in float64."""
+    """A function that numpy lacks, computed by torch in float64."""
 
     def apply(value: Floats) -> Floats:
         return function(torch.as_tensor(np.asarray(value, dtype=np.float64))).numpy()
@@ -121,20 +121,20 @@ _OPERATIONS: dict[str, Callable[..., Floats]] = {
     "xor": np.logical_xor,
 }
 
-# Operands this far beyond the result are a mask's fill (−1e9, the least float), not numbers that
-# were summed: counted as operands they would excuse any error.
+# Operands this much larger than the result are a mask's fill value (−1e9, the lowest float), not
+# summands: counted as operands, they would excuse any error.
 _FILL = 1e6
 
 
-_EXACT = 2**53  # whole numbers beyond it are not all in float64
+_EXACT = 2**53  # float64 cannot represent every integer beyond this
 
 
 def limits(dtype: torch.dtype) -> tuple[float, float]:
     """The largest number of a dtype, and the gap below which two of its numbers count as equal.
 
-    Kernels may flush subnormal numbers to zero: float64's in float64, all others' in float32, in
-    which the shorter dtypes are computed too. Those also round to their own smallest step.
-    Whole numbers have neither limit.
+    Kernels may flush subnormal numbers to zero: those of float64 in float64, all others in float32,
+    in which shorter dtypes are computed as well. Shorter dtypes also round to their own smallest
+    step. Integers have neither limit.
     """
     if not dtype.is_floating_point:
         return math.inf, 0.0
@@ -144,10 +144,10 @@ def limits(dtype: torch.dtype) -> tuple[float, float]:
 
 
 class Evaluation:
-    """One evaluation: its value, and the sizes of what went into it.
+    """One evaluation: its value, and the sizes of its inputs.
 
-    `named` keeps the values of named parts (μ, m), by identity, for other evaluations of the same
-    tree; the sizes of what went into those are then known to the first alone.
+    `named` caches the values of named parts (μ, m), by identity, across evaluations of the same
+    tree; only the first evaluation then knows the sizes of their inputs.
     """
 
     def __init__(
@@ -160,14 +160,14 @@ class Evaluation:
         self._named = {} if named is None else named
         self._sizes: list[float] = []
         self.is_exact = True
-        """False where a whole number was read that float64 cannot hold."""
+        """False if an integer was read that float64 may not represent."""
         self._expression = expression
         with np.errstate(all="ignore"):
             self.value = float(self._of(expression, ()))
 
     @property
     def scale(self) -> float:
-        """max(|value|, Σ|terms|, largest |operand|), mask fills left out."""
+        """max(|value|, Σ|terms|, largest |operand|), ignoring the fill values of masks."""
         size = abs(self.value) if math.isfinite(self.value) else 0.0
         limit = _FILL * max(1.0, size)
         with np.errstate(all="ignore"):
@@ -175,10 +175,10 @@ class Evaluation:
         return max([size, terms, *(s for s in self._sizes if s < limit)])
 
     def relative_difference(self, shown: float, dtype: torch.dtype = torch.float32) -> float:
-        """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞.
+        """|shown − value| / scale; 0 if both are the same infinity or NaN, ∞ if only one is.
 
         A sum beyond the largest number of its dtype (two masks of −65504 in float16) is stored as
-        infinity.
+        infinity and counts as equal.
         """
         largest, smallest = limits(dtype)
         if math.isnan(shown) and math.isnan(self.value):
@@ -194,7 +194,7 @@ class Evaluation:
         return gap / scale if scale else math.inf
 
     def _sum_of_terms(self, expression: Expression) -> float:
-        """Σ|terms| of the sum that the expression is; factors and divisors reach every term."""
+        """Σ|terms| of a sum; factors and divisors outside it apply to every term."""
         match expression:
             case Operation(operator="+" | "-", left=left, right=right):
                 return self._sum_of_terms(left) + self._sum_of_terms(right)
@@ -211,7 +211,7 @@ class Evaluation:
         return size if math.isfinite(size) else 0.0
 
     def _of(self, expression: Expression, scope: tuple[Axis, ...]) -> Floats:
-        """The value: a number, or an array with one axis for each letter in scope."""
+        """The value: a number, or an array with one axis per letter in scope."""
         match expression:
             case Entry():
                 return self._entry(expression, scope)
@@ -238,7 +238,7 @@ class Evaluation:
                 return _convert(self._of(body, scope), dtype)
 
     def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
-        """Operands as float64, rounded if asked, their size noted."""
+        """Operands as float64, rounded if requested; records their size."""
         numbers = as_floats(values)
         if values.dtype.kind in "iu" and numbers.size and np.abs(numbers).max() > _EXACT:
             self.is_exact = False
@@ -254,7 +254,7 @@ class Evaluation:
         return numbers
 
     def _read_one(self, value: float) -> Floats:
-        """One operand: the same as `_read`, without the cost of an array."""
+        """`_read` for a single operand, without the cost of an array."""
         number = np.float64(value)
         if isinstance(value, int) and abs(value) > _EXACT:
             self.is_exact = False
@@ -267,7 +267,7 @@ class Evaluation:
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
         running = [part for part in entry.index if isinstance(part, Axis)]
         if not running:
-            return self._read_one(entry.view.array[entry.index].item())
+            return self._read_one(entry.view.array[entry.index].item())  # type: ignore[index]  # no Axis
         index = tuple([_positions(p) if isinstance(p, Axis) else p for p in entry.index])
         values = self._read(entry.view.array[index])
         return _align(values, [part.letter for part in running], scope)
@@ -332,13 +332,13 @@ class Evaluation:
 
 
 def _positions(axis: Axis) -> slice:
-    """The positions that a letter runs over; downwards past 0, a slice has no end."""
+    """The positions that a letter runs over; a slice that counts down past 0 has no end."""
     end = axis.start + axis.size * axis.step
     return slice(axis.start, end if end >= 0 else None, axis.step)
 
 
 def _align(values: Floats, letters: list[str], scope: tuple[Axis, ...]) -> Floats:
-    """An array whose axes are `letters`, with its axes in the order of the scope."""
+    """An array with axes `letters`, transposed and expanded to the axes of the scope."""
     wanted = [axis.letter for axis in scope]
     if letters == wanted:
         return values
@@ -349,17 +349,17 @@ def _align(values: Floats, letters: list[str], scope: tuple[Axis, ...]) -> Float
 
 
 def _convert(value: Floats, dtype: torch.dtype) -> Floats:
-    """The cast as torch does it: infinities to integers included."""
+    """The cast as torch does it, including infinities to integers."""
     return torch.as_tensor(np.asarray(value)).to(dtype).to(torch.float64).numpy()
 
 
 def evaluate(expression: Expression, rounding: Rounding | None = None) -> float:
-    """The expression's value in float64, its operands rounded first if a rounding is given."""
+    """The expression's value in float64; a `rounding` is applied to its operands first."""
     return Evaluation(expression, rounding).value
 
 
 def gathered(reduce: Reduce, named: dict[int, Floats] | None = None) -> npt.NDArray[np.float64]:
-    """The values that a reduction gathers, in order; `named` as of `Evaluation`."""
+    """The values that a reduction combines, in order; `named` as in `Evaluation`."""
     with np.errstate(all="ignore"):
         values = Evaluation(Number(0), named=named)._of(reduce.body, reduce.axes)
     shape = tuple(axis.size for axis in reduce.axes)
@@ -367,26 +367,25 @@ def gathered(reduce: Reduce, named: dict[int, Floats] | None = None) -> npt.NDAr
 
 
 # --- precision ---
-# What rounding does to a cell: the difference it may make, and the cell at several precisions.
+# What rounding does to a cell: the error it may cause, and the cell at several precisions.
 
 
 Relation = Literal["=", "≠"]
 
-# A correct result differs from its float64 recomputation by a little over the dtype's rounding.
+# A correct result differs from its float64 recomputation by little more than the dtype's rounding.
 _TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 _TOLERANCE = 1e-6
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """The relative difference up to which a rule reproduces a stored number of this dtype."""
+    """The largest relative difference at which a rule still reproduces a number of this dtype."""
     return _TOLERANCES.get(dtype, _TOLERANCE)
 
 
 def relation(difference: float, dtype: torch.dtype) -> Relation:
-    """The sign between a rule's arithmetic and the stored number, given how much they differ.
+    """The sign to print between a rule's arithmetic and the stored number.
 
-    Every renderer writes this sign and no other: where a rule does not reproduce the number, none
-    of them may print "=".
+    Every renderer uses this sign: none may print "=" if a rule does not reproduce the number.
     """
     return "=" if difference <= tolerance(dtype) else "≠"
 
@@ -395,7 +394,7 @@ def relation(difference: float, dtype: torch.dtype) -> Relation:
 class Precisions(ShownAsText):
     """The cell as stored, and recomputed from operands at each precision, the result rounded too.
 
-    `rounded` is what a reader gets who works with the digits that an article prints.
+    `rounded` is what a reader gets from the digits printed in an article.
     """
 
     stored: Scalar
@@ -455,9 +454,9 @@ _BLOCK = 64
 def largest_terms(
     values: npt.NDArray[np.float64], most: int, kind: ReduceKind = "sum"
 ) -> list[int]:
-    """The places of the values that matter most, in their own order; all if they are few.
+    """The positions of the values that matter most, in their original order.
 
-    In a sum those are the largest by size, for an extreme those nearest to it.
+    For a sum, the largest in absolute value; for an extreme, those nearest to it.
     """
     if len(values) <= most:
         return list(range(len(values)))
@@ -468,17 +467,17 @@ def largest_terms(
 
 
 def _first_largest(weights: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
-    """The places of the largest; of equal ones the first."""
+    """The positions of the largest values; of equal ones, the first."""
     least = _nth_largest(weights, most)
     above = np.flatnonzero(weights > least)
     return np.concatenate([above, np.flatnonzero(weights == least)[: most - len(above)]])
 
 
 def _nth_largest(weights: npt.NDArray[np.float64], n: int) -> float:
-    """The n-th largest of many numbers.
+    """The n-th largest value.
 
-    It lies in one of the n blocks whose own largest are the largest: to look into these alone takes
-    a tenth of the time of looking through a vocabulary of 50,000.
+    It lies in one of the n blocks with the largest maxima; searching only these takes a tenth of
+    the time for a vocabulary of 50,000.
     """
     whole = len(weights) // _BLOCK * _BLOCK
     if whole > 2 * n * _BLOCK:

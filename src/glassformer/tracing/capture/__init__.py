@@ -1,1 +1,1 @@
-"""A run recorded: operators with their real values, memory, modules and source lines."""
+"""Recording a run: operators with their actual values, memory, modules and source lines."""

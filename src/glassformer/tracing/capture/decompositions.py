@@ -1,7 +1,7 @@
-"""Operators written out by simpler ones, which have rules: those that torch does not write out.
+"""Operators expressed by simpler ones that have rules, where torch has no decomposition.
 
-A step of the trace then shows a number on the way that the kernel keeps to itself: the rows of an
-embedding bag, the time steps of a CTC loss. What is written out is differentiable as well.
+The trace then shows intermediate numbers that the kernel hides: the rows of an embedding bag, the
+time steps of a CTC loss. The decompositions are differentiable, too.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ Decomposition = Callable[..., Any]
 
 
 def find(func: torch._ops.OpOverload) -> Decomposition | None:
-    """An operator by simpler ones: as written here, else as torch writes it, else None.
+    """The decomposition of an operator: ours, else torch's, else None.
 
-    Of torch's own, those in `torch._refs` are left aside: they are made of primitives that no rule
-    explains.
+    Those in `torch._refs` are not used: they consist of primitives without rules.
     """
     if func._schema.is_mutable:
         return None
@@ -41,7 +40,7 @@ def find(func: torch._ops.OpOverload) -> Decomposition | None:
 
 
 def sigmoid(z: Tensor) -> Tensor:
-    """1 / (1 + exp(−z)), of complex numbers; that of real ones has a rule."""
+    """1 / (1 + exp(−z)) for complex numbers; for real ones there is a rule."""
     return torch.ones_like(z) / ((-z).exp() + 1)
 
 
@@ -56,12 +55,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The rows of each bag, added up; or their mean (mode 1), or the largest of each column (2).
+    """The sum of each bag's rows, their mean (mode 1), or the maximum of each column (mode 2).
 
-    Then the bag of each index, the sizes of the bags and, in mode 2, whose row the largest is.
+    Also returns the bag of each index, the bag sizes and, in mode 2, the index of each maximum.
     """
     bags = len(offsets) - int(include_last_offset)
-    bag_of_each = torch.searchsorted(offsets[:bags], torch.arange(len(indices)), right=True) - 1
+    number = torch.arange(len(indices), device=offsets.device)
+    bag_of_each = torch.searchsorted(offsets[:bags], number, right=True) - 1
     bag = bag_of_each
     if padding_idx >= 0:
         kept = indices != padding_idx
@@ -85,10 +85,10 @@ def embedding_bag(
 def _rows_of_largest(
     rows: Tensor, largest: Tensor, bag: Tensor, places: Tensor, indices: Tensor
 ) -> Tensor:
-    """For each bag and column, the index whose row holds the largest number; 0 of an empty bag."""
+    """For each bag and column, the index whose row has the maximum; 0 for an empty bag."""
     count = len(rows)
-    at = torch.where(rows == largest[bag], torch.arange(count)[:, None], count)
-    nowhere = torch.full(largest.shape, count)
+    at = torch.where(rows == largest[bag], torch.arange(count, device=rows.device)[:, None], count)
+    nowhere = torch.full(largest.shape, count, device=rows.device)
     first = nowhere.scatter_reduce(0, places, at, "amin")
     return torch.cat([indices, indices.new_zeros(1)])[first]
 
@@ -101,16 +101,16 @@ def ctc_loss(
     blank: int = 0,
     _zero_infinity: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """−log of the summed probability of all alignments, time step by time step.
+    """−log of the total probability of all alignments, time step by time step.
 
-    States are a sequence's labels with blanks before, between and after them.
+    The states are a sequence's labels with blanks before, between and after them.
     """
     times, lengths = (torch.as_tensor(given) for given in (input_lengths, target_lengths))
     labels = targets if targets.ndim == 2 else _below_each_other(targets, lengths.tolist())
     states = labels.new_full((len(labels), 2 * labels.shape[1] + 1), blank)
     states[:, 1::2] = labels
-    number = torch.arange(states.shape[1])
-    # A label may follow another one at once, unless it is the same.
+    number = torch.arange(states.shape[1], device=states.device)
+    # A label may directly follow another one, unless they are the same.
     skips = (states != blank) & (number > 1) & (states != states.roll(2, 1))
     emitted = log_probs.gather(2, states.expand(len(log_probs), -1, -1))
     certain = torch.where(number == 0, 0.0, _IMPOSSIBLE).to(log_probs.dtype)
@@ -129,13 +129,13 @@ def ctc_loss(
 
 
 def _below_each_other(targets: Tensor, lengths: list[int]) -> Tensor:
-    """Sequences that stood one after the other, filled up to the longest."""
+    """Concatenated sequences, padded to the longest."""
     rows = list(targets.split([int(length) for length in lengths]))
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 _IMPOSSIBLE = -1e30
-"""The log of no probability at all. −∞ would have no gradient."""
+"""The log of probability 0. −∞ would have no gradient."""
 
 
 def trilinear(
@@ -148,7 +148,7 @@ def trilinear(
     sumdim: list[int],
     _unroll_dim: int = 1,
 ) -> Tensor:
-    """Σ of the products of three tensors, each given the axes that it lacks."""
+    """Σ of the products of three tensors, each expanded by the axes it lacks."""
     product: Tensor = (
         reduce(Tensor.unsqueeze, expand1, i1)
         * reduce(Tensor.unsqueeze, expand2, i2)
@@ -164,8 +164,15 @@ def pairwise_distances(x: Tensor, p: float = 2.0) -> Tensor:
     return distances
 
 
+def distances(a: Tensor, b: Tensor, p: float, _mode: int | None = None) -> Tensor:
+    """The distance of each row of a from each row of b."""
+    gaps = a.unsqueeze(-2) - b.unsqueeze(-3)
+    between: Tensor = torch.linalg.vector_norm(gaps, p, -1)
+    return between
+
+
 def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
-    """a₁b₂ − a₂b₁ and so on round the three places."""
+    """a₁b₂ − a₂b₁ and its cyclic permutations."""
     a, b = torch.broadcast_tensors(a, b)
     return a.roll(2, dim) * b.roll(1, dim) - a.roll(1, dim) * b.roll(2, dim)
 
@@ -178,7 +185,7 @@ def addr(own: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: flo
 
 
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Each slice whose norm is above the most, shortened to it."""
+    """Each slice rescaled to `maxnorm` if its norm is larger."""
     others = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
     norms = torch.linalg.vector_norm(x, p, others, keepdim=True)
     return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x)
@@ -187,7 +194,7 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 def sample_volume(
     x: Tensor, grid: Tensor, interpolation: int, padding: int, align_corners: bool
 ) -> Tensor:
-    """The eight cells around each place of the grid, weighted by nearness; or the nearest one."""
+    """Trilinear interpolation of the eight cells around each grid point; or the nearest cell."""
     sizes = x.shape[2:]
     at = [
         _position(grid[..., 2 - axis], size, padding, align_corners)
@@ -208,7 +215,7 @@ def sample_volume(
 
 
 def _position(share: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
-    """−1 … 1 as a place on an axis; beyond its ends left alone (0), held (1) or reflected (2)."""
+    """−1 … 1 as a position on an axis; outside: unchanged (0), clamped (1) or reflected (2)."""
     place = (share + 1) / 2 * (size - 1) if align_corners else ((share + 1) * size - 1) / 2
     if padding == 2:
         low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
@@ -222,40 +229,21 @@ def _position(share: Tensor, size: int, padding: int, align_corners: bool) -> Te
 
 
 def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
-    """x[n, :, z, y, x] for whole places; 0 outside."""
+    """x[n, :, z, y, x] at integer positions; 0 outside."""
     inside = torch.ones_like(places[0], dtype=torch.bool)
     held = []
     for place, size in zip(places, x.shape[2:], strict=True):
         inside = inside & (place >= 0) & (place < size)
         held.append(place.clamp(0, size - 1).long())
-    batch = torch.arange(len(x)).reshape(-1, *[1] * (places[0].ndim - 1))
+    batch = torch.arange(len(x), device=x.device).reshape(-1, *[1] * (places[0].ndim - 1))
     found = x[batch, :, held[0], held[1], held[2]].movedim(-1, 1)
     return torch.where(inside[:, None], found, 0.0)
-
-
-def distances_gradient(
-    gradient: Tensor, a: Tensor, b: Tensor, p: float, distances: Tensor
-) -> Tensor:
-    """Each row of a is pushed away from each row of b, the more the larger its share is."""
-    gaps = a.unsqueeze(-2) - b.unsqueeze(-3)
-    far, push = distances.unsqueeze(-1), gradient.unsqueeze(-1)
-    if p == 0:
-        return torch.zeros_like(a)
-    if p == 1:
-        share = gaps.sign()
-    elif p == 2:
-        share = gaps / far
-    elif math.isinf(p):
-        share = gaps.sign() * (gaps.abs() == far)
-    else:
-        share = gaps.sign() * (gaps.abs() / far) ** (p - 1)
-    return (torch.where(far == 0, 0.0, share) * push).sum(-2)
 
 
 def fractional_pool_gradient(
     gradient: Tensor, x: Tensor, kernel: list[int], _output: list[int], indices: Tensor
 ) -> Tensor:
-    """Each cell that was the largest under windows gathers their gradients."""
+    """Each cell sums the gradients of the windows of which it was the maximum."""
     start = -len(kernel)
     nothing = torch.zeros_like(x).flatten(start)
     sent = nothing.scatter_add(-1, indices.flatten(start), gradient.flatten(start))
@@ -263,10 +251,11 @@ def fractional_pool_gradient(
 
 
 def repeated_places(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
-    """0 as often as the first number says, then 1, …."""
+    """0 repeated `repeats[0]` times, then 1 repeated `repeats[1]` times, …."""
     ends = repeats.cumsum(0)
     count = output_size if output_size is not None else int(ends[-1]) if len(ends) else 0
-    return torch.searchsorted(ends, torch.arange(count), right=True).to(repeats.dtype)
+    places = torch.arange(count, device=repeats.device)
+    return torch.searchsorted(ends, places, right=True).to(repeats.dtype)
 
 
 def linear_cross_entropy(
@@ -280,7 +269,7 @@ def linear_cross_entropy(
     label_smoothing: float,
     *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The loss of a linear layer's logits, which the chunked kernel never keeps all at once."""
+    """The loss of a linear layer's logits, which the chunked kernel never stores all at once."""
     logits = functional.linear(x, matrix, bias)
     loss = functional.cross_entropy(
         logits, target, weight, ignore_index=ignore_index, reduction=reduction,
@@ -298,22 +287,22 @@ def linear_cross_entropy_each(
     ignore_index: int,
     *_: Any,
 ) -> Tensor:
-    """The same for each position."""
+    """The loss of each position."""
     return linear_cross_entropy(x, matrix, target, bias, weight, "none", ignore_index, 0.0)[0]
 
 
-_SMALLEST_SCALE = 6.1e-5  # the kernel takes no smaller one, and keeps the zero point
+_SMALLEST_SCALE = 6.1e-5  # the kernel's lower limit; it does not affect the zero point
 
 
 def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
-    """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
-    with _disable_current_modes():  # what was packed are constants of the layer
+    """A linear layer in integers: x is quantised to 8 bits by its own minimum and maximum."""
+    with _disable_current_modes():  # the packed weights are constants of the layer
         weight, bias = torch.ops.quantized.linear_unpack(packed)
         whole, scales, zeros = _dequantised_parts(weight)
     least, most = x.min().clamp(max=0), x.max().clamp(min=0)
     levels = 127 if reduce_range else 255
     scale = (most.double() - least.double()) / levels
-    scale = torch.where(scale == 0, 0.1, scale)  # all of x is 0: as the kernel has it
+    scale = torch.where(scale == 0, 0.1, scale)  # if all of x is 0, as in the kernel
     zero = (-least.double() / scale).round()
     scale = scale.clamp(min=_SMALLEST_SCALE)
     numbers = (x / scale.float()).round() + zero.float()
@@ -324,7 +313,7 @@ def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor
 
 
 def _dequantised_parts(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A quantised matrix's whole numbers, and the scale and zero point of its rows (or of all)."""
+    """A quantised matrix's integers, and the scale and zero point of its rows (or of all)."""
     whole = weight.int_repr().float()
     if weight.qscheme() == torch.per_tensor_affine:
         return whole, torch.tensor(weight.q_scale()), torch.tensor(float(weight.q_zero_point()))
@@ -343,7 +332,7 @@ _OWN: dict[str, Decomposition] = {
     "aten::addr": addr,
     "aten::renorm": renorm,
     "aten::grid_sampler_3d": sample_volume,
-    "aten::_cdist_backward": distances_gradient,
+    "aten::_cdist_forward": distances,
     "aten::fractional_max_pool2d_backward": fractional_pool_gradient,
     "aten::fractional_max_pool3d_backward": fractional_pool_gradient,
     "aten::repeat_interleave.Tensor": repeated_places,
@@ -354,30 +343,20 @@ _OWN: dict[str, Decomposition] = {
 
 
 # --- ways ---
-# How an operator is run under the recorder: whole, written out, or in its parts.
+# How an operator runs under the recorder: whole, expanded, or decomposed.
 
 
-# In-place operators that change how a tensor is seen, and no number.
-LAYOUT_ALONE = frozenset(
-    [
-        "detach",
-        "as_strided",
-        "requires_grad",
-        "retain_grad",
-        "squeeze",
-        "unsqueeze",
-        "transpose",
-        "swapaxes",
-        "swapdims",
-        "t",
-    ]
-)
+# In-place operators that change a tensor's metadata but no number.
+LAYOUT_ALONE = frozenset([
+    "detach", "as_strided", "requires_grad", "retain_grad", "squeeze", "unsqueeze", "transpose",
+    "swapaxes", "swapdims", "t",
+])  # fmt: skip
 
 Way = Literal["whole", "attention", "recurrent", "dropout", "decomposed", "unseen"]
 
 
 def way_of(operator: Operator, args: tuple[Any, ...]) -> Way:
-    """How a call of an operator is run under the recorder."""
+    """How a call of an operator runs under the recorder."""
     way = _way_of(operator)
     if way == "whole" and _is_written_out_if_complex(operator) and _any_complex(args):
         return "decomposed"
@@ -413,7 +392,7 @@ def _any_complex(values: Iterable[Any]) -> bool:
 
 
 def is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether this is a dropout that drops nothing: it returns its input, which needs no rule."""
+    """Whether this is a dropout that drops nothing and just returns its input."""
     if not operator.name.endswith("dropout") or "train" not in operator.parameters:
         return False
     given = {**dict(zip(operator.parameters, args, strict=False)), **kwargs}
@@ -421,10 +400,10 @@ def is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator as the smaller ones it is made of; NotImplemented where that cannot be."""
+    """Run an operator as the smaller ones it is made of; NotImplemented if that is impossible."""
     whole = torch._C.DispatchKey.CompositeImplicitAutograd
-    # The kernel that the model itself would run comes before torch's rewriting of it in Python,
-    # which for some operators and releases gives other shapes.
+    # Prefer the composite kernel that the model itself would run over torch's Python decomposition,
+    # which returns other shapes for some operators and releases.
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
         return func._op_dk(whole, *args, **kwargs)
     made = func.decompose(*args, **kwargs)

@@ -1,10 +1,15 @@
-"""Fused attention and dropout, written out.
+"""Fused layers expanded into their steps: attention, dropout, and recurrent layers.
 
-`scaled_dot_product_attention` runs as one kernel that hides its scores. The trace runs the five
-lines of the textbook in its place; the result differs from the kernel's by rounding alone. A mask
-is True where a query may attend; a floating-point mask is added to the scores. `flex_attention`
-gets the same five names; the functions that it is given run on all pairs of positions at once.
-Dropout, which hides its random numbers, is written out as well.
+`scaled_dot_product_attention` is one kernel that hides its scores. The trace runs the five lines of
+the textbook instead; the result differs from the kernel's only by rounding. A boolean mask is True
+where a query may attend; a floating-point mask is added to the scores. `flex_attention` gets the
+same five names; its user-defined functions run on all pairs of positions at once. Dropout, which
+hides its random numbers, is expanded as well.
+
+torch runs an LSTM, GRU or RNN as one operator, too. The trace runs the same arithmetic in the same
+order, with a name for every gate of every time step: `layer0.t3.forget_gate`; the second direction
+of a layer is `layer0.reverse`. Packed sequences of different lengths are sorted by length, so that
+later time steps have fewer rows.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ def attention(
     with named("scaled"):
         scaled = scores * factor
     if is_causal:
-        attn_mask = _causal_mask(named, query.size(-2), key.size(-2))
+        attn_mask = _causal_mask(named, query.size(-2), key.size(-2), query.device)
     if attn_mask is None:
         with named("weights"):
             weights = scaled.softmax(-1)
@@ -79,9 +84,10 @@ def flexible_attention(
     score_buffers: tuple[Tensor, ...] = (),
     mask_buffers: tuple[Tensor, ...] = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """scores, scaled, masked, weights, context; then the logarithm of each row's sum, its largest.
+    """scores, scaled, masked, weights, context; returns each row's log-sum and maximum as well.
 
-    `score_mod` changes each scaled score by its position, the mask's last part says which count.
+    `score_mod` modifies each scaled score by its position; the last part of the mask says which
+    pairs may attend.
     """
     # torch's own: indexing by a position that vmap maps over.
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
@@ -98,7 +104,7 @@ def flexible_attention(
     with named("scaled"):
         scaled = scores * scale
     with named("positions"):
-        places = [torch.arange(size) for size in scores.shape]
+        places = [torch.arange(size, device=scores.device) for size in scores.shape]
     with TransformGetItemToIndex():
         with named("score_mod"):
             changed = _on_all_pairs(score_mod, 1, len(score_buffers))(
@@ -113,8 +119,8 @@ def flexible_attention(
     with named("context"):
         context = weights.to(query.dtype) @ value.to(query.dtype)
     if not (kernel_options.get("OUTPUT_LOGSUMEXP") or kernel_options.get("OUTPUT_MAX")):
-        return context, context.new_empty(0), context.new_empty(0)  # which nobody asked for
-    with named("log_sum"):  # the kernel's are to the base 2
+        return context, context.new_empty(0), context.new_empty(0)  # not requested
+    with named("log_sum"):  # the kernel's logarithms are to base 2
         log_sum = masked.logsumexp(-1) / math.log(2)
     with named("largest_score"):
         largest = masked.amax(-1) / math.log(2)
@@ -124,7 +130,7 @@ def flexible_attention(
 def _on_all_pairs(
     function: Callable[..., Tensor], scores: int, buffers: int
 ) -> Callable[..., Tensor]:
-    """A function of one score and its batch, head, query and key, on all of them at once."""
+    """A function of one score and its batch, head, query and key, vectorised over all of them."""
     for axis in (3, 2, 1, 0):
         places = [0 if axis == place else None for place in range(4)]
         function = torch.vmap(function, (*[0] * scores, *places, *[None] * buffers))
@@ -132,49 +138,47 @@ def _on_all_pairs(
 
 
 def _repeat_heads(heads: Tensor, groups: int) -> Tensor:
-    """Each head `groups` times in a row: the query heads of a group share it."""
+    """Repeat each head `groups` times, once for each query head that shares it."""
     *batch, count, length, width = heads.shape
     spread = heads.unsqueeze(-3).expand(*batch, count, groups, length, width)
     return spread.reshape(*batch, count * groups, length, width)
 
 
-def _causal_mask(named: Naming, queries: int, keys: int) -> Tensor:
-    """Query i may attend to keys 0…i, counted from the first of both, as the kernel does."""
-    everywhere = torch.ones(queries, keys, dtype=torch.bool)
+def _causal_mask(named: Naming, queries: int, keys: int, device: torch.device) -> Tensor:
+    """Query i may attend to keys 0…i; both are counted from the start, as in the kernel."""
+    everywhere = torch.ones(queries, keys, dtype=torch.bool, device=device)
     with named("causal_mask"):
         return everywhere.tril()
 
 
 def dropout(x: Tensor, p: float, train: bool = True, *, in_place: bool = False) -> Tensor:
-    """Dropout in its parts: random numbers 0 and 1, which an edit leaves alone, and a product.
+    """Dropout as a random mask of 0s and 1s, which an edit does not redraw, and a product.
 
-    Like torch's, a dropout of everything (p = 1) draws no random numbers: later ones stay the same.
+    Like torch's, a dropout with p = 1 draws no random numbers, so later draws stay the same.
     """
-    assert train and p > 0, "a dropout that drops nothing is not written out"
+    assert train and p > 0, "a dropout that drops nothing is not expanded"
     if p < 1:
         kept = torch.empty_like(x).bernoulli_(1 - p)
         factor = kept / (1 - p)
     else:
-        factor = torch.zeros((), dtype=x.dtype)
+        factor = torch.zeros((), dtype=x.dtype, device=x.device)
     return x.mul_(factor) if in_place else x * factor
 
 
 # --- recurrent layers ---
 
-Naming = Callable[[str], AbstractContextManager[None]]
-
 _KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 def is_recurrent(operator: Operator) -> bool:
-    """Whether an operator is written out here: layers over whole sequences, and single cells."""
+    """Whether an operator is a recurrent layer over whole sequences, or a single recurrent cell."""
     return operator.name.removesuffix("_cell") in _KINDS
 
 
 def recurrent(
     named: Naming, operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
-    """What the operator gives: outputs and last states of a layer, or a cell's next state."""
+    """The operator's result: outputs and last states of a layer, or a cell's next state."""
     given = {**operator.defaults, **dict(zip(operator.parameters, args, strict=False)), **kwargs}
     kind = operator.name.removesuffix("_cell")
     states = tuple(given["hx"]) if kind == "lstm" else (given["hx"],)
@@ -201,7 +205,7 @@ class _Weights(NamedTuple):
 def _layers(
     named: Naming, kind: str, states: tuple[Tensor, ...], given: dict[str, Any]
 ) -> tuple[Tensor, ...]:
-    """All layers of a sequence, each in one or two directions."""
+    """All layers over a sequence, each in one or two directions."""
     packed = given.get("batch_sizes")
     batch_first = packed is None and given["batch_first"] and given["input"].ndim == 3
     x: Tensor = given["input" if packed is None else "data"]
@@ -223,7 +227,7 @@ def _layers(
             ends = [list(end) for end in zip(*lasts, strict=True)]
             words = ("last_hidden", "last_cell")
             final = [_stack(named, word, end) for word, end in zip(words, ends, strict=False)]
-            joined = _joined(runs, sizes)  # the layer's own output takes its name
+            joined = _joined(runs, sizes)  # gets the name of the layer's own output
             return (joined.transpose(0, 1) if batch_first else joined, *final)
         with named(f"layer{layer}.output"):
             x = _joined(runs, sizes)
@@ -254,7 +258,7 @@ def _run(
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
     """One layer in one direction: its output at each time step, and its last state.
 
-    `sizes`: how many of the packed sequences are as long as each time step.
+    `sizes`: the number of packed sequences that reach each time step.
     """
     with named(f"{name}.input_gates"):
         projected = functional.linear(x, weights.ih, weights.ih_bias)
@@ -273,7 +277,7 @@ def _run(
             states = _resized(at, states, first, sizes[time], ended)
         states = _CELLS[kind](at, gates[time], states, weights)
         outputs[time] = states[0]
-    if ended:  # the sequences in their order again: those that ended last come first
+    if ended:  # back in the order of the sequences: those that ended last come first
         words = ("last_hidden", "last_cell")
         parts = zip(states, *reversed(ended), strict=True)
         states = tuple(
@@ -289,7 +293,7 @@ def _resized(
     size: int,
     ended: list[tuple[Tensor, ...]],
 ) -> tuple[Tensor, ...]:
-    """The states of the sequences that have this time step: others end here, or begin."""
+    """The states of the sequences that have this time step; others end or begin here."""
     now = len(states[0])
     if size < now:
         ended.append(tuple(state[size:] for state in states))
@@ -357,7 +361,7 @@ def _lstm(
 def _gru(
     named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _Weights
 ) -> tuple[Tensor, ...]:
-    """h ← (h − n) · z + n, where n = tanh(x + r · h): z keeps the old, r lets it into the new."""
+    """h ← (h − n) · z + n with n = tanh(x + r · h): update gate z, reset gate r."""
     (hidden,) = states
     with named("hidden_gates"):
         from_hidden = functional.linear(hidden, weights.hh, weights.hh_bias)

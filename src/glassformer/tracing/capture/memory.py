@@ -1,8 +1,8 @@
 """Where a number lives: storages, their versions, and tensors as windows on them.
 
-A cell's address is a place in a storage. Two tensors that share a storage (a view and its base)
-therefore share cells, and no operator that only makes views needs a rule. A storage that is
-written in place gets a new version; the old version keeps a copy of the old numbers.
+A cell's address is a position in a storage. Tensors that share a storage (a view and its base)
+therefore share cells, and operators that only make views need no rule. A storage that is written in
+place gets a new version; the old version keeps a copy of the old numbers.
 """
 
 from __future__ import annotations
@@ -27,24 +27,30 @@ _NUMPY_FLOATS = (torch.float32, torch.float64, torch.float16)
 
 
 def as_floats(values: Array | np.generic) -> npt.NDArray[np.float64]:
-    """Any numbers as float64, also from memory that was never written.
+    """Any numbers as float64, without numpy's warning about signalling NaNs.
 
-    Such memory may hold any bits, a signalling NaN among them, of which numpy warns when it casts.
+    Memory that was never written may contain them.
     """
     with np.errstate(invalid="ignore"):
         return np.asarray(values, dtype=np.float64)
 
 
 def as_real(tensor: Tensor) -> Tensor:
-    """A tensor as a `View` shows it: complex numbers as pairs of real ones."""
+    """A tensor as a `View` shows it: complex numbers as pairs of real numbers."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
-class Version:
-    """The content of one storage between two writes.
+def gaps(one: Tensor, other: Tensor) -> Tensor:
+    """|one − other| in float64; 0 if both are NaN or the same infinity, ∞ if only one is."""
+    gap = (one.double() - other.double()).abs_().nan_to_num_(nan=torch.inf)
+    return gap.masked_fill_((one == other) | (one.isnan() & other.isnan()), 0.0)
 
-    `owners` are the steps that wrote (parts of) it; what none of them wrote came from `base`,
-    the version before.
+
+class Version:
+    """The contents of a storage between two writes.
+
+    `owners` are the steps that wrote (parts of) it; everything else comes from `base`, the previous
+    version.
     """
 
     __slots__ = ("_host", "base", "owners", "stamp", "storage")
@@ -53,7 +59,7 @@ class Version:
         self.storage = storage
         self.base = base
         self.owners: list[Step] = []
-        # A tensor of the user's with its version counter: it may be trained after the trace.
+        # A user's tensor with its version counter: it may be trained after the trace.
         self.stamp: tuple[Tensor, int] | None = None
         self._host: tuple[int, torch.UntypedStorage] | None = None
 
@@ -68,29 +74,28 @@ class Version:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that this version holds."""
         return self.storage.nbytes()
 
     def freeze(self) -> None:
-        """Keep a copy of the numbers, since the storage is about to be overwritten."""
+        """Copy the numbers, before the storage is overwritten."""
         self.storage = self.storage.clone()
         self.stamp = None
 
     def check(self) -> None:
-        """Refuse to show numbers that were changed behind the trace's back."""
+        """Raise an error if the numbers were changed after the trace was made."""
         if self.stamp is not None and self.stamp[0]._version != self.stamp[1]:
             name = self.owners[0].name if self.owners else "a tensor"
             raise TraceError(
-                f"{name} was changed in place after the trace was made (by training, perhaps); "
-                "its numbers in this trace are gone: trace again"
+                f"{name} was changed in place after the trace was made (perhaps by training), so "
+                "its numbers in this trace are lost: trace again"
             )
 
 
 class View:
     """A tensor as a window (shape, strides, offset, dtype) on one version of a storage.
 
-    Of complex numbers (`pairs`) the window shows the two real ones that each is stored as, along a
-    last axis of their own: a cell is always one real number.
+    A complex tensor (`pairs`) is shown with an extra last axis for real and imaginary parts: a cell
+    is always one real number.
     """
 
     __slots__ = (
@@ -117,7 +122,7 @@ class View:
     ) -> None:
         self.pairs = pairs
         self.needs_gradient = needs_gradient
-        """Whether the tensor was a parameter that is trained: kernels are chosen by it."""
+        """Whether the tensor requires gradients: torch chooses kernels by it."""
         self.version = version
         self.shape = shape
         self.strides = strides
@@ -144,19 +149,17 @@ class View:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
         return len(self.shape)
 
     @property
     def numel(self) -> int:
-        """The number of cells."""
         count = 1
         for size in self.shape:
             count *= size
         return count
 
     def tensor(self) -> Tensor:
-        """The numbers, as a tensor that shares the recorded storage: read, never write."""
+        """The numbers, as a tensor that shares the recorded storage: do not write to it."""
         self.version.check()
         return self._window(self.version.storage)
 
@@ -170,13 +173,13 @@ class View:
         return empty.set_(storage, self.offset, self.shape, self.strides)
 
     def given(self, tensor: Tensor | None = None) -> Tensor:
-        """The numbers (or others in their place) as an operator takes them: pairs as complex."""
+        """The numbers (or those of `tensor`) as an operator takes them: pairs as complex."""
         real = self.tensor() if tensor is None else tensor
         return torch.view_as_complex(real) if self.pairs else real
 
     @property
     def array(self) -> Array:
-        """The numbers as numpy sees them (bfloat16 and float8, which it has not, as float32)."""
+        """The numbers as a numpy array; bfloat16 and float8, which numpy lacks, as float32."""
         if self._array is None:
             tensor = self.tensor_on_cpu()
             if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
@@ -188,7 +191,8 @@ class View:
 
     def address(self, index: Index) -> int:
         """The byte at which the cell begins."""
-        return (self.offset + sum(map(operator.mul, index, self.strides))) * self.dtype.itemsize
+        place: int = self.offset + sum(map(operator.mul, index, self.strides))
+        return place * self.dtype.itemsize
 
     def find(self, address: int, dtype: torch.dtype) -> Index | None:
         """The index of the cell at that address, or None if this window does not hold it."""
@@ -231,49 +235,45 @@ class View:
 
 
 # --- budget ---
-# The memory that a trace may take, refused as early as it can be known.
-#
-# Where a model can run without numbers, the refusal comes before the trace is made (`forecast`).
-# Where it cannot, a stack of equal blocks is the usual case: once the first block has run, the rest
-# is arithmetic, so a trace that will not fit is refused after one block and not after all memory is
-# gone.
+# A trace that needs too much memory is refused as early as possible: before it is made if the model
+# can run on the meta device (`record.expected_bytes`); else after the first of a stack of equal
+# blocks, whose size gives that of the whole stack.
 
 
 DEFAULT_BYTES = 2 * 1024**3
 
 
 class Budget:
-    """What has been spent, and the refusal."""
+    """The bytes that a trace has used, and the limit."""
 
     def __init__(self, most: int) -> None:
         if not isinstance(most, int) or most < 0:
-            raise TraceError(f"max_bytes is a number of bytes, got {most!r}")
+            raise TraceError(f"max_bytes must be a number of bytes, got {most!r}")
         self.most = most
         self.spent = 0
 
     def spend(self, count: int) -> None:
-        """Count bytes that the trace keeps."""
+        """Count bytes kept by the trace."""
         self.spent += count
         if self.spent > self.most:
             self.refuse(self.spent, "already")
 
     def expect(self, needed: int) -> None:
-        """Refuse a trace that would not fit, before it is made."""
+        """Refuse a trace that would not fit."""
         if needed > self.most:
             self.refuse(needed, "about")
 
     def foresee(self, before: int, blocks: int, path: str) -> None:
-        """After the first of several equal blocks: refuse if all of them would not fit."""
+        """After the first of several equal blocks, refuse if all of them would not fit."""
         expected = before + (self.spent - before) * blocks
         if expected > self.most:
             self.refuse(expected, f"with {blocks} blocks like {path} about")
 
     def refuse(self, needed: int, how: str) -> None:
-        """Say what is too much and what to do."""
         raise TraceError(
-            f"the trace needs {how} {_mebibytes(needed)} and may take {_mebibytes(self.most)}: "
-            "use a shorter text, fewer layers or a smaller batch, trace one block on its own, "
-            "or give more with max_bytes="
+            f"the trace needs {how} {_mebibytes(needed)}, more than the limit of "
+            f"{_mebibytes(self.most)}: use a shorter text, fewer layers or a smaller batch, trace "
+            "one block on its own, or raise the limit with max_bytes="
         )
 
 

@@ -1,4 +1,4 @@
-"""Which module is running: a stack of paths, kept by hooks during a recording."""
+"""Which module is running (a stack of paths, kept by hooks), and what its steps are called."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from glassformer.tracing.capture.memory import Budget
 from glassformer.tracing.capture.operator_calls import Call
 
 # --- names ---
-# One name for every step: module path plus the variable that its source line assigns.
+# One name per step: the module path plus the variable that its source line assigns.
 #
-# Only the operator whose result the line assigns takes the variable's name. The others are named
-# after the module that ran them, or after the operator. Repeats are counted: `x`, `x.2`, `x.3`.
+# Only the operator whose result is assigned gets the variable's name. The others are named after
+# the module that ran them, or after the operator. Repeats are numbered: `x`, `x.2`, `x.3`.
 
 
 class UniqueNames:
-    """The names given so far; no name is given twice."""
+    """Hands out each name only once."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -41,14 +41,14 @@ class UniqueNames:
 
 
 def join(path: str, name: str) -> str:
-    """A dotted path; the root has none."""
+    """A dotted path; that of the root is empty."""
     return f"{path}.{name}" if path else name
 
 
 def name_calls(calls: Iterable[Call]) -> list[tuple[list[str], str]]:
     """For each call in order: the wanted names of its outputs, and the module they belong to.
 
-    Operators of one visit to a line come together; the last one made what the line assigns.
+    The operators of one visit to a line are consecutive; the last one computes what is assigned.
     """
     calls = list(calls)
     last = {call.origin.visit: call for call in calls}
@@ -62,7 +62,7 @@ def name_calls(calls: Iterable[Call]) -> list[tuple[list[str], str]]:
 
 
 def _returned(call: Call) -> int:
-    """How many of a call's outputs it returned."""
+    """The number of outputs that a call returned."""
     return len(call.outputs) - len(call.unreturned)
 
 
@@ -84,7 +84,7 @@ def _wanted(call: Call, is_result: bool) -> tuple[list[str], str]:
 
 
 def _numbered(call: Call, name: str) -> list[str]:
-    """One name for each output: the schema's words for them (`values`, `indices`) where it has."""
+    """One name per output: with the schema's names (`values`, `indices`) if it has any."""
     words = [item.name for item in call.operator.func._schema.returns]
     if _returned(call) < 2 or len(words) != _returned(call):
         return [name] * max(1, len(call.outputs))
@@ -92,13 +92,13 @@ def _numbered(call: Call, name: str) -> list[str]:
 
 
 class ModulePaths:
-    """The paths of the modules now running, outermost first."""
+    """The paths of the modules currently running, outermost first."""
 
     def __init__(self, root: nn.Module | None, budget: Budget) -> None:
         self.modules: list[tuple[str, nn.Module]] = (
             [] if root is None else list(root.named_modules(remove_duplicate=False))
         )
-        """Every module of the root, by every path that leads to it."""
+        """Every module of the root, under every path that leads to it."""
         self.ran: set[type[nn.Module]] = set()
         """The classes of the modules that ran."""
         self._budget = budget
@@ -107,13 +107,13 @@ class ModulePaths:
         self._blocks: dict[str, int] = {}
 
     def at(self, depth: int) -> str:
-        """The path of the module `depth` calls outside the innermost; the root's is empty."""
+        """The path of the module `depth` calls outside the innermost one; empty for the root."""
         place = len(self._stack) - 1 - depth
         return self._stack[place][0] if place >= 0 else ""
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Keep the stack while the block runs, for modules called in this thread."""
+        """Maintain the stack while the block runs, for modules called in this thread."""
         for path, module in self.modules:
             self._known.setdefault(id(module), []).append(path)
             if isinstance(module, nn.ModuleList) and _alike(module):
@@ -141,7 +141,7 @@ class ModulePaths:
             self._stack.clear()
 
     def _path(self, module: nn.Module) -> str:
-        """The module's path; of several, the one below the module now running."""
+        """The module's path; of several, the one below the module currently running."""
         paths = self._known.get(id(module))
         if paths is None:
             return join(self.at(0), type(module).__name__)

@@ -1,6 +1,6 @@
-"""One executed operator: what was called, on which views, and what came out.
+"""One executed operator: what was called, on which views, and what it returned.
 
-Rules read the arguments through the typed accessors here, by the names of the operator's schema.
+Rules read the arguments through the typed accessors here, by the names in the operator's schema.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """What the recorder needs to know of an operator, worked out once from its schema."""
+    """What the recorder needs to know about an operator, read once from its schema."""
 
     func: torch._ops.OpOverload
     name: str
-    """Its plain name, in-place mark removed: `add` for `aten::add_.Tensor`."""
+    """Its plain name without the in-place underscore: `add` for `aten::add_.Tensor`."""
     overload: str
     full_name: str
     """Name and overload: `max.dim`."""
@@ -37,13 +37,12 @@ class Operator:
 
     @property
     def in_place(self) -> bool:
-        """Whether it writes to an argument."""
         return bool(self.written)
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What it gives. A view that would negate when it is read is a copy: a cell is stored.
+        """Run it. Lazily conjugated or negated views become copies, since cells must be stored.
 
-        So are the zeros that torch's derivatives keep without memory.
+        So do the zero tensors without memory that torch's derivatives use.
         """
         if self.name == "_efficientzerotensor":
             return torch.zeros(*args, **kwargs)
@@ -53,7 +52,7 @@ class Operator:
     def writes_to(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[int, str], ...]:
         """The arguments that a call of it writes to.
 
-        Batch norm in training moves its running statistics, of which its schema says nothing.
+        Batch norm in training updates its running statistics, which its schema does not say.
         """
         if self.name not in _BATCH_NORMS:
             return self.written
@@ -71,7 +70,6 @@ _OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function ali
 
 
 def operator_of(func: torch._ops.OpOverload) -> Operator:
-    """The operator's facts, worked out once."""
     known = _OPERATORS.get(id(func))
     if known is None:
         known = _OPERATORS[id(func)] = _read_schema(func)
@@ -101,7 +99,7 @@ def _read_schema(func: torch._ops.OpOverload) -> Operator:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Call:
-    """One executed operator. Tensors among its arguments stand as views of recorded versions."""
+    """One executed operator. Its tensor arguments are views of recorded versions."""
 
     number: int
     operator: Operator
@@ -109,34 +107,34 @@ class Call:
     kwargs: dict[str, Any]
     origin: Origin
     outputs: tuple[View | None, ...] = ()
-    """The tensors it returned, None for those that only alias an argument; then what it wrote to
-    without returning it."""
+    """The tensors it returned (None for those that only alias an argument), then those it wrote to
+    without returning them."""
     writes: tuple[tuple[Version, Version], ...] = ()
-    """The versions it overwrote, each with the version it made."""
+    """The versions it overwrote, each with its successor."""
     result: Scalar | None = None
-    """The number that left for Python (`item()`, `if tensor:`), for a guard."""
+    """The Python number it returned (`item()`, `if tensor:`), for a guard."""
     expanded: bool = False
-    """Whether the trace wrote out a fused operator here."""
+    """Whether it is part of a fused operator that the trace expanded."""
     without_onednn: bool = False
-    """Whether it ran inside a larger operator's decomposition, where the oneDNN kernels are off."""
+    """Whether it ran with oneDNN kernels off: inside the decomposition of a larger operator."""
     unreturned: tuple[str, ...] = ()
-    """The arguments that the last of its outputs are: written to, and not returned."""
+    """The names of the arguments that it wrote to without returning them: its last outputs."""
     steps: tuple[Step, ...] = ()
     remembered: tuple[object, object] | None = field(default=None, repr=False)
-    """What a rule worked out for the whole call, and the function that did (`rules.layout`)."""
+    """A function, and what it computed for the whole call (`rules.shapes_and_moves.remembered`)."""
     _bound: dict[str, Any] | None = field(default=None, repr=False)
     _complex: bool | None = field(default=None, repr=False)
 
     @property
     def bound(self) -> dict[str, Any]:
-        """The arguments by name, defaults filled in."""
+        """The arguments by name, including defaults."""
         if self._bound is None:
             given = dict(zip(self.operator.parameters, self.args, strict=False))
             self._bound = {**self.operator.defaults, **given, **self.kwargs}
         return self._bound
 
     def add_unreturned(self) -> None:
-        """Count what it wrote to and did not return among its outputs, as it is now."""
+        """Add to the outputs what it wrote to without returning it."""
         newest = {id(old): new for old, new in self.writes}
         returned = {id(view.version) for view in self.outputs if view is not None}
         if not returned:
@@ -150,47 +148,39 @@ class Call:
                     self.unreturned += (name,)
 
     def view(self, name: str) -> View:
-        """A tensor argument."""
         value = self.bound[name]
-        assert isinstance(value, View), f"{self.operator.name}: {name} is no tensor"
+        assert isinstance(value, View), f"{self.operator.name}: {name} is not a tensor"
         return value
 
     def maybe_view(self, name: str) -> View | None:
-        """A tensor argument that may be absent."""
         value = self.bound.get(name)
         return value if isinstance(value, View) else None
 
     def views(self, name: str) -> list[View]:
-        """A list of tensors."""
         return list(self.bound[name])
 
     def operand(self, name: str) -> View | Scalar:
-        """A tensor or a number."""
         value: View | Scalar = self.bound[name]
         return value
 
     def number_of(self, name: str) -> Scalar:
-        """A number."""
         value: Scalar = self.bound[name]
         return value
 
     def integer(self, name: str) -> int:
-        """A whole number."""
         return int(self.bound[name])
 
     def flag(self, name: str) -> bool:
-        """A switch."""
         return bool(self.bound.get(name))
 
     def axis(self, name: str, ndim: int) -> int:
-        """An axis, counted from the front."""
         axis = int(self.bound[name])
         return axis + ndim if axis < 0 else axis
 
     def axes(self, name: str, ndim: int) -> tuple[int, ...]:
-        """Axes, counted from the front; none given means all of them."""
+        """Axes, counted from the front; all of them if none were given."""
         value = self.bound.get(name)
-        if ndim == 0:  # one number may be reduced along "axis 0", which it has not
+        if ndim == 0:  # torch accepts axis 0 of a tensor without axes
             return ()
         if value is None or (not isinstance(value, int) and len(value) == 0):
             return tuple(range(ndim))
@@ -199,37 +189,52 @@ class Call:
 
     @property
     def is_complex(self) -> bool:
-        """Whether complex numbers have a part in it."""
+        """Whether an input or output is complex."""
         if self._complex is None:
             views = (*self.inputs(), *self.outputs)
             self._complex = any(view is not None and view.pairs for view in views)
         return self._complex
 
+    def mapped(self, change: Callable[[str, View], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with `change(name, view)` for each tensor; in a list, `tensors.0`, …."""
+        named = zip(self.operator.parameters, self.args, strict=False)
+        args = tuple([_changed(name, value, change) for name, value in named])
+        return args, {name: _changed(name, value, change) for name, value in self.kwargs.items()}
+
+    def tensors(self) -> dict[str, View]:
+        """The tensor arguments by name, as in `mapped`."""
+        found: dict[str, View] = {}
+        self.mapped(found.setdefault)
+        return found
+
     def again(self, tensor: Callable[[str, View], torch.Tensor]) -> list[torch.Tensor | None]:
-        """Run the operator once more, with what `tensor` gives in the place of each argument."""
-
-        def put(name: str, value: Any) -> Any:
-            if isinstance(value, View):
-                return tensor(name, value)
-            if isinstance(value, list | tuple):
-                return type(value)(put(name, part) for part in value)
-            return value
-
-        args = [put(n, v) for n, v in zip(self.operator.parameters, self.args, strict=False)]
-        result = self.operator.run(args, {n: put(n, v) for n, v in self.kwargs.items()})
-        return list(result) if isinstance(result, list | tuple) else [result]
+        """Run the operator once more, with `tensor(name, view)` for each tensor argument."""
+        return as_list(self.operator.run(*self.mapped(tensor)))
 
     def inputs(self) -> list[View]:
-        """Every tensor among the arguments."""
+        """Every tensor among the arguments, those in lists too."""
         return [*_views_in(self.args), *_views_in(self.kwargs.values())]
 
     def reads(self) -> bool:
-        """Whether there is a tensor among the arguments."""
         return any(isinstance(value, View) for value in self.args) or bool(self.inputs())
 
 
+def as_list(result: Any) -> list[Any]:
+    """An operator's results; most operators have only one."""
+    return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _changed(name: str, value: Any, change: Callable[[str, View], Any]) -> Any:
+    # Not nested in `mapped`: a recursive closure is a cycle and would keep `change` alive.
+    if isinstance(value, View):
+        return change(name, value)
+    if isinstance(value, list | tuple):
+        parts = enumerate(value)
+        return type(value)([_changed(f"{name}.{n}", part, change) for n, part in parts])
+    return value
+
+
 def _views_in(values: Iterable[Any]) -> Iterator[View]:
-    """The views among arguments, those in lists too."""
     for value in values:
         if isinstance(value, View):
             yield value

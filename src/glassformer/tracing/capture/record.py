@@ -1,4 +1,4 @@
-"""`trace(module, *inputs)`: run a module once and keep every number it computed."""
+"""`trace(module, *inputs)`: run a module once and keep every number it computes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from glassformer.tracing.trace import Trace
 from glassformer.tracing.verification import PlainRun
 
 Made = TypeVar("Made")
-# What autograd says when a gradient is asked for and nothing was recorded for it.
+# Autograd's message when a gradient is requested without a graph.
 _NO_GRAPH = "does not require grad and does not have a grad_fn"
 Prepare = Callable[[Recorder, list[Source]], None]
 
@@ -51,13 +51,13 @@ def trace(
 ) -> Trace:
     """Run a module (or a plain function on tensors) where it is and record every operator.
 
-    The module runs in evaluation mode, without gradients; it is left as it was. Where torch has a
-    fast path, or the run is small, it runs once more without the trace, and a note names the cells
-    of the outputs that differ by more than rounding. What the code does besides computing (print,
-    count in a global) then happens twice; `compare=False` leaves the second run out.
-    `axis_labels` gives the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace
-    that would keep more than `max_bytes` of computed numbers is refused, before it is made where
-    that can be known.
+    The module runs in evaluation mode, without gradients, and is left unchanged. If torch has a
+    fast path, or the run is small, it runs once more without the trace, and a note lists the output
+    cells that differ by more than rounding. Side effects of the code (printing, counting in a
+    global) then happen twice; `compare=False` skips the second run.
+    `axis_labels` gives labels for the positions of an input: `{"input_ids": ["I", "am"]}`. A trace
+    that would keep more than `max_bytes` of computed numbers is refused, if possible before it is
+    made.
     """
     labels = read_labels(axis_labels)
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
@@ -70,9 +70,9 @@ def trace(
 
 
 def twice_if_it_differentiates(run: Callable[[Program], Made], program: Program) -> Made:
-    """Run a program; with autograd on, if it fails because it takes gradients of its own.
+    """Run a program; if it fails because it computes gradients itself, run it with autograd on.
 
-    Without it, operators arrive as the author wrote them, so that is tried first.
+    Without autograd, operators arrive as the author wrote them, so that is tried first.
     """
     random = torch.get_rng_state()
     try:
@@ -90,7 +90,7 @@ def run(
     overrides: Overrides | None = None,
     prepare: Prepare | None = None,
 ) -> Recording:
-    """One recorded run; `prepare` may replace sources, `overrides` edit outputs on the way."""
+    """One recorded run; `prepare` may replace sources, `overrides` may edit outputs."""
     function = program.function
     root = function if isinstance(function, nn.Module) else None
     budget = Budget(program.max_bytes)
@@ -114,7 +114,7 @@ def run(
     outputs = {name: recorder.view_of(tensor) for name, tensor in tensors_in(result, "")}
     if not outputs:
         raise TraceError(
-            f"{_title(function)} returned {type(result).__name__}, in which there is no tensor: "
+            f"{_title(function)} returned {type(result).__name__}, which contains no tensor: "
             "there is nothing to trace"
         )
     if any(call.expanded for call in recorder.calls):
@@ -126,7 +126,7 @@ def run(
 
 
 def _check_memory(program: Program, root: nn.Module, sources: list[Source], budget: Budget) -> None:
-    """Refuse a trace that will not fit, if its size can be known beforehand."""
+    """Refuse a trace that will not fit, if its size can be predicted."""
     inputs = [source.view for source in sources if source.role == "input"]
     if may_exceed(root, inputs, budget.most):
         expected = expected_bytes(program, root)
@@ -135,7 +135,7 @@ def _check_memory(program: Program, root: nn.Module, sources: list[Source], budg
 
 
 def call_inside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The outermost frame of a run: names are looked for inside it."""
+    """The outermost frame of a run: the search for names stops here."""
     return function(*args, **kwargs)
 
 
@@ -157,7 +157,7 @@ def _title(function: Callable[..., Any]) -> str:
 
 
 def sources_of(recorder: Recorder, program: Program) -> Iterator[Source]:
-    """The tensors that are there before the run, by name: inputs, parameters, buffers."""
+    """The tensors that exist before the run, by name: inputs, parameters, buffers."""
     modules = recorder.paths.modules
     for name, tensor in _named_inputs(program):
         yield Source(name, recorder.adopt(_with_numbers(tensor, "input", name)), "input")
@@ -212,10 +212,16 @@ def _named_inputs(program: Program) -> Iterator[tuple[str, Tensor]]:
 
 
 # --- forecast ---
+# How much memory a trace will need, before it is made.
+#
+# The module runs once on torch's `meta` device, where tensors have shapes but no numbers, and we
+# count what the recorder would keep. A model whose control flow depends on its numbers
+# (`if mask.any()`) cannot run there; the budget is then checked during the actual run. The meta run
+# costs about as much as the bookkeeping of a trace, so it is done only if the sizes suggest it.
 
 _META = torch.device("meta")
 _SAFETY = 4
-"""How far below the budget a rough guess must lie to be believed."""
+"""The rough guess is trusted if this many times its value still fits the budget."""
 _HEADS, _SCORES = 16, 4
 """A generous guess at attention: heads, and tensors of scores (scores, scaled, masked, weights)."""
 
@@ -223,7 +229,7 @@ _HEADS, _SCORES = 16, 4
 def may_exceed(root: nn.Module, inputs: Iterable[View], budget: int) -> bool:
     """Whether sizes alone suggest that a trace could come near the budget: a rough guess.
 
-    Each matrix reads and writes a row for each position; of every four matrices one attention.
+    Each matrix reads and writes one row per position; there is one attention per four matrices.
     """
     matrices = [parameter for parameter in root.parameters() if parameter.ndim > 1]
     rows = max(map(_rows, inputs), default=1)
@@ -233,13 +239,13 @@ def may_exceed(root: nn.Module, inputs: Iterable[View], budget: int) -> bool:
 
 
 def _rows(view: View) -> int:
-    """The positions of an input: every id, or every vector."""
+    """The number of positions of an input: of ids, or of vectors."""
     vectors = view.dtype.is_floating_point and view.ndim > 1
     return view.numel // max(1, view.shape[-1]) if vectors else view.numel
 
 
 def expected_bytes(program: Program, root: nn.Module) -> int | None:
-    """What the recorder would keep; None where the model cannot run without numbers."""
+    """What the recorder would keep; None if the model cannot run without numbers."""
     budget = Budget(sys.maxsize)
     counter = _Counter(ModulePaths(root, budget), budget, expected_bytes.__code__)
     try:
@@ -248,16 +254,16 @@ def expected_bytes(program: Program, root: nn.Module) -> int | None:
             program.function(*args, **kwargs)
     except CancelledError:
         raise
-    except Exception:  # whatever a model does that has no numbers to do it with
+    except Exception:  # a model may fail in any way if it needs actual numbers
         return None
     return budget.spent
 
 
 class _Counter(Recorder):
-    """A recorder that runs every operator on shapes alone, and keeps nothing but the count."""
+    """A recorder that runs every operator on shapes alone and only counts bytes."""
 
     def emptied(self, value: Any) -> Any:
-        """The arguments, each tensor as one of the same shape without numbers."""
+        """The arguments, with each tensor replaced by a meta tensor of the same shape."""
         if isinstance(value, Tensor):
             if value.device.type == "meta":
                 return value
@@ -289,8 +295,8 @@ class _Counter(Recorder):
 
 @contextmanager
 def _state_kept(root: nn.Module) -> Iterator[None]:
-    """Every module's attributes as they were after the block: a table filled lazily on the way
-    would be one without numbers."""
+    """Restore every module's attributes after the block: a cache filled during the meta run would
+    contain no numbers."""
     tables = ("_buffers", "_parameters", "_modules")
     kept = [vars(module) for module in root.modules()]
     kept += [attributes[name] for attributes in kept for name in tables]
@@ -305,7 +311,7 @@ def _state_kept(root: nn.Module) -> Iterator[None]:
 
 
 def _put_back(names: dict[str, Any], before: dict[str, Any]) -> None:
-    """What differs, and nothing else: other threads may be using the module."""
+    """Restore only what differs: other threads may be using the module."""
     for name in names.keys() - before.keys():
         del names[name]
     for name, value in before.items():

@@ -1,8 +1,8 @@
-"""Recording: every operator that a module runs, with its real values.
+"""Recording every operator that a module runs, with its actual values.
 
 A dispatch mode below autograd sees each operator as the model's author wrote it (`linear`,
 `softmax`, `layer_norm` whole) and the tensors it reads and writes. This file knows storages,
-versions and calls; it knows neither rules' arithmetic nor cells.
+versions and calls; it knows nothing about cells or their arithmetic.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from glassformer.tracing.cell_block import Places
 from glassformer.tracing.steps import Role
 
 # --- switches ---
-# The switches of torch and of Python that a recording sets, and puts back.
+# The global settings of torch and Python that a recording changes and restores.
 #
-# They belong to the process and not to one thread, so recordings take turns.
+# They belong to the process, not to a thread, so only one recording runs at a time.
 
 
-# What `_AutoDispatchBelowAutograd` switches off.
+# The keys that `_AutoDispatchBelowAutograd` excludes.
 _AUTOGRAD = (
     "AutogradCPU", "AutogradCUDA", "AutogradMPS", "AutogradOther", "ADInplaceOrView",
     "AutogradFunctionality",
@@ -60,7 +60,7 @@ _BUSY = _Busy()
 
 
 class _Pauses:
-    """How many threads have the garbage collection paused, and whether it was on before."""
+    """How many threads have paused garbage collection, and whether it was enabled before."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -73,10 +73,10 @@ _PAUSES = _Pauses()
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Run the block without garbage collections.
+    """Run the block without garbage collection.
 
-    A capture makes thousands of objects and lets none go. Python answers by looking, again and
-    again, through everything that the process holds.
+    A capture creates thousands of objects and frees none, which would trigger repeated collections
+    over everything in the process.
     """
     with _PAUSES.lock:
         if _PAUSES.count == 0:
@@ -94,7 +94,7 @@ def collection_paused() -> Iterator[None]:
 
 @contextmanager
 def without_onednn(off: bool = True) -> Iterator[None]:
-    """Run the block without the oneDNN kernels: they would swallow a whole recurrent layer."""
+    """Run the block without oneDNN kernels, which would hide a whole recurrent layer."""
     if not off:
         yield
         return
@@ -108,9 +108,10 @@ def without_onednn(off: bool = True) -> Iterator[None]:
 
 
 def _without_compiling() -> AbstractContextManager[object]:
-    """Functions behind torch.compile run as they were written.
+    """Run functions behind torch.compile as they were written.
 
-    Where neither the compiler nor flex_attention, which calls it, is loaded, it stays so.
+    Does nothing (and imports nothing) unless the compiler or flex_attention, which calls it, is
+    loaded.
     """
     if not {"torch._dynamo", "torch.nn.attention.flex_attention"} & sys.modules.keys():
         return nullcontext()
@@ -120,7 +121,7 @@ def _without_compiling() -> AbstractContextManager[object]:
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Run the block while no other thread has the process's switches set."""
+    """Run the block while no other thread is recording."""
     with _ONE_AT_A_TIME:
         yield
 
@@ -138,9 +139,9 @@ def without_fast_path() -> Iterator[None]:
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Run the block under the recorder, with the settings that keep operators whole and visible."""
+    """Run the block under the recorder, with settings that keep operators whole and visible."""
     if _BUSY.recording:
-        raise TraceError("a model that is being traced cannot start a trace of its own")
+        raise TraceError("a model that is being traced cannot start another trace")
     with _ONE_AT_A_TIME, without_fast_path():
         try:
             _BUSY.recording = True
@@ -160,7 +161,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
 
 @contextmanager
 def differentiable(on: bool = True) -> Iterator[None]:
-    """Autograd back on, inside a recording: for what is to be differentiated by torch itself."""
+    """Turn autograd back on inside a recording, for code that torch itself differentiates."""
     if not on:
         yield
         return
@@ -174,22 +175,22 @@ def differentiable(on: bool = True) -> Iterator[None]:
 
 _SEQUENCES = (list, tuple)
 _NUMBERS = (bool, int, float)
-# What arguments mostly are that are no tensors: asking a type whether it is one of these is quicker
-# than asking whether it is a tensor.
+# The usual types of arguments that are not tensors: a lookup here is faster than an isinstance
+# check for Tensor.
 _PLAIN = frozenset([bool, int, float, str, type(None), torch.dtype, torch.device])
 
 Overrides = Mapping[int, Callable[[str, list[Tensor]], None]]
-"""What to do to the outputs of the call with that number: an edit, during a rerun."""
+"""By call number: a function that edits the call's outputs, during a rerun."""
 
 
-class Found:
-    """A tensor that was neither parameter nor input nor computed: made outside, or by Python."""
+class FoundTensor:
+    """A tensor that is no parameter or input and was not computed: made outside, or in Python."""
 
     def __init__(self, view: View, origin: Origin, literal: bool) -> None:
         self.view = view
         self.origin = origin
         self.literal = literal
-        """Whether Python numbers became a tensor here (`torch.tensor(…)`)."""
+        """Whether it was made from Python numbers (`torch.tensor(…)`)."""
 
 
 class Recorder(TorchDispatchMode):
@@ -201,7 +202,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.calls: list[Call] = []
         self.views: list[Call] = []
-        self.found: list[Found] = []
+        self.found: list[FoundTensor] = []
         self.overrides: Overrides = {}
         self.replaced: dict[int, torch.UntypedStorage] = {}
         self._stands_for: dict[int, int] = {}
@@ -216,13 +217,13 @@ class Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its compiler (two seconds) to keep it away from the mode."""
+        """Otherwise torch would import its compiler (two seconds) just to disable it here."""
         return False
 
-    # --- what the recorder is told before the run ---
+    # --- before the run ---
 
     def adopt(self, tensor: Tensor) -> View:
-        """Make a tensor of the user's known: a parameter, a buffer, an input."""
+        """Register a tensor of the user's: a parameter, a buffer, an input."""
         version = self._versions.get(self._key(tensor))
         if version is None:
             version = Version(tensor.untyped_storage())
@@ -231,18 +232,18 @@ class Recorder(TorchDispatchMode):
         return View.of(tensor, version)
 
     def replace(self, view: View, storage: torch.UntypedStorage) -> None:
-        """Let the run read and write `storage` wherever it would an adopted view's own."""
+        """Make the run read and write `storage` instead of an adopted view's own."""
         own = view.version.storage._cdata
         self.replaced[own] = storage
         self._stands_for[storage._cdata] = own
         view.version.storage, view.version.stamp = storage, None
 
     def is_replaced(self, view: View) -> bool:
-        """Whether an adopted view's storage was already replaced."""
+        """Whether an adopted view's storage has been replaced."""
         return view.version.storage._cdata in self._stands_for
 
     def view_of(self, tensor: Tensor) -> View:
-        """The view of a tensor of this run, as it is now."""
+        """The current view of a tensor of this run."""
         version = self._versions.get(self._key(tensor))
         if version is None:
             raise TraceError("the model returned a tensor that no recorded operator made")
@@ -250,7 +251,7 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def named(self, name: str) -> Iterator[None]:
-        """Give the operators run inside a name of the trace's own."""
+        """Give this name to the operators run inside."""
         self._forced = name
         try:
             yield
@@ -259,7 +260,7 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def named_inside(self, name: str) -> Iterator[None]:
-        """Give the operators run inside a name below that of the innermost module."""
+        """Give this name, below that of the innermost module, to the operators run inside."""
         self._inside = True
         try:
             with self.named(name):
@@ -268,7 +269,7 @@ class Recorder(TorchDispatchMode):
             self._inside = False
 
     def forget_frames(self) -> None:
-        """Drop the last reference into the model's frames."""
+        """Drop the last reference to the model's frames."""
         self._last = (None, None)
 
     # --- the run ---
@@ -285,7 +286,7 @@ class Recorder(TorchDispatchMode):
         if isinstance(func, HigherOrderOperator):
             return self._run_higher_order(func, args, kwargs)
         if any(issubclass(kind, NestedTensor) for kind in types):
-            return NotImplemented  # torch runs it on the joined rows, and those are recorded
+            return NotImplemented  # torch runs it on the packed values, and that is recorded
         operator = operator_of(func)
         way = way_of(operator, args)
         if way != "whole":
@@ -300,8 +301,8 @@ class Recorder(TorchDispatchMode):
         """Run an operator that takes functions."""
         if func.name() != "flex_attention":
             raise TraceError(
-                f"torch's {func.name()} takes functions of its own and is not traced: "
-                "call the functions in Python"
+                f"torch's {func.name()} takes functions as arguments and cannot be traced: "
+                "call the functions in Python instead"
             )
         with self:
             return fused_layers.flexible_attention(self.named, *args, **kwargs)
@@ -309,13 +310,13 @@ class Recorder(TorchDispatchMode):
     def _run_apart(
         self, way: Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Run an operator that is not recorded whole; NotImplemented where it is after all."""
+        """Run an operator that is not recorded whole; NotImplemented to record it whole anyway."""
         if way == "unseen":
             return operator.func(*args, **kwargs)
         if way == "attention":
             with self:
                 return fused_layers.attention(self.named, *args, **kwargs)
-        if is_idle(operator, args, kwargs):  # in place, it would be recorded as a write
+        if is_idle(operator, args, kwargs):  # an in-place one would be recorded as a write
             return args[0] if operator.in_place else NotImplemented
         if way == "recurrent":
             with self, without_onednn():
@@ -350,7 +351,7 @@ class Recorder(TorchDispatchMode):
     def _renew(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Version, Version], ...]:
-        """New versions of the storages that the operator will overwrite; the old ones copied."""
+        """Copy the storages that the operator will overwrite, and start new versions of them."""
         written = operator.writes_to(args, kwargs)
         if not written:
             return ()
@@ -369,9 +370,9 @@ class Recorder(TorchDispatchMode):
         return tuple(renewed.values())
 
     def _note_result(self, call: Call, result: Any) -> None:
-        """File a call and what it returned: new or rewritten numbers, mere views, a Python number.
+        """Store a call with its result: new or rewritten numbers, mere views, a Python number.
 
-        Beside new numbers, a tensor that only shows old ones is no output: None stands for it.
+        Next to new numbers, a tensor that only views old ones is not an output: None replaces it.
         """
         if isinstance(result, _NUMBERS):
             call.result = result
@@ -402,14 +403,14 @@ class Recorder(TorchDispatchMode):
         self.calls.append(call)
 
     def _override(self, call: Call, result: Any) -> None:
-        """Apply an edit to the number just made."""
+        """Apply an edit to the numbers just computed."""
         edit = self.overrides.get(call.number)
         if edit is not None:
             outputs = list(result) if isinstance(result, _SEQUENCES) else [result]
             edit(call.operator.name, outputs)
 
     def _views(self, values: Iterable[Any], origin: Origin) -> list[Any]:
-        """Arguments, each tensor as a view; a tensor seen for the first time is a constant."""
+        """The arguments with tensors as views; a tensor seen for the first time is a constant."""
         viewed: list[Any] = []
         for value in values:
             if type(value) in _PLAIN:
@@ -420,7 +421,7 @@ class Recorder(TorchDispatchMode):
                     viewed.append(View.of(value, version))
                     continue
                 viewed.append(self.adopt(value))
-                self.found.append(Found(viewed[-1], origin, literal=False))
+                self.found.append(FoundTensor(viewed[-1], origin, literal=False))
             elif isinstance(value, _SEQUENCES):
                 viewed.append(type(value)(self._views(value, origin)))
             else:
@@ -428,7 +429,7 @@ class Recorder(TorchDispatchMode):
         return viewed
 
     def _substitute(self, value: Any) -> Any:
-        """The arguments with edited storages in the place of the user's."""
+        """The arguments with edited storages in place of the user's."""
         if isinstance(value, Tensor):
             storage = self.replaced.get(self._key(value))
             if storage is None:
@@ -444,23 +445,23 @@ class Recorder(TorchDispatchMode):
         return value
 
     def _key(self, tensor: Tensor) -> int:
-        """The identity of a tensor's storage; of a replacement, that of what it stands for."""
+        """The identity of a tensor's storage; for a replacement, that of the original."""
         if tensor.is_nested:
             raise TraceError(
-                "a nested tensor has no shape that cells could be counted by: "
+                "a strided nested tensor has no regular shape, so its cells cannot be indexed: "
                 "use layout=torch.jagged, or pad it with .to_padded_tensor(0.0)"
             )
         try:
             key: int = tensor.untyped_storage()._cdata
         except NotImplementedError as error:
             raise TraceError(
-                f"a tensor of layout {tensor.layout} has no plain storage: "
+                f"a tensor with layout {tensor.layout} has no dense storage: "
                 "convert it with .to_dense()"
             ) from error
         return self._stands_for.get(key, key) if self._stands_for else key
 
     def _origin(self, frame: FrameType | None) -> Origin:
-        """Where the operator was called, and on behalf of which module."""
+        """Where the operator was called, and for which module."""
         line, targets, depth, callee, output = find_origin(frame, self._stop)
         last_callee, last_line = self._last
         if callee is None or callee is not last_callee or line is not last_line:
@@ -472,7 +473,7 @@ class Recorder(TorchDispatchMode):
 
 
 # --- recording ---
-# What a run leaves behind: the raw material of a trace, before names and cells.
+# The result of a run: the raw material of a trace, before names and cells.
 
 
 Labels = Mapping[str, Sequence[str]]
@@ -480,7 +481,7 @@ Labels = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tensor that was there before the run: a parameter, a buffer, an input."""
+    """A tensor that existed before the run: a parameter, a buffer, an input."""
 
     name: str
     view: View
@@ -489,17 +490,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What was traced, so that it can be run again."""
+    """What was traced, so that it can be rerun."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     max_bytes: int
     reruns: bool = True
-    """Whether an edit may run it again (a training step would train)."""
+    """Whether an edit may rerun it (a training step would train again)."""
     differentiates: bool = False
-    """Whether it takes gradients itself, on its way: autograd is then on, and operators arrive in
-    the parts that autograd knows."""
+    """Whether it computes gradients itself: autograd is then on, and operators arrive in the parts
+    that autograd knows."""
 
 
 @dataclass(slots=True)
@@ -508,26 +509,26 @@ class Recording:
 
     program: Program
     sources: list[Source]
-    found: list[Found]
+    found: list[FoundTensor]
     calls: list[Call]
-    """The operators that made numbers, and the guards, in order."""
+    """The operators that computed numbers, and the guards, in order."""
     views: list[Call]
-    """The operators that made nothing but views."""
+    """The operators that only made views."""
     outputs: dict[str, View]
     labels: Labels
     notes: list[str] = field(default_factory=list)
     pins: dict[tuple[int, int], Places] = field(default_factory=dict)
-    """The cells that an edit set, by call and output: their values follow from no operand."""
+    """The cells set by edits, by call and output: their values do not follow from operands."""
     ran: frozenset[type[nn.Module]] = frozenset()
     """The classes of the modules that ran."""
 
     def emptied(self) -> Recording:
-        """What remains when its numbers are let go."""
+        """A copy without any numbers."""
         return Recording(self.program, [], [], [], [], {}, {}, self.notes)
 
 
 def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
+    """The tensors in nested containers, by dotted path; a single one is called `output`."""
     if isinstance(value, Tensor) and value.is_nested and value.layout == torch.jagged:
         rows = {"values": value.values(), "offsets": value.offsets()}  # type: ignore[attr-defined]  # of its class
         yield from tensors_in(rows, path or "output")

@@ -1,7 +1,7 @@
-"""Which line of source made a number, and which variable that line assigns it to.
+"""Which source line computed a number, and which variable it is assigned to.
 
-A walk over the frames, from the operator outwards to the first line that reads like a model's own;
-`syntax` says what that line does with the value.
+We walk the frames outwards from the operator to the first line of model code; the syntax tree then
+shows what that line does with the value.
 """
 
 from __future__ import annotations
@@ -21,64 +21,46 @@ from torch.nn import functional
 # --- syntax ---
 # What the syntax tree says about an expression: assigned to a name, returned, or only a part.
 #
-# Python knows, for every instruction of a function, the exact span of source it came from. The tree
-# says what stands around that span: `scores = q @ k` assigns the product to `scores`; in
-# `x = norm(f(x) + x)` the sum is only a part.
+# Python knows the exact source span of every instruction of a function. The tree shows the context
+# of that span: `scores = q @ k` assigns the product to `scores`; in `x = norm(f(x) + x)` the sum is
+# only a part.
 
 
-# Methods that lay a tensor out anew and leave its numbers alone: `c = (w @ v).transpose(1, 2)`
+# Methods that change the layout of a tensor but not its numbers: `c = (w @ v).transpose(1, 2)`
 # gives the name to the product.
-_LAYOUT = frozenset(
-    [
-        "contiguous",
-        "expand",
-        "expand_as",
-        "flatten",
-        "mT",
-        "permute",
-        "reshape",
-        "squeeze",
-        "swapaxes",
-        "T",
-        "to",
-        "transpose",
-        "unflatten",
-        "unsqueeze",
-        "view",
-        "view_as",
-        "clone",
-        "type_as",
-        "float",
-    ]
-)
+_LAYOUT = frozenset([
+    "contiguous", "expand", "expand_as", "flatten", "mT", "permute", "reshape", "squeeze",
+    "swapaxes", "T", "to", "transpose", "unflatten", "unsqueeze", "view", "view_as", "clone",
+    "type_as", "float",
+])  # fmt: skip
 
-# Half of a tree is nodes that stand nowhere in the source: "read", "written", "plus".
+# Half the nodes of a tree have no span in the source: Load, Store, Add.
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 
 _FUNCTIONS_SYNTAX = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 Kind = Literal["assigned", "written", "returned", "part", "unknown"]
-"""`written`: put into a tensor that has the name already, `x[0] = …`."""
+"""`written`: put into an existing tensor, `x[0] = …`."""
 
 Use = tuple[Kind, tuple[str | None, ...]]
-"""What becomes of a value, and the variables that it is assigned to."""
+"""What happens to a value, and the variables it is assigned to."""
 
 _Span = tuple[int, int, int, int]
 
 
 def use_of(code: CodeType, span: _Span) -> Use:
-    """What becomes of the value that the source computes at that span of a function."""
+    """What happens to the value computed at that span of a function."""
     around = _syntax(code).get(span)
     if around is None:
         return "unknown", ()
     kind, targets = _use(around)
     if kind == "returned" and code.co_name.startswith("<"):
-        kind = "part"  # a lambda or comprehension: its value goes who knows where
+        kind = "part"  # the value of a lambda or comprehension may go anywhere
     return kind, targets
 
 
 def is_looped(code: CodeType, span: _Span) -> bool:
-    """Whether the source at that span stands in one `for` loop of its function, and in no other."""
+    """Whether that span is in exactly one loop of its function, not in nested ones."""
     around = _syntax(code).get(span)
     loops = 0
     while around is not None and not isinstance(around.node, _FUNCTIONS_SYNTAX):
@@ -89,7 +71,7 @@ def is_looped(code: CodeType, span: _Span) -> bool:
 
 @dataclass(slots=True)
 class _Node:
-    """A syntax node that knows what stands around it."""
+    """A syntax node with its parent."""
 
     node: ast.AST
     parent: _Node | None
@@ -97,7 +79,7 @@ class _Node:
 
 @cache
 def _syntax(code: CodeType) -> dict[_Span, _Node]:
-    """Every expression and assignment of a function, by its span; empty where there is no source.
+    """Every expression and assignment of a function, by its span; empty if there is no source.
 
     Only the function's own lines are parsed: whole files of torch take seconds.
     """
@@ -106,7 +88,7 @@ def _syntax(code: CodeType) -> dict[_Span, _Node]:
     indented = block[:1].isspace()
     try:
         spans = _spans(ast.parse(f"if True:\n{block}" if indented else block))
-    except SyntaxError:  # the lines of a lambda or comprehension may be half a statement
+    except SyntaxError:  # the lines of a lambda or comprehension may be part of a statement
         return _file_syntax(code.co_filename)
     shift = first - 1 - indented
     return {(line + shift, c, end + shift, e): node for (line, c, end, e), node in spans.items()}
@@ -121,7 +103,7 @@ def _file_syntax(file: str) -> dict[_Span, _Node]:
 
 
 def _last_line(code: CodeType) -> int:
-    """The last line of a function, the functions inside it included."""
+    """The last line of a function, including the functions inside it."""
     inner = (_last_line(part) for part in code.co_consts if isinstance(part, CodeType))
     own = (end for _, end, _, _ in code.co_positions() if end is not None)
     return max((code.co_firstlineno, *own, *inner))
@@ -136,7 +118,7 @@ def _spans(tree: ast.AST) -> dict[_Span, _Node]:
         if isinstance(node, ast.expr | ast.stmt) and node.end_lineno is not None:
             end_column = node.end_col_offset or 0
             span = (node.lineno, node.col_offset, node.end_lineno, end_column)
-            # An expression statement has its expression's span: the outer one comes first.
+            # An expression statement has the span of its expression: keep the expression.
             if not (span in spans and isinstance(node, ast.stmt)):
                 spans[span] = around
         stack.extend(
@@ -150,7 +132,7 @@ def _spans(tree: ast.AST) -> dict[_Span, _Node]:
 
 
 def _use(around: _Node) -> Use:
-    """What becomes of the value of an expression."""
+    """What happens to the value of an expression."""
     node = around.node
     if isinstance(node, ast.AugAssign):
         return "assigned", (_target_name(node.target),)
@@ -165,7 +147,7 @@ def _use(around: _Node) -> Use:
         case ast.Assign(targets=[ast.Tuple(elts=names)]):
             return "assigned", tuple(_target_name(name) for name in names)
         case ast.Assign(targets=[ast.Subscript()]):
-            return "part", ()  # the write into the tensor takes the name, not what is written
+            return "part", ()  # the name goes to the write into the tensor, not to this value
         case ast.Assign(targets=targets) if len(targets) == 1:
             return "assigned", (_target_name(targets[0]),)
         case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
@@ -179,7 +161,7 @@ def _use(around: _Node) -> Use:
 
 
 def _target_name(target: ast.AST) -> str | None:
-    """The word for a target: `scores`, `cache` for `self.cache`, `x` for `x[0]`."""
+    """The name of a target: `scores`, `cache` for `self.cache`, `x` for `x[0]`."""
     match target:
         case ast.Name(id=name):
             return name
@@ -192,7 +174,7 @@ def _target_name(target: ast.AST) -> str | None:
 
 
 def _is_layout(node: ast.AST, below: ast.AST | None = None) -> bool:
-    """Whether a node only lays out anew (the value of `below`, if given)."""
+    """Whether a node only changes the layout (of the value of `below`, if given)."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name, value=value) as function):
             return name in _LAYOUT and (below is None or below is value or below is function)
@@ -203,7 +185,7 @@ def _is_layout(node: ast.AST, below: ast.AST | None = None) -> bool:
 
 
 def _passes_through(node: ast.AST, below: ast.AST) -> bool:
-    """Whether the value of `below` is the value of the node around it, laid out anew at most."""
+    """Whether a node passes on the value of `below`, with at most another layout."""
     if isinstance(node, ast.IfExp):
         return below is not node.test
     return _is_layout(node, below)
@@ -219,7 +201,7 @@ def _laid_out(node: ast.AST) -> ast.AST:
 
 
 def _computes(node: ast.AST) -> bool:
-    """Whether an expression runs an operator that deserves the name."""
+    """Whether an expression runs an operator that should get the name."""
     return isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp)
 
 
@@ -227,8 +209,8 @@ _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parents[1])
 _CALL = torch.nn.Module._call_impl.__code__
 
-# Inside torch only these read like a model's own source; everywhere else in torch the caller's
-# line is the one to show.
+# The only parts of torch that are shown as model code; elsewhere in torch, the caller's line is
+# shown.
 _READABLE_FILES = (str(Path(_TORCH, "nn", "modules", "transformer.py")),)
 _READABLE_CODE = frozenset(
     function.__code__
@@ -254,13 +236,13 @@ class Line:
     end: int = 0
     """The last line of the expression."""
     targets: tuple[str | None, ...] = ()
-    """The variables assigned; several for `values, indices = …`, None for what has no name."""
+    """The variables assigned; several for `values, indices = …`, None for an unnamed target."""
     looped: bool = False
-    """Whether it stands in a loop of its function."""
+    """Whether it is in a loop of its function."""
 
     @property
     def text(self) -> str:
-        """The source itself, an expression of several lines on one; empty where there is none."""
+        """The source itself, joined into one line; empty if there is none."""
         lines = range(self.number, min(max(self.end, self.number), self.number + 5) + 1)
         return " ".join(linecache.getline(self.file, line).strip() for line in lines).strip()
 
@@ -279,9 +261,9 @@ def source_parts(line: Line | None) -> dict[str, Any] | None:
 
 @cache
 def from_package(file: str) -> str:
-    """A source file from its outermost package down, without the machine it lies on."""
+    """A source file's path from its outermost package down, independent of the machine."""
     path = Path(file)
-    if not path.is_absolute():  # <string>, <stdin>: no file, and in no package
+    if not path.is_absolute():  # <string>, <stdin>: not a file
         return file
     top = path.parent
     while (top / "__init__.py").is_file() and top != top.parent:
@@ -291,38 +273,38 @@ def from_package(file: str) -> str:
 
 @dataclass(slots=True)
 class Origin:
-    """Where an operator was called. (Not frozen: one is made for every operator.)"""
+    """Where an operator was called. (Not frozen, for speed: there is one per operator.)"""
 
     line: Line | None
-    """The line a reader is shown: the innermost one outside torch."""
+    """The line shown to readers: the innermost one outside torch."""
     targets: tuple[str | None, ...]
-    """The variables that the result was assigned to, directly or as a function's result."""
+    """The variables that the result is assigned to, directly or as a function's return value."""
     owner: str
-    """The module whose `forward` holds the assignment."""
+    """The module whose `forward` contains the assignment."""
     module: str
     """The innermost module running."""
     visit: int
-    """Equal for the operators of one call from that line: only the last gives its result."""
+    """The same for all operators of one call from that line; the last one gives its result."""
     output: bool = False
-    """Whether the result is what the traced function itself returns."""
+    """Whether the traced function itself returns the result."""
     forced: str | None = None
-    """A name that the trace gives (a fused operator written out)."""
+    """A name given by the trace (in an expanded fused operator)."""
 
 
 class Sighting(NamedTuple):
-    """What the walk over the frames found."""
+    """The result of walking the frames."""
 
     line: Line | None
     targets: tuple[str | None, ...]
     depth: int
-    """Module calls between the operator and the frame that assigns."""
+    """The number of module calls between the operator and the frame that assigns."""
     callee: FrameType | None
-    """The frame that the line called, None if the line called the operator itself."""
+    """The frame that the line called; None if the line called the operator itself."""
     output: bool
 
 
 class _Function:
-    """What is known of a function: worked out once, since a loop over layers asks again."""
+    """What is known about a function, computed once: a loop over layers asks repeatedly."""
 
     __slots__ = ("calls_module", "code", "is_shown", "lines", "passes_on")
 
@@ -332,22 +314,21 @@ class _Function:
         self.is_shown = _is_shown(code)
         self.passes_on = _passes_on(code)
         self.lines: dict[int, Line] = {}
-        """What the source says, by instruction."""
+        """By instruction."""
 
     def line(self, instruction: int) -> Line:
-        """What the source says about one instruction."""
         known = self.lines.get(instruction)
         if known is None:
             known = self.lines[instruction] = _line(self.code, instruction)
         return known
 
 
-# By the identity of their code, which they keep alive: to hash code is to hash all its constants.
+# By the identity of their code, which they keep alive: hashing code hashes all its constants.
 _FUNCTIONS: dict[int, _Function] = {}
 
 
 def _is_shown(code: CodeType) -> bool:
-    """Whether a frame's source is a model's own."""
+    """Whether a frame runs model code."""
     file = code.co_filename
     if file.startswith(_TORCH):
         return file in _READABLE_FILES or code in _READABLE_CODE
@@ -357,13 +338,13 @@ def _is_shown(code: CodeType) -> bool:
 
 
 def _passes_on(code: CodeType) -> bool:
-    """Whether a function is a decorator's wrapper: it takes anything and is nobody's forward."""
+    """Whether a function is a decorator's wrapper: it takes `*args, **kwargs`, is no `forward`."""
     variadic = code.co_flags & _VARIADIC == _VARIADIC
     return variadic and code.co_argcount <= 1 and code.co_name not in ("forward", "__call__")
 
 
 def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
-    """Walk outwards to the line that called the operator, and on while lines only return it."""
+    """Walk outwards to the line that called the operator, and on while lines just return it."""
     shown: Line | None = None
     depth = 0
     assigned_depth = 0

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers set without any script."""
+"""Formulas as MathML, which browsers render without scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sign(sign: str) -> str:
 
 
 def _word(word: str) -> str:
-    """A letter in italics, a longer word upright."""
+    """Single letters in italics, longer words upright."""
     variant = "" if len(word) == 1 else ' mathvariant="normal"'
     return f"<mi{variant}>{escape(word)}</mi>"
 
@@ -30,7 +30,7 @@ def _bracketed(inside: str) -> str:
 
 
 def number_to_mathml(value: Scalar, digits: int = 4) -> str:
-    """A number, powers of ten spelt out."""
+    """A number, with `e-07` written as a power of ten."""
     mantissa, _, exponent = number(value, digits).replace("-", "−").partition("e")
     if not exponent:
         return f"<mn>{escape(mantissa)}</mn>"
@@ -39,7 +39,7 @@ def number_to_mathml(value: Scalar, digits: int = 4) -> str:
 
 
 def symbol_to_mathml(symbol: Symbol, places: str = "") -> str:
-    """A symbol at its places; one with an index of its own stands in brackets."""
+    """A symbol with its indices; one with a subscript of its own is put in brackets."""
     lead = f"<mtext>{escape(symbol.lead)}</mtext>" if symbol.lead else ""
     whole = _word(symbol.base)
     if symbol.below:
@@ -125,5 +125,5 @@ class _MathmlPrinter(n.Printer[str]):
 
 
 def to_mathml(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
-    """The formula as MathML, to be put into a `<math>`."""
+    """The formula as MathML, without the enclosing `<math>`."""
     return _MathmlPrinter(digits, phrases).write(formula)

@@ -42,7 +42,7 @@ class Symbol:
 
 
 class WrittenAxis(NamedTuple):
-    """An axis whose place is written, and the number that its first place has."""
+    """An axis whose index is written, and the number of its first position."""
 
     axis: int
     first: int
@@ -63,8 +63,8 @@ _STAGES = {
 _PROJECTED = frozenset(["queries", "keys", "values"])
 _RESIDUAL = {"resid_mid": "mid", "resid_cross": "cross"}
 
-# The names under which modules keep the parameters of a role; where one name serves two roles,
-# with the module around it.
+# Module names by the role of their parameters; where a name is used for two roles, with the
+# enclosing module.
 _ROLES = {
     word: role
     for role, words in {
@@ -97,7 +97,7 @@ _MADE_BY = {
     "W_vocab": Symbol("z"), "E": Symbol("e"), "P": Symbol("e", "pos"),
     "E_type": Symbol("e", "type"), "γ": Symbol("N"), "β": Symbol("N"),
 }  # fmt: skip
-"""What comes out where a parameter goes in."""
+"""The symbol of an operator's output, by the parameter it takes."""
 _WORDS = {
     "logits": Symbol("z"),
     "summed": Symbol("x"),
@@ -118,18 +118,17 @@ _COPIES = frozenset(
 _ACTIVATIONS = frozenset(["relu", "gelu", "silu", "tanh", "sigmoid"])
 _NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"])
 _MATRIX_OPERATORS = frozenset(["linear", "addmm", "mm", "matmul", "bmm", "embedding"])
-# The axis, as stored, that may have a place for each word of the vocabulary: a textbook writes
-# the words' own ids there.
+# The axis, as stored, that may run over the vocabulary: textbooks write token ids there, from 0.
 _WORD_AXES = {"E": 0, "W_vocab": 0, "z": -1, "probabilities": -1}
 _PLAIN_WORDS = frozenset(["dense", "linear", "proj", "fc"])
-"""Names of layers that say nothing: what holds them does."""
+"""Layer names that say nothing; the enclosing module's name is used instead."""
 _PRIMES = 3
 
 
 class Names:
     """The names, symbols and axes of a trace's steps.
 
-    `given` holds symbols for steps of these names, before any other rule.
+    `given` maps step names to symbols, overriding all other rules.
     """
 
     def __init__(
@@ -149,39 +148,39 @@ class Names:
         self._sights.clear()
 
     def name(self, step: Step, seen_from: str = "") -> str:
-        """A step's name, without the path of the module that it is seen from; ∂ of a gradient."""
+        """A step's name relative to a module; that of a gradient begins with ∂."""
         name = step.name.removeprefix("gradients.")
         own = seen_from.removeprefix("gradients").removeprefix(".")
         short = name.removeprefix(f"{own}.") if own else name
         return f"∂{short}" if name != step.name else short
 
     def symbol(self, step: Step) -> Symbol:
-        """What stands for a step in formulas."""
+        """The symbol of a step in formulas."""
         found = self._symbols.get(id(step))
         if found is None:
             found = self._symbols[id(step)] = self._find_symbol(step)
         return found
 
     def short(self, step: Step) -> str:
-        """Its name as seen from its module; a parameter's with the module that holds it."""
+        """Its name relative to its module; a parameter's includes the module that holds it."""
         if step.role == "parameter":
             return ".".join(step.name.split(".")[-2:])
         return step.name.removeprefix(f"{step.module}.") if step.module else step.name
 
     def word(self, step: Step) -> str:
-        """Its variable for readers: the last word of its name."""
+        """The last word of its name, the one a reader knows."""
         word = _word(step.name)
         return _READ_AS.get(word, word)
 
     def axes(self, step: Step) -> tuple[WrittenAxis, ...]:
-        """The axes whose places are written, in the order in which they are."""
+        """The axes whose indices are written, in order."""
         found = self._axes.get(id(step))
         if found is None:
             found = self._axes[id(step)] = self._find_axes(step)
         return found
 
     def sight(self, step: Step) -> Sight:
-        """The symbols in the formulas of a step's cells."""
+        """The symbols used in the formulas of a step's cells."""
         found = self._sights.get(id(step))
         if found is None:
             found = self._sights[id(step)] = Sight(self, step)
@@ -190,7 +189,7 @@ class Names:
     def find(self, view: View, index: Index) -> tuple[Step, Index]:
         """The step under whose symbol a cell is written, and its index there.
 
-        That is the step that wrote it; of a packed projection (QKV) the part that it belongs to.
+        That is the step that wrote it; in a packed projection (QKV), the part it belongs to.
         """
         for part in self._windows.get(id(view.version), ()):
             place = part.view.find(view.address(index), view.dtype)
@@ -203,14 +202,14 @@ class Names:
         return id(step.view.version) in self._windows
 
     def seat(self, step: Step, index: Index) -> tuple[Step, Index]:
-        """The same of a cell of the step that wrote it."""
+        """Like `find`, for a cell given by the step that wrote it."""
         has_parts = id(step.view.version) in self._windows
         return self.find(step.view, index) if has_parts else (step, index)
 
     def is_turned(self, step: Step) -> bool:
         """Whether a textbook shows a step transposed: a linear map's matrix, old, new or ∂.
 
-        A table that rows are looked up in stays as it is.
+        Embedding tables are not transposed.
         """
         if not self.is_textbook or len(step.shape) != 2:
             return False
@@ -220,7 +219,7 @@ class Names:
         return name in self._weights_of("linear") - self._weights_of("embedding")
 
     def _weights_of(self, op: str) -> frozenset[str]:
-        """The parameters that an operator takes as its `weight`."""
+        """The names of the parameters that an operator takes as `weight`."""
         if op not in self._used:
             operands = (o for step in self._trace if step.op == op for o in step.operands)
             self._used[op] = frozenset(
@@ -241,7 +240,7 @@ class Names:
         return found[::-1] if self.is_turned(step) else found
 
     def _word_axis(self, step: Step) -> int | None:
-        """The axis of a textbook whose places are word ids, which keep their numbers."""
+        """The axis whose positions are token ids, which a textbook does not renumber."""
         axis = _WORD_AXES.get(str(self.symbol(step))) if self.is_textbook else None
         sizes = {self._trace[name].shape[0] for name in self._weights_of("embedding")}
         if axis is None or not step.shape or step.shape[axis] not in sizes:
@@ -274,7 +273,7 @@ class Names:
         return replace(of, below=str(self._known(through))) if through else of
 
     def _known(self, name: str) -> Symbol:
-        """The symbol of the step of a name; one that is not in the trace has its own word."""
+        """The symbol of a step by name; a name outside the trace gives its last word."""
         return self.symbol(self._trace[name]) if name in self._trace else Symbol(_word(name))
 
     def _of_parameter(self, step: Step) -> Symbol:
@@ -292,16 +291,16 @@ class Names:
         return Symbol(letter, role or word)
 
     def _of_stage(self, step: Step) -> Symbol | None:
-        """By what the structure of the whole run says."""
+        """By the stages found in the structure of the whole run."""
         stages = self._trace.found_stages.every.get(id(step), ())
         if any(stage.startswith("resid_") for stage in stages):
             return Symbol("x")
         if len(_PROJECTED.intersection(stages)) > 1:
-            return None  # one tensor in several parts: it keeps its own name
+            return None  # a packed tensor keeps its own name
         return next((symbol for stage, symbol in _STAGES.items() if stage in stages), None)
 
     def _of_structure(self, step: Step) -> Symbol | None:
-        """By the parameter that goes in, or by the tensor that it copies."""
+        """By the parameter it takes, or the tensor it copies."""
         word = _word(step.name)
         attends = step.expanded or "attention" in step.module or "attn" in step.module
         if attends and (symbol := _STAGES.get(_READ_AS.get(word, word))) is not None:
@@ -321,7 +320,7 @@ class Names:
         return _WORDS.get(word)
 
     def _made_by(self, parameter: Step, op: str) -> Symbol | None:
-        """What an operator makes with a parameter; a table that is multiplied gives logits."""
+        """The output's symbol for a parameter; a product with an embedding table gives logits."""
         symbol = str(self.symbol(parameter))
         if op in ("mul", "add"):
             return _MADE_BY[symbol] if symbol in ("γ", "β") else None
@@ -331,7 +330,7 @@ class Names:
 
 
 class Sight:
-    """The symbols in one formula: no two of its steps share one."""
+    """The symbols of one formula, unique within it."""
 
     def __init__(self, names: Names, step: Step) -> None:
         self.names = names
@@ -345,7 +344,7 @@ class Sight:
         self._symbols = _told_apart([*operands.values(), step], names)
 
     def symbol(self, step: Step) -> Symbol:
-        """What stands for a step here."""
+        """The symbol of a step in this formula."""
         found = self._symbols.get(id(step))
         if found is None:  # a part of the result, or an operand that several steps wrote
             found = self.names.symbol(step)
@@ -358,7 +357,7 @@ class Sight:
 
 
 def _told_apart(steps: Iterable[Step], names: Names) -> dict[int, Symbol]:
-    """The steps' symbols, the last one's that of the result; equal ones with a mark."""
+    """The steps' symbols, the result's last; duplicates are told apart by primes or numbers."""
     steps = list(steps)
     found = [names.symbol(step) for step in steps]
     for place, step in enumerate(steps):
@@ -373,7 +372,7 @@ def _told_apart(steps: Iterable[Step], names: Names) -> dict[int, Symbol]:
 
 
 def _marked(symbol: Symbol, taken: set[Symbol]) -> Symbol:
-    """A symbol that is free: with primes, or of many with a number."""
+    """A free variant of a symbol: with primes, or beyond three with a number."""
     for primes in range(symbol.primes + 1, _PRIMES + 1):
         if (found := replace(symbol, primes=primes)) not in taken:
             return found
@@ -382,7 +381,7 @@ def _marked(symbol: Symbol, taken: set[Symbol]) -> Symbol:
 
 
 def _word(name: str) -> str:
-    """The last word of a name; the number of a repeat is left out."""
+    """The last word of a name, without the number of a repetition."""
     parts = name.split(".")
     if len(parts) > 1 and parts[-1].isdigit():
         parts.pop()
@@ -390,7 +389,7 @@ def _word(name: str) -> str:
 
 
 def _matrix_or_bias(path: list[str]) -> tuple[str, str]:
-    """W or b, and the word for what it belongs to; of any other parameter its own word."""
+    """W or b and the name of its layer; for other parameters, no letter and their own name."""
     last = path[-1]
     for letter, kind in (("W", "weight"), ("b", "bias")):
         if last == kind:

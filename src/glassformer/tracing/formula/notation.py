@@ -1,10 +1,10 @@
 """A formula: what is written, not how. Text, TeX, MathML and JSON are made from it.
 
 It is made once from a cell's expression, in symbols (`Σₖ x[2, k]·W_Q[1, k]`) or in numbers, where a
-long sum has its largest terms and one number for the rest. Sums over one term are no sums, and of a
-softmax only the branch that was taken is written.
+long sum shows its largest terms and one number for the rest. Sums over one term are not written as
+sums.
 
-Every printer takes its brackets from the one table of strengths here.
+All printers share one table of precedence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST_TERMS = 8
 
 ATOM = 9
 _WEAK, _COMPARISON, SUM, PRODUCT, POWER = 0, 1, 2, 3, 4
-"""How strongly the kinds of formulas hold together, where no layout sets them off."""
+"""Precedence, weakest first; layout such as a fraction bar needs none."""
 _SIGN_STRENGTHS = {
     **dict.fromkeys(("or", "xor", "and", "|", "&"), _WEAK),
     **dict.fromkeys(("+", "−"), SUM),
@@ -54,7 +54,7 @@ class Leaf:
     operand: e.Entry | e.Lookup | None = None
 
     def __str__(self) -> str:
-        """As text; places that are formulas themselves are for a printer to write."""
+        """Plain text; only for leaves whose places are not formulas themselves."""
         places = ", ".join(map(str, self.places))
         return f"{self.symbol}[{places}]" if places else str(self.symbol)
 
@@ -79,8 +79,6 @@ class Infix:
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
-    """One part over another."""
-
     above: Formula
     below: Formula
 
@@ -95,22 +93,16 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Minus:
-    """The negative."""
-
     body: Formula
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The square root."""
-
     body: Formula
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """The absolute value."""
-
     body: Formula
 
 
@@ -176,16 +168,16 @@ Formula = (
 _STRENGTHS: dict[type, int] = {
     Fraction: PRODUCT, Power: POWER, Minus: SUM, BigSum: SUM, Cases: _WEAK,
 }  # fmt: skip
-"""Kinds that always hold together alike; all others are atoms."""
+"""Kinds with a fixed precedence; all others are atoms."""
 
 
 def strength(formula: Formula) -> int:
-    """How strongly a formula holds together: brackets go around one that is weaker than needed."""
+    """The precedence of a formula: one weaker than its surroundings needs brackets."""
     match formula:
         case Infix(sign=sign):
             return _SIGN_STRENGTHS.get(sign, _COMPARISON)
         case Value(number=value, is_constant=is_constant) if value < 0:
-            return SUM if is_constant else _COMPARISON  # an operand's, after any operator
+            return SUM if is_constant else _COMPARISON  # a negative operand, after any operator
         case TermList(sign=sign, terms=terms, others=others):
             return SUM if sign == "Σ" and len(terms) + bool(others) > 1 else PRODUCT
         case _:
@@ -207,9 +199,9 @@ Printed = TypeVar("Printed")
 
 @dataclass(frozen=True)
 class Printer(ABC, Generic[Printed]):
-    """Writes formulas in one form: `inside` a kind of formula, and `bracketed`.
+    """Prints formulas in one format: `inside` writes one without brackets, `bracketed` with them.
 
-    `laid_out` are the kinds that the form sets apart without brackets.
+    `laid_out` are the kinds that the format's layout sets apart without brackets.
     """
 
     digits: int
@@ -218,12 +210,12 @@ class Printer(ABC, Generic[Printed]):
     laid_out: ClassVar[tuple[type, ...]] = ()
 
     def write(self, formula: Formula, outer: int = 0) -> Printed:
-        """The formula, in brackets where it is weaker than what stands around it."""
+        """The formula, in brackets if it is weaker than its surroundings."""
         weaker = strength(formula) < outer and not isinstance(formula, self.laid_out)
         return self.bracketed(formula) if weaker else self.inside(formula)
 
     def sides(self, formula: Infix) -> tuple[Printed, Printed]:
-        """Both sides of an operator; the right one of a − (b − c) needs brackets, the left not."""
+        """Both sides of an operator; a − (b − c) keeps its brackets, (a − b) − c does not."""
         own = strength(formula)
         tight = formula.sign in _TIGHT or own == _COMPARISON
         return self.write(formula.left, own), self.write(formula.right, own + tight)
@@ -236,7 +228,7 @@ class Printer(ABC, Generic[Printed]):
 
 
 def summands(formula: Formula) -> Iterator[Formula]:
-    """What is added up; anything else is the only one."""
+    """The terms of a sum; any other formula is its own only term."""
     match formula:
         case Infix(sign="+", left=left, right=right):
             yield from summands(left)
@@ -250,7 +242,7 @@ def summands(formula: Formula) -> Iterator[Formula]:
 
 
 def equals(*sides: Formula) -> Formula:
-    """One formula after the other, with signs of equality between them."""
+    """Formulas joined by equals signs."""
     first, *others = sides
     for side in others:
         first = Infix("=", first, side)
@@ -264,7 +256,6 @@ class _Builder(ABC):
     times: ClassVar[str] = "·"
 
     def build(self, expression: e.Expression) -> Formula:
-        """The formula of an expression."""
         match expression:
             case e.Number(value=value):
                 return Value(value, is_constant=True)
@@ -305,16 +296,16 @@ class _Builder(ABC):
 
 @dataclass
 class SymbolWriter(_Builder):
-    """Makes formulas in symbols, and notes what these stand for."""
+    """Makes formulas in symbols, and records what the symbols stand for."""
 
     sight: Sight
     steps: dict[Symbol, Step] = field(default_factory=dict)
-    """The symbols of operands that were written, with their steps."""
+    """The symbols of operands written so far, with their steps."""
     definitions: dict[str, tuple[e.Named, Formula]] = field(default_factory=dict)
-    """The symbols of parts that were written (μ, m, Z), each after those it needs."""
+    """The symbols of named parts written so far (μ, m, Z), each after those it needs."""
 
     def leaf(self, expression: e.Entry | e.Lookup | e.Named) -> Formula:
-        """A cell or row by its symbol and places; a named part by its symbol, defined beside."""
+        """A cell or row as symbol and places; a named part as its symbol."""
         if isinstance(expression, e.Named):
             if expression.symbol not in self.definitions:
                 written = self.build(expression.body)
@@ -336,7 +327,7 @@ class SymbolWriter(_Builder):
             assert isinstance(expression, e.Entry)
             window = tuple(map(place_of, expression.index))
             return Leaf(Symbol(f"view({symbol})"), window, expression)
-        if len(places) != len(owner.shape):  # looked up in another shape than was written
+        if len(places) != len(owner.shape):  # looked up in a reshaped view
             return Leaf(symbol, tuple(places), expression)
         if names.is_textbook:
             digits = [p for p in places if isinstance(p, Place) and p.is_digit]
@@ -357,7 +348,6 @@ class SymbolWriter(_Builder):
         return Applied(reduce.kind, (body,), letters, _rank(reduce))
 
     def choose(self, choose: e.Choose) -> Formula:
-        """Both branches."""
         return Cases(self.build(choose.condition), self.build(choose.yes), self.build(choose.no))
 
 
@@ -368,7 +358,7 @@ class NumberWriter(_Builder):
     most: int = MOST_TERMS
     named: dict[int, Floats] = field(default_factory=dict)
     _at: dict[str, int] = field(default_factory=dict)
-    """The letters' values, inside a term."""
+    """The values of the letters, inside a term."""
 
     times: ClassVar[str] = "×"
 
@@ -413,7 +403,7 @@ class NumberWriter(_Builder):
 
 
 def _rank(reduce: e.Reduce) -> int:
-    """Which of the largest (or smallest) it takes, counted from 1."""
+    """Which of the largest or smallest it takes, counted from 1; 0 for other reductions."""
     return reduce.rank + 1 if "est" in reduce.kind else 0
 
 

@@ -1,7 +1,7 @@
-"""Where an operand's cells stand on the axes of the step that wrote them.
+"""Positions of an operand's cells on the axes of the step that wrote them.
 
 An operator that reads `x.flatten(1)[0, k]` reads x[0, k÷4, k mod 4]: the letters of a sum run over
-the operator's own window, and are followed from there to the axes of the writer.
+the operator's own view, and are mapped from there to the axes of the writer.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Place:
 
     start: int
     letters: tuple[tuple[str, int], ...] = ()
-    """Each letter with the factor by which it moves the position."""
+    """Each letter with its stride."""
     repeats: int = 1
     size: int = 0
-    """The letter is divided by `repeats`; with a size, what is left of that modulo the size."""
+    """The letter is divided by `repeats`, then taken modulo `size` if there is one."""
 
     @property
     def is_digit(self) -> bool:
-        """Whether a letter runs over several axes, and this is its digit on one of them."""
+        """Whether a letter runs over several axes and this is its index on one of them."""
         return self.repeats > 1 or self.size > 0
 
     def counted_from(self, first: int) -> Place:
-        """The place where positions and letters count from another number."""
+        """The same place with positions and letters counted from `first`."""
         steps = sum(factor for _, factor in self.letters)
         return Place(self.start + first - first * steps, self.letters) if first else self
 
@@ -62,14 +62,14 @@ class Place:
 
 
 def place_of(part: int | Axis) -> Place:
-    """A part of an index on its own axis."""
+    """One part of an index as a place."""
     if isinstance(part, int):
         return Place(part)
     return Place(part.start, ((part.letter, part.step),))
 
 
 def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | None]:
-    """The step that wrote an operand's cells, and their places there; None where none are even.
+    """The step that wrote an operand's cells, and their places; None if these are not affine.
 
     `find` gives the step and the index of one cell of a view.
     """
@@ -89,7 +89,7 @@ def _at(entry: Entry, places: dict[str, int]) -> Index:
 def _one_axis_each(
     entry: Entry, running: list[Axis], owner: Step, base: Index, find: Find
 ) -> tuple[Place, ...] | None:
-    """Where each letter runs evenly along an axis of its own: the usual case."""
+    """The usual case: each letter runs with a fixed stride along an axis of its own."""
     parts = [Place(place) for place in base]
     taken: set[int] = set()
     for axis in running:
@@ -108,7 +108,7 @@ def _one_axis_each(
 
 
 def _several_axes(entry: Entry, running: list[Axis], owner: Step) -> tuple[Place, ...] | None:
-    """Where letters run over several axes of the writer, or several letters over one."""
+    """Letters that run over several axes of the writer, or share one."""
     version = entry.view.version
     if version.base is not None or len(version.owners) != 1:
         return None
@@ -120,7 +120,7 @@ def _several_axes(entry: Entry, running: list[Axis], owner: Step) -> tuple[Place
 
 
 def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Whole] | None:
-    """For each axis of the writer the positions read, with an axis for each letter."""
+    """For each axis of the writer, the positions read, as an array with one axis per letter."""
     view, own = entry.view, owner.view
     if view.dtype.itemsize != own.dtype.itemsize:
         return None
@@ -142,7 +142,7 @@ def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Whole] | 
 
 
 def _place(positions: Whole, letters: list[str]) -> Place | None:
-    """The positions along one axis as a formula of the letters, if there is a short one."""
+    """The positions along one axis as a function of the letters, if it is a simple one."""
     start = int(positions.flat[0])
     steps: list[tuple[str, int]] = []
     even = np.asarray(start)

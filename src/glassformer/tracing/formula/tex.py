@@ -1,6 +1,6 @@
-"""Formulas as LaTeX mathematics: `Q_{2,1} = \\sum_{k} x_{2,k} \\, (W_Q)_{1,k}`.
+"""Formulas as LaTeX math: `Q_{2,1} = \\sum_{k} x_{2,k} \\, (W_Q)_{1,k}`.
 
-Brackets stay plain where nothing tall stands inside, so that TeX may break a long line.
+Brackets around nothing tall stay plain, so that TeX may break the line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from glassformer.tracing.formula.places import Place
 from glassformer.tracing.formula.text import number
 
 _WIDEST_FRACTION = 150
-"""Characters of TeX above or below a fraction's line: about half a page's width."""
+"""Characters of TeX above or below a fraction bar: about half the page width."""
 _SIGNS = {
     "≠": r"\neq",
     "≤": r"\leq",
@@ -43,7 +43,7 @@ _SPECIAL = {
 
 
 def escaped(plain: str) -> str:
-    """Text that LaTeX shows as it is; control characters, which no font has, as `�`."""
+    """Escape text for LaTeX; control characters become `�`."""
     return "".join(
         _SPECIAL.get(mark, mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}")
         for mark in plain
@@ -51,7 +51,7 @@ def escaped(plain: str) -> str:
 
 
 def number_to_tex(value: Scalar, digits: int = 4) -> str:
-    """A number, powers of ten spelt out."""
+    """A number, with `e-07` written as a power of ten."""
     if isinstance(value, bool):
         return rf"\text{{{value}}}"
     if math.isnan(value):
@@ -64,14 +64,14 @@ def number_to_tex(value: Scalar, digits: int = 4) -> str:
 
 
 def _word(word: str) -> str:
-    """A letter in italics, a longer word upright."""
+    """Single letters in italics, longer words upright."""
     if len(word) == 1 or word in _LETTERS:
         return _LETTERS.get(word, word if word.isascii() else rf"\text{{{word}}}")
     return rf"\mathrm{{{escaped(word)}}}" if word.isascii() else rf"\text{{{escaped(word)}}}"
 
 
 def symbol_to_tex(symbol: Symbol, places: str = "") -> str:
-    """A symbol at its places; one with an index of its own stands in brackets."""
+    """A symbol with its indices; one with a subscript of its own is put in brackets."""
     lead = {"∂": r"\partial ", "new ": r"\text{new }"}.get(symbol.lead, symbol.lead)
     below = f"_{{{_word(symbol.below)}}}" if len(symbol.below) > 1 else f"_{symbol.below}"
     whole = _word(symbol.base) + (below if symbol.below else "") + "'" * symbol.primes
@@ -129,7 +129,7 @@ class _TexPrinter(n.Printer[str]):
         return shown.replace("−", "-")
 
     def _fraction(self, above: n.Formula, below: n.Formula) -> str:
-        """On one line where it is too wide for TeX to place."""
+        """A fraction, on one line if it is too wide."""
         over, under = self.write(above), self.write(below)
         if max(len(over), len(under)) <= _WIDEST_FRACTION:
             return rf"\frac{{{over}}}{{{under}}}"
@@ -166,5 +166,5 @@ def _bracketed(inside: str) -> str:
 
 
 def to_tex(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
-    """The formula as LaTeX mathematics, without dollar signs."""
+    """The formula as LaTeX math, without dollar signs."""
     return _TexPrinter(digits, phrases).write(formula)

@@ -16,7 +16,7 @@ Operand = e.Entry | e.Lookup
 
 
 def number(value: e.Scalar, digits: int = 4) -> str:
-    """A number for readers: `digits` significant digits, whole numbers as such."""
+    """A number with `digits` significant digits; integers without a decimal point."""
     if isinstance(value, bool):
         return str(value)
     if math.isnan(value):
@@ -29,7 +29,7 @@ def number(value: e.Scalar, digits: int = 4) -> str:
 
 
 Pieces = list[tuple[str, Operand | None]]
-"""A text in pieces: one that is an operand comes with the expression that reads it."""
+"""Text in pieces; a piece that is an operand comes with its expression."""
 
 
 class _TextPrinter(n.Printer[Pieces]):
@@ -116,7 +116,7 @@ def to_text(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH)
 
 
 def to_pieces(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> Pieces:
-    """The text in pieces: each operand with the expression that reads it, the rest without."""
+    """The text in pieces, operands with their expressions, the text between them joined."""
     joined: Pieces = []
     for text, operand in _TextPrinter(digits, phrases).write(formula):
         if operand is None and joined and joined[-1][1] is None:

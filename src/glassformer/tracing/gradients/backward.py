@@ -1,13 +1,13 @@
-"""The backward pass, written out: from the loss back through every recorded operator.
+"""The backward pass, operator by operator: from the loss back through the recorded forward pass.
 
-Each operator of the forward pass is asked for the gradients of its operands, last operator first.
-A tensor that several operators read gets one contribution from each; they are added up when the
-operator that made the tensor is reached. All of it runs under the recorder, so a gradient is a
-step like any other, named after what it is the gradient of: `gradients.blocks.0.scores`.
+Each operator of the forward pass computes the gradients of its operands, last operator first. A
+tensor that several operators read gets one contribution from each; they are summed when the
+operator that computed the tensor is reached. All of this runs under the recorder, so a gradient is
+a step like any other, named after its tensor: `gradients.blocks.0.scores`.
 
-What an operator read may be a window on what another one made: heads are cut out of a projection
-by views, a mask is spread by `expand`, a row is selected. The gradient arrives in the shape of the
-window and is needed in that of the whole tensor.
+An operator may have read a window on another operator's output: heads are views of a projection, a
+mask is expanded, a row is selected. The gradient arrives in the shape of the window and is needed
+in the shape of the whole tensor.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from glassformer.tracing.gradients import derivatives
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 
-# --- what is known of the forward pass: its operators, names and tensors ---
+# --- the forward pass: its operators, names and tensors ---
 
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """What a tensor is called, and the module it belongs to."""
+    """A tensor's name, and the module it belongs to."""
 
     name: str
     module: str
 
     def gradient(self, suffix: str = "") -> tuple[str, str]:
-        """What its gradient is called, and the branch that it belongs to."""
+        """The name of its gradient, and the branch of the tree that the gradient belongs to."""
         return f"gradients.{self.name}{suffix}", f"gradients.{self.module}".rstrip(".")
 
     def beside(self, other: Title) -> str:
-        """The name without the modules that it shares with another."""
+        """The name without the modules it shares with another."""
         own, known = self.name.split("."), other.name.split(".")
         while len(own) > 1 and known and own[0] == known[0]:
             own, known = own[1:], known[1:]
@@ -61,38 +61,38 @@ class ForwardPass:
     def __init__(self, recording: Recording, parameters: dict[str, View]) -> None:
         self.calls: list[Call] = list(recording.calls)
         self.parameters = parameters
-        """Those that require a gradient; one of several names for a tied one."""
+        """Those that require a gradient; a tied one under one of its names."""
         self._titles: dict[int, Title] = {}
         self._wholes: dict[int, View] = {}
         self._views: list[tuple[Title, View]] = []
         self._read_names(recording)
 
     def title(self, version: Version) -> Title:
-        """What the tensor is called that filled a storage."""
+        """The name of the tensor that filled a storage."""
         return self._titles[id(version)]
 
     def whole(self, version: Version) -> View:
-        """The tensor that a storage was made for; writing to parts of it leaves it the same."""
+        """The tensor that a storage was created for; writes to parts of it do not change this."""
         if version.base is not None:
             return self.whole(version.base).on(version)
         return self._wholes[id(version)]
 
     def view_title(self, view: View) -> Title | None:
-        """The name that the source gave to just this view, if it gave one."""
+        """The name that the source gives to exactly this view, if any."""
         for title, known in self._views:
             if known.version is view.version and same(known, view):
                 return title
         return None
 
     def _read_names(self, recording: Recording) -> None:
-        """The names that a trace of the forward pass alone gives."""
+        """Take the names from a trace of the forward pass alone."""
         trace = Trace(recording)
         given = [*trace.parameters.values(), *trace.inputs.values(), *trace.constants.values()]
         for step in [*given, *trace.steps]:
             self._note(step)
         for step in trace.views:
             self._views.append((Title(step.name, step.module), step.view))
-        for step in [*given, *trace.steps]:  # the trace of the whole training step names them anew
+        for step in [*given, *trace.steps]:  # the trace of the whole step names them again
             step.view.version.owners.clear()
 
     def _note(self, step: Step) -> None:
@@ -100,8 +100,8 @@ class ForwardPass:
         known = self._wholes.setdefault(id(version), step.view)
         if not same(known, step.view) and step.role == "parameter":
             raise TraceError(
-                f"{step.name} and {self._titles[id(version)].name} share memory without being "
-                "the same tensor: their gradients are not traced"
+                f"{step.name} and {self._titles[id(version)].name} share memory but are different "
+                "tensors: their gradients cannot be traced"
             )
         self._titles.setdefault(id(version), Title(step.name, step.module))
 
@@ -111,7 +111,7 @@ class ForwardPass:
 
 @dataclass(frozen=True, slots=True)
 class _Contribution:
-    """A part of a tensor's gradient, and the step through which it came."""
+    """A part of a tensor's gradient, and the step it came through."""
 
     gradient: Tensor
     through: Title
@@ -146,7 +146,7 @@ class Backward:
         }
 
     def _through_chance(self) -> str:
-        """Operators that draw random numbers, and read what depends on parameters."""
+        """Mention operators that draw random numbers from something that depends on parameters."""
         names = {
             call.operator.name
             for call in self._forward.calls
@@ -156,11 +156,11 @@ class Backward:
             return ""
         return (
             f", or only through {', '.join(sorted(names))}, which draws random numbers: "
-            "what the trace takes as it comes is not differentiated"
+            "the trace takes these as given and does not differentiate them"
         )
 
     def _through(self, call: Call) -> None:
-        """Hand the gradient of what a call made on to what it was made from."""
+        """Propagate the gradient of a call's outputs to its inputs."""
         made = {
             id(view.version): view.version
             for view in call.outputs
@@ -180,7 +180,7 @@ class Backward:
                 for view in call.outputs
             ]
             self._keep_unwritten(call, totals, title)
-            arguments = dict(derivatives.tensor_arguments(call))
+            arguments = call.tensors()
             for argument, gradient in self._derived(call, title, incoming, arguments):
                 view = arguments[argument]
                 gradient = as_real(gradient.resolve_conj())
@@ -190,7 +190,6 @@ class Backward:
     def _derived(
         self, call: Call, title: Title, incoming: list[Tensor | None], arguments: dict[str, View]
     ) -> Iterator[tuple[str, Tensor]]:
-        """The gradients of a call's operands."""
         wanted = frozenset(
             name for name, view in arguments.items()
             if id(view.version) in self._active and view.dtype.is_floating_point
@@ -211,7 +210,7 @@ class Backward:
             yield from derivatives.by_autograd(forward, incoming)
 
     def _keep_unwritten(self, call: Call, totals: dict[int, Tensor], title: Title) -> None:
-        """Of a tensor overwritten in part, the cells left alone keep their gradient."""
+        """In a partly overwritten tensor, the other cells keep their gradient."""
         for old, new in call.writes:
             view = next((v for v in call.outputs if v is not None and v.version is new), None)
             if view is None or id(old) not in self._active:
@@ -221,7 +220,7 @@ class Backward:
                 self._add(whole.on(old), without(totals[id(new)], view, whole), title)
 
     def _add(self, view: View, gradient: Tensor, through: Title) -> None:
-        """Note a contribution to the gradient of what a view shows."""
+        """Add a contribution to the gradient of the tensor behind a view."""
         whole = self._forward.whole(view.version)
         if not same(view, whole):
             seen = self._forward.view_title(view)
@@ -231,7 +230,7 @@ class Backward:
         self._parts[id(view.version)].append(_Contribution(part, through))
 
     def _total(self, version: Version) -> Tensor:
-        """The gradient of a tensor: its contributions, added in the order in which they came."""
+        """The gradient of a tensor: its contributions, added in order of arrival."""
         parts, title = self._parts.pop(id(version)), self._forward.title(version)
         if len(parts) == 1:
             return self._claim(parts[0].gradient, title, "")
@@ -248,7 +247,7 @@ class Backward:
 
 
 def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
-    """The versions that were computed from parameters (the parameters' own included)."""
+    """The versions computed from parameters, including the parameters' own."""
     active = {id(view.version) for view in parameters}
     for call in calls:
         inputs = any(
@@ -268,7 +267,7 @@ def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
 
 
 def same(one: View, other: View) -> bool:
-    """Whether two windows show the same cells in the same places."""
+    """Whether two windows show the same cells at the same positions."""
     return (one.shape, one.offset) == (other.shape, other.offset) and all(
         a == b or size == 1
         for a, b, size in zip(one.strides, other.strides, one.shape, strict=True)
@@ -276,7 +275,7 @@ def same(one: View, other: View) -> bool:
 
 
 def spread(gradient: Tensor, window: View, whole: View) -> Tensor:
-    """The gradient of a window as a gradient of the whole tensor; 0 where it does not look."""
+    """The gradient of a window as a gradient of the whole tensor, 0 outside the window."""
     if same(window, whole):
         return gradient
     repeated = [
@@ -301,7 +300,7 @@ def spread(gradient: Tensor, window: View, whole: View) -> Tensor:
 
 
 def cut(gradient: Tensor, window: View, whole: View) -> Tensor:
-    """The part of a whole tensor's gradient that a window shows."""
+    """The part of a whole tensor's gradient inside a window."""
     if same(window, whole):
         return gradient
     canvas = gradient.new_zeros(_extent(whole))
@@ -310,7 +309,7 @@ def cut(gradient: Tensor, window: View, whole: View) -> Tensor:
 
 
 def without(gradient: Tensor, window: View, whole: View) -> Tensor:
-    """A whole tensor's gradient with 0 in the part that a window shows."""
+    """A whole tensor's gradient with 0 inside a window."""
     canvas = gradient.new_zeros(_extent(whole))
     canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
     canvas.as_strided(window.shape, window.strides, window.offset - whole.offset).zero_()
@@ -318,7 +317,7 @@ def without(gradient: Tensor, window: View, whole: View) -> Tensor:
 
 
 def _rearranged(in_memory_order: Tensor, whole: View) -> Tensor:
-    """From the order in which the cells lie in memory to the axes of the whole tensor."""
+    """From memory order to the axes of the whole tensor."""
     order = sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis])
     back = sorted(range(whole.ndim), key=lambda place: order[place])
     rearranged = in_memory_order.reshape([whole.shape[axis] for axis in order]).permute(back)
@@ -336,7 +335,7 @@ def _is_dense(view: View) -> bool:
 
 
 def _are_distinct(window: View, sizes: list[int], order: list[int]) -> bool:
-    """Whether a window shows each cell once: `unfold` and `as_strided` may show one in several."""
+    """Whether a window shows each cell only once; `unfold` and `as_strided` may repeat cells."""
     reach = 1
     for axis in reversed(order):
         if sizes[axis] > 1:
@@ -347,7 +346,7 @@ def _are_distinct(window: View, sizes: list[int], order: list[int]) -> bool:
 
 
 def _addresses(window: View, sizes: list[int], start: int) -> Tensor:
-    """The place in memory of each cell of a window; no step of the trace."""
+    """The address of each cell of a window; not recorded as a step."""
     with _disable_current_modes():
         addresses = torch.tensor(start)
         for axis, size in enumerate(sizes):
@@ -356,13 +355,18 @@ def _addresses(window: View, sizes: list[int], start: int) -> Tensor:
 
 
 # --- names ---
+#
+# No source line assigns gradients and updates, so the trace names them: a tensor is claimed under a
+# name, and at the end every operator since the forward pass gets its names and its place in the
+# tree. A claimed tensor that is only a view of another (a gradient passed on by an addition) gets
+# its name as a view.
 
 
 class TrainingRecorder(Recorder):
-    """Records the forward pass as `trace` does; then lends its tensors to the backward pass."""
+    """Records the forward pass as `trace` does, and provides its tensors to the backward pass."""
 
     def tensor_of(self, view: View) -> Tensor:
-        """A recorded tensor again, for an operator that the trace itself runs."""
+        """A recorded tensor, for an operator run by the trace itself."""
         with _disable_current_modes():
             tensor = view.given()
         self._versions.setdefault(int(tensor.untyped_storage()._cdata), view.version)
@@ -371,14 +375,14 @@ class TrainingRecorder(Recorder):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A name, and the branch of the tree that it belongs to: a prefix of the name."""
+    """A name, and its branch of the tree: a prefix of the name."""
 
     name: str
     owner: str
 
 
 class Scribe:
-    """Remembers what the operators run from now on are to be called."""
+    """Collects the names of the operators that run from now on."""
 
     def __init__(self, recorder: TrainingRecorder) -> None:
         self._recorder = recorder
@@ -392,14 +396,14 @@ class Scribe:
 
     @contextmanager
     def about(self, name: str, owner: str, line: Line | None) -> Iterator[None]:
-        """What the block computes belongs to this name, unless claimed under one of its own."""
+        """Whatever the block computes belongs to this name, unless it is claimed separately."""
         start = len(self._recorder.calls)
         yield
         for call in self._recorder.calls[start:]:
             self._about.setdefault(call.number, (_Place(name, owner), line))
 
     def claim(self, tensor: Tensor, name: str, owner: str) -> Tensor:
-        """Call this tensor by that name; returns the tensor."""
+        """Give a tensor a name; returns the tensor."""
         place = _Place(name, owner)
         view = self._recorder.view_of(tensor)
         made = self._maker(view)
@@ -417,7 +421,7 @@ class Scribe:
         return tensor
 
     def finish(self) -> None:
-        """Write the names onto the recorded operators."""
+        """Assign the names to the recorded operators."""
         for call in self._recorder.calls[self._start :]:
             default, line = self._about.get(call.number, (_Place("gradients", "gradients"), None))
             fallback = _Place(join(default.name, _word(call)), default.owner)
@@ -432,7 +436,7 @@ class Scribe:
             self._recorder.views.append(Call(-1, alias, (view,), {}, origin, outputs=(view,)))
 
     def _maker(self, view: View) -> tuple[Call, int] | None:
-        """The operator since the start that made a tensor, and which of its outputs it is."""
+        """The operator since the start that computed a tensor, and the number of its output."""
         for call in self._recorder.calls[self._seen :]:
             for output, made in enumerate(call.outputs):
                 if made is not None:
@@ -450,10 +454,10 @@ def _window(view: View) -> tuple[object, ...]:
 
 
 def _origin(places: list[_Place], line: Line | None, number: int) -> Origin:
-    """An origin that makes the trace give these names, in a branch that they share."""
+    """An origin that gives these names in the trace, in the branch they share."""
     owner = places[0].owner
     while owner and not all(place.name.startswith(f"{owner}.") for place in places):
         owner = owner.rpartition(".")[0]
     targets = tuple(place.name.removeprefix(f"{owner}.") for place in places)
-    # A visit of its own (the forward pass counts up from 1): each operator is a line's result.
+    # A separate visit per operator (the forward pass counts up from 1), so that each is a result.
     return Origin(line, targets, owner, owner, visit=-2 - number)

@@ -1,11 +1,11 @@
-"""From an operator's incoming gradient to those of its operands.
+"""From the gradient of an operator's output to those of its operands.
 
-A derivative is given the operator as it ran and g = ∂L/∂output, and gives ∂L/∂operand in the
-operand's shape. It computes with ordinary operators, which are recorded as steps like those of the
-forward pass. Where autograd has a kernel or an order of summing, the same is used: the gradients
-then equal autograd's to the bit. An operator that has none here is left to autograd, which runs it
-once more, inside the recording, and then its backward pass, operator by operator; those without a
-rule are shown as opaque, not guessed.
+A derivative takes the operator as it ran and g = ∂L/∂output, and yields ∂L/∂operand in the
+operand's shape. It uses ordinary operators, which are recorded as steps like those of the forward
+pass, and the same kernels and summation order as autograd, so that the gradients are bitwise equal.
+Operators without a derivative here are left to autograd, which runs them again inside the
+recording, followed by their backward pass, operator by operator; those without a rule are shown as
+opaque.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import torch
 from torch import Tensor
 
 from glassformer.tracing.capture.memory import Index, View
-from glassformer.tracing.capture.operator_calls import Call, Operator
+from glassformer.tracing.capture.operator_calls import Call, Operator, as_list
 from glassformer.tracing.capture.recorder import differentiable, without_onednn
 
 Gradients = Iterator[tuple[str, Tensor]]
-"""Gradients under their operands' argument names, of those that are wanted."""
+"""The wanted gradients, by argument name of the operand."""
 
 aten = torch.ops.aten
 
 
 class Forward:
-    """An operator of the forward pass, as its derivative sees it."""
+    """An operator of the forward pass, as used by its derivative."""
 
     def __init__(
         self,
@@ -39,30 +39,27 @@ class Forward:
     ) -> None:
         self.call = call
         self.wanted = wanted
-        """The argument names (`tensors.0` in a list) whose gradients matter."""
+        """The argument names (`tensors.0` in a list) whose gradients are needed."""
         self.tensor_of = tensor_of
         self.note = note
-        """Gives a result on the way a name below that of the operator's output."""
+        """Names an intermediate result, below the name of the operator's output."""
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensor_of(self.call.view(name))
 
     def shape(self, name: str) -> Index:
-        """The sizes of a tensor argument."""
         return self.call.view(name).shape
 
     def operand(self, name: str) -> Any:
-        """A tensor, or the number that stands in its place."""
+        """A tensor or a number."""
         value = self.call.operand(name)
         return self.tensor_of(value) if isinstance(value, View) else value
 
     def number(self, name: str) -> Any:
-        """A number among the arguments."""
         return self.call.number_of(name)
 
     @property
     def output(self) -> Tensor:
-        """What the operator made."""
         view = self.call.outputs[0]
         assert view is not None
         return self.tensor_of(view)
@@ -73,7 +70,7 @@ _DERIVATIVES: dict[str, Derivative] = {}
 
 
 def derivative(*operators: str) -> Callable[[Derivative], Derivative]:
-    """Register a generator as the derivative of these operators."""
+    """Register a generator function as the derivative of these operators."""
 
     def register(function: Derivative) -> Derivative:
         for operator in operators:
@@ -85,12 +82,11 @@ def derivative(*operators: str) -> Callable[[Derivative], Derivative]:
 
 
 def find(operator: Operator) -> Derivative | None:
-    """The derivative of an operator, if there is one."""
     return _DERIVATIVES.get(operator.full_name) or _DERIVATIVES.get(operator.name)
 
 
 def fold(gradient: Tensor, shape: Index) -> Tensor:
-    """Undo broadcasting: sum over the axes along which an operand was repeated."""
+    """Undo broadcasting: sum over the axes along which an operand was expanded."""
     lead = gradient.ndim - len(shape)
     axes = [*range(lead)]
     axes += [a + lead for a, size in enumerate(shape) if size == 1 and gradient.size(a + lead) != 1]
@@ -103,7 +99,7 @@ def fold(gradient: Tensor, shape: Index) -> Tensor:
 
 
 def _spread(forward: Forward, g: Tensor) -> Tensor:
-    """The gradient of a reduction at each of the cells that it gathered."""
+    """The gradient of a reduction, expanded to the cells that it reduced."""
     shape = forward.shape("self")
     if not forward.call.flag("keepdim"):
         for axis in forward.call.axes("dim", len(shape)):
@@ -122,9 +118,9 @@ _OF_ONE: dict[str, Callable[[Forward, Tensor], Tensor]] = {
     "silu": lambda f, g: aten.silu_backward(g, f["self"]),
     "tanh": lambda f, g: aten.tanh_backward(g, f.output),
     "sigmoid": lambda f, g: aten.sigmoid_backward(g, f.output),
-    # What was filled in does not depend on the cell: 0 there, g elsewhere.
+    # Filled cells do not depend on the input: 0 there, g elsewhere.
     "masked_fill.Scalar": lambda f, g: fold(g.masked_fill(f["mask"], 0), f.shape("self")),
-    # What raises one weight of a softmax lowers the others.
+    # Raising one weight of a softmax lowers the others.
     "softmax _softmax _safe_softmax": lambda f, g: aten._softmax_backward_data(
         g, f.output, f.number("dim"), f.output.dtype
     ),
@@ -155,7 +151,7 @@ for _operators, _gradient in _OF_ONE.items():
 
 @derivative("add", "sub")
 def add(forward: Forward, g: Tensor) -> Gradients:
-    """A sum hands its gradient on to both sides; a difference turns it round on the right."""
+    """A sum passes its gradient on to both sides; a difference negates it on the right."""
     if "self" in forward.wanted:
         yield "self", fold(g, forward.shape("self"))
     if "other" in forward.wanted:
@@ -188,7 +184,7 @@ def divide(forward: Forward, g: Tensor) -> Gradients:
 
 @derivative("where.self", "where.ScalarOther", "where.ScalarSelf")
 def where(forward: Forward, g: Tensor) -> Gradients:
-    """g to the side that was chosen, 0 to the other."""
+    """g to the chosen side, 0 to the other."""
     condition = forward["condition"]
     if "self" in forward.wanted:
         yield "self", fold(torch.where(condition, g, 0.0), forward.shape("self"))
@@ -211,7 +207,7 @@ def linear(forward: Forward, g: Tensor) -> Gradients:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """All positions below each other."""
+    """All positions as rows of one matrix."""
     return x.reshape(math.prod(x.shape[:-1]), x.size(-1))
 
 
@@ -235,7 +231,7 @@ def matmul(forward: Forward, g: Tensor) -> Gradients:
 
 @derivative("addmm")
 def addmm(forward: Forward, g: Tensor) -> Gradients:
-    """As a product, and the added matrix: β · g."""
+    """As for a product, and β · g to the added matrix."""
     alpha, beta = forward.number("alpha"), forward.number("beta")
     scaled = g if alpha == 1 else g * alpha
     if "mat1" in forward.wanted:
@@ -246,15 +242,15 @@ def addmm(forward: Forward, g: Tensor) -> Gradients:
         yield "self", fold(g if beta == 1 else g * beta, forward.shape("self"))
 
 
-# --- norms, look-ups, joins ---
+# --- norms, lookups, joins ---
 
 
 @derivative("layer_norm")
 def layer_norm(forward: Forward, g: Tensor) -> Gradients:
-    """Through the mean and the deviation of the row as well as through the cell itself."""
+    """Through the mean and the deviation of the row as well as the cell itself."""
     shape = list(forward.call.bound["normalized_shape"])
     x, gain, bias = forward["input"], forward.operand("weight"), forward.operand("bias")
-    # The mean and the deviation, which the forward operator kept to itself.
+    # The mean and the deviation, which the forward operator does not return.
     again, mean, scale = aten.native_layer_norm(x, shape, gain, bias, forward.number("eps"))
     forward.note("again", again)
     forward.note("mean", mean)
@@ -267,13 +263,13 @@ def layer_norm(forward: Forward, g: Tensor) -> Gradients:
 
 @derivative("nll_loss_nd")
 def nll_loss(forward: Forward, g: Tensor) -> Gradients:
-    """−g / n to the log-probability of each target that counts, 0 to all others."""
+    """−g / n to the log-probability of each target that is not ignored, 0 to all others."""
     x, target, weight = forward["self"], forward["target"], forward.operand("weight")
     settings = (forward.number("reduction"), forward.number("ignore_index"))
     plain = x.ndim < 3
     run = aten.nll_loss_forward if plain else aten.nll_loss2d_forward
     back = aten.nll_loss_backward if plain else aten.nll_loss2d_backward
-    if x.ndim > 2 and x.ndim != 4:  # the kernel wants two axes of positions
+    if x.ndim > 2 and x.ndim != 4:  # the kernel expects two axes of positions
         x, target = x.reshape(*x.shape[:2], 1, -1), target.reshape(len(target), 1, -1)
         g = g.reshape(target.shape) if g.ndim else g
     again, count = run(x, target, weight, *settings)
@@ -284,7 +280,7 @@ def nll_loss(forward: Forward, g: Tensor) -> Gradients:
 
 @derivative("embedding")
 def embedding(forward: Forward, g: Tensor) -> Gradients:
-    """Each row of the table gathers the gradients of the positions that looked it up."""
+    """Each row of the table sums the gradients of the positions that looked it up."""
     rows = forward.shape("weight")[0]
     padding, by_count = forward.number("padding_idx"), forward.call.flag("scale_grad_by_freq")
     ids = forward["indices"]
@@ -315,31 +311,16 @@ def stack(forward: Forward, g: Tensor) -> Gradients:
 # --- the rest: by autograd ---
 
 
-def tensor_arguments(call: Call) -> Iterator[tuple[str, View]]:
-    """The tensors that an operator was given, by argument name; in a list `tensors.0`, ….
-
-    The same in the order of the schema for every caller: positions, then keywords.
-    """
-    given = dict(zip(call.operator.parameters, call.args, strict=False)) | call.kwargs
-    for name, value in given.items():
-        if isinstance(value, View):
-            yield name, value
-        elif isinstance(value, list | tuple):
-            for place, part in enumerate(value):
-                if isinstance(part, View):
-                    yield f"{name}.{place}", part
-
-
 def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tuple[str, Tensor]]:
-    """The gradients of the wanted operands, from those of the outputs (None where there is none).
+    """The gradients of the wanted operands, from those of the outputs (None if there is none).
 
-    Nothing is yielded for an operand that the outputs do not depend on smoothly.
+    Nothing is yielded for an operand if no output depends on it differentiably.
     """
     call = forward.call
     with differentiable(), without_onednn(call.without_onednn):
         leaves = {
             name: forward.tensor_of(view).detach().requires_grad_()
-            for name, view in tensor_arguments(call)
+            for name, view in call.tensors().items()
             if name in forward.wanted
         }
         made = _run_again(forward, leaves)
@@ -358,20 +339,13 @@ def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tu
 
 
 def _run_again(forward: Forward, leaves: dict[str, Tensor]) -> list[Any]:
-    """The operator on the same operands, the wanted ones replaced by leaves of a new graph."""
+    """Run the operator on the same operands, with the wanted ones as leaves of a new graph."""
     call = forward.call
     written = {name for _, name in call.operator.writes_to(call.args, call.kwargs)}
 
-    def tensor(name: str, value: Any) -> Any:
-        if isinstance(value, View):
-            given = leaves[name] if name in leaves else forward.tensor_of(value)
-            return given.clone() if name in written else given
-        if isinstance(value, list | tuple):
-            return type(value)(tensor(f"{name}.{n}", part) for n, part in enumerate(value))
-        return value
+    def tensor(name: str, view: View) -> Tensor:
+        given = leaves[name] if name in leaves else forward.tensor_of(view)
+        return given.clone() if name in written else given
 
-    names = call.operator.parameters
-    args = [tensor(name, value) for name, value in zip(names, call.args, strict=False)]
-    kwargs = {name: tensor(name, value) for name, value in call.kwargs.items()}
-    result = call.operator.func(*args, **kwargs)
-    return list(result) if isinstance(result, list | tuple) else [result]
+    args, kwargs = call.mapped(tensor)
+    return as_list(call.operator.func(*args, **kwargs))

@@ -1,10 +1,10 @@
-"""The update, written out: why a weight moved, one operator per named step.
+"""The optimiser's update, with one operator per named step: why a weight changed.
 
 SGD, Adam, AdamW, RMSprop, Adagrad, Adafactor and Muon as `torch.optim` computes them on the CPU,
-operator for operator, so that the numbers agree to the bit (Adafactor's to rounding); and the Muon
-of our own recipes. An update gets one parameter with its gradient and what the optimiser remembers
-of it, and returns the new weight; `note` gives a result its name. What the optimiser remembers is
-read from it and never written: the real optimiser makes the same step afterwards.
+operator by operator, so that the numbers are bitwise equal (Adafactor's up to rounding); and the
+Muon of our own recipes. An update takes a parameter, its gradient and its optimiser state, and
+returns the new weight; `note` names a result. The state is read from the optimiser and never
+written: the actual optimiser makes the same step afterwards.
 """
 
 from __future__ import annotations
@@ -24,49 +24,60 @@ from glassformer.tracing.gradients.backward import Scribe, TrainingRecorder
 
 Note = Callable[[str, Tensor], Tensor]
 State = Mapping[str, Tensor]
-"""What an optimiser remembers of one parameter, under the names used here."""
+"""The optimiser state of one parameter, under the names used here."""
 Settings = Mapping[str, Any]
 Numbers = dict[str, Tensor]
-"""What all parameters of a group share in one step: float64 numbers, as torch computes them."""
-Update = Callable[[Note, Tensor, Tensor, State, Settings, Numbers], Tensor]
+"""What all parameters of a group share in one step: float64 numbers, as in torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterUpdate:
+    """A parameter about to be updated, with everything that its update reads."""
+
+    note: Note
+    weight: Tensor
+    gradient: Tensor
+    state: State
+    settings: Settings
+    numbers: Numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """An optimiser, written out."""
+    """The written-out form of an optimiser."""
 
-    update: Update
+    update: Callable[[ParameterUpdate], Tensor]
     remembers: Mapping[str, str]
-    """What torch calls what is remembered, by the name used here."""
+    """torch's names for the state, by the names used here."""
     start: Callable[[Tensor, Settings], dict[str, Tensor]]
-    """What is remembered of a parameter before its first step."""
+    """The state of a parameter before its first step."""
     schedule: Callable[[Note, Tensor, Tensor, Settings], Numbers] | None = None
-    """The group's numbers, from the learning rate and the number of the step."""
+    """The group's numbers, from the learning rate and the step number."""
     rescales: bool = True
-    """Whether steps keep their size however small the gradient is."""
+    """Whether the size of a step does not depend on that of the gradient."""
 
 
 def method_of(optimiser: Optimizer) -> Method:
-    """The written-out form of an optimiser; refuses what is not written out."""
+    """The written-out form of an optimiser; raises an error if there is none."""
     kind = type(optimiser)
     method = _METHODS.get(kind) or (_BATCHED_MUON if _is_batched_muon(optimiser) else None)
     if method is None:
         known = [known.__name__ for known in _METHODS]
         raise TraceError(
-            f"the update of {kind.__name__} is not written out; "
-            f"trace a step of torch.optim.{', '.join(known[:-1])} or {known[-1]}"
+            f"updates by {kind.__name__} cannot be traced; "
+            f"use torch.optim.{', '.join(known[:-1])} or {known[-1]}"
         )
     for group in optimiser.param_groups:
         for option in ("differentiable", "capturable"):
             if group.get(option):
-                raise TraceError(f"an optimiser with {option}=True is not written out")
+                raise TraceError(f"an optimiser with {option}=True cannot be traced")
     return method
 
 
 def _is_batched_muon(optimiser: Optimizer) -> bool:
-    """Whether this is the Muon of our recipes, by its settings: `trace` does not import `training`.
+    """Whether this is the Muon of our recipes, by its settings: `tracing` cannot import `training`.
 
-    Another one of that name would be found out when its weights are compared.
+    Another optimiser of that name would fail the comparison of the new weights.
     """
     settings = {"params", "lr", "momentum", "weight_decay"}
     groups = optimiser.param_groups
@@ -76,60 +87,51 @@ def _is_batched_muon(optimiser: Optimizer) -> bool:
 # --- SGD ---
 
 
-def _sgd(
-    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
-) -> Tensor:
-    """w − lr · d, where d is the gradient or, with momentum, a running sum of gradients."""
-    direction = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
-    momentum, dampening = float(settings["momentum"]), float(settings["dampening"])
+def _sgd(p: ParameterUpdate) -> Tensor:
+    """w − lr · d, where d is the gradient or, with momentum, a decaying sum of gradients."""
+    direction = _with_decay(p, _downhill(p))
+    momentum, dampening = float(p.settings["momentum"]), float(p.settings["dampening"])
     if momentum:
-        if "velocity" in state:
-            faded = note("faded_velocity", state["velocity"] * momentum)
-            velocity = note("velocity", torch.add(faded, direction, alpha=1 - dampening))
+        if "velocity" in p.state:
+            faded = p.note("faded_velocity", p.state["velocity"] * momentum)
+            velocity = p.note("velocity", torch.add(faded, direction, alpha=1 - dampening))
         else:
-            velocity = note("velocity", direction.clone())
+            velocity = p.note("velocity", direction.clone())
         direction = (
-            note("direction", torch.add(direction, velocity, alpha=momentum))
-            if settings["nesterov"]
+            p.note("direction", torch.add(direction, velocity, alpha=momentum))
+            if p.settings["nesterov"]
             else velocity
         )
-    return note("weight", torch.sub(weight, direction, alpha=float(settings["lr"])))
+    return p.note("weight", torch.sub(p.weight, direction, alpha=float(p.settings["lr"])))
 
 
 # --- Adam, AdamW ---
 
 
-def _adam(
-    note: Note,
-    weight: Tensor,
-    gradient: Tensor,
-    state: State,
-    settings: Settings,
-    numbers: Numbers,
-) -> Tensor:
-    """w − lr · m̂ / (√v̂ + ε), m̂ and v̂ being the moments over their bias corrections.
+def _adam(p: ParameterUpdate) -> Tensor:
+    """w − lr · m̂ / (√v̂ + ε), where m̂ and v̂ are the bias-corrected moments.
 
-    AdamW shrinks the weight first; Adam adds the decay to the gradient (L2). With amsgrad the
-    largest v so far takes the place of v.
+    AdamW shrinks the weight first; Adam adds the decay to the gradient (L2). With amsgrad, the
+    largest v so far replaces v.
     """
-    beta1, beta2 = (float(beta) for beta in settings["betas"])
-    gradient = _downhill(note, gradient, settings)
-    if "share_kept" in numbers:
-        weight = note("decayed_weight", weight * _like(weight, numbers["share_kept"]))
+    beta1, beta2 = (float(beta) for beta in p.settings["betas"])
+    weight, gradient = p.weight, _downhill(p)
+    if "share_kept" in p.numbers:
+        weight = p.note("decayed_weight", weight * _like(weight, p.numbers["share_kept"]))
     else:
-        gradient = _with_decay(note, weight, gradient, settings)
-    first = note("first_moment", torch.lerp(state["first_moment"], gradient, 1 - beta1))
-    second = _second_moment(note, state, gradient, beta2)
-    if settings["amsgrad"]:
-        largest = torch.maximum(state["largest_second_moment"], second)
-        second = note("largest_second_moment", largest)
-    deviation = note("deviation", second.sqrt())
-    root = numbers["root_of_bias_correction_2"]
-    corrected = note("corrected_deviation", deviation / _like(weight, root))
-    divisor = note("divisor", corrected + float(settings["eps"]))
-    scaled = note("scaled_moment", first * _like(weight, numbers["step_size"]))
-    change = note("change", scaled / divisor)
-    return note("weight", weight - change)
+        gradient = _with_decay(p, gradient)
+    first = p.note("first_moment", torch.lerp(p.state["first_moment"], gradient, 1 - beta1))
+    second = _second_moment(p, gradient, beta2)
+    if p.settings["amsgrad"]:
+        largest = torch.maximum(p.state["largest_second_moment"], second)
+        second = p.note("largest_second_moment", largest)
+    deviation = p.note("deviation", second.sqrt())
+    root = p.numbers["root_of_bias_correction_2"]
+    corrected = p.note("corrected_deviation", deviation / _like(weight, root))
+    divisor = p.note("divisor", corrected + float(p.settings["eps"]))
+    scaled = p.note("scaled_moment", first * _like(weight, p.numbers["step_size"]))
+    change = p.note("change", scaled / divisor)
+    return p.note("weight", weight - change)
 
 
 def _adam_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
@@ -156,27 +158,25 @@ def _adam_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
 # --- RMSprop ---
 
 
-def _rmsprop(
-    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
-) -> Tensor:
-    """w − lr · g / (√v + ε); centred, v is the variance and not the mean of the squares."""
-    alpha, momentum = float(settings["alpha"]), float(settings["momentum"])
-    rate = float(settings["lr"])
-    gradient = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
-    second = _second_moment(note, state, gradient, alpha)
-    if settings["centered"]:
-        first = note("first_moment", torch.lerp(state["first_moment"], gradient, 1 - alpha))
-        second = note("variance", torch.addcmul(second, first, first, value=-1))
-    deviation = note("deviation", second.sqrt())
-    divisor = note("divisor", deviation + float(settings["eps"]))
+def _rmsprop(p: ParameterUpdate) -> Tensor:
+    """w − lr · g / (√v + ε), where v is the mean of g² or, if centred, the variance."""
+    alpha, momentum = float(p.settings["alpha"]), float(p.settings["momentum"])
+    rate = float(p.settings["lr"])
+    gradient = _with_decay(p, _downhill(p))
+    second = _second_moment(p, gradient, alpha)
+    if p.settings["centered"]:
+        first = p.note("first_moment", torch.lerp(p.state["first_moment"], gradient, 1 - alpha))
+        second = p.note("variance", torch.addcmul(second, first, first, value=-1))
+    deviation = p.note("deviation", second.sqrt())
+    divisor = p.note("divisor", deviation + float(p.settings["eps"]))
     if momentum > 0:
-        faded = note("faded_velocity", state["velocity"] * momentum)
-        scaled = note("scaled_gradient", gradient / divisor)
-        velocity = note("velocity", faded + scaled)
-        return note("weight", torch.sub(weight, velocity, alpha=rate))
-    scaled = note("scaled_gradient", gradient * rate)
-    change = note("change", scaled / divisor)
-    return note("weight", weight - change)
+        faded = p.note("faded_velocity", p.state["velocity"] * momentum)
+        scaled = p.note("scaled_gradient", gradient / divisor)
+        velocity = p.note("velocity", faded + scaled)
+        return p.note("weight", torch.sub(p.weight, velocity, alpha=rate))
+    scaled = p.note("scaled_gradient", gradient * rate)
+    change = p.note("change", scaled / divisor)
+    return p.note("weight", p.weight - change)
 
 
 def _rmsprop_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
@@ -189,26 +189,19 @@ def _rmsprop_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
 # --- Adagrad ---
 
 
-def _adagrad(
-    note: Note,
-    weight: Tensor,
-    gradient: Tensor,
-    state: State,
-    settings: Settings,
-    numbers: Numbers,
-) -> Tensor:
-    """w − lr · g / (√Σ g² + ε), the sum running over all steps so far."""
-    gradient = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
-    squares = note("sum_of_squares", torch.addcmul(state["sum_of_squares"], gradient, gradient))
-    deviation = note("deviation", squares.sqrt())
-    divisor = note("divisor", deviation + float(settings["eps"]))
-    scaled = note("scaled_gradient", gradient * _like(weight, numbers["step_size"]))
-    change = note("change", scaled / divisor)
-    return note("weight", weight - change)
+def _adagrad(p: ParameterUpdate) -> Tensor:
+    """w − lr · g / (√Σ g² + ε), summed over all steps so far."""
+    gradient = _with_decay(p, _downhill(p))
+    squares = p.note("sum_of_squares", torch.addcmul(p.state["sum_of_squares"], gradient, gradient))
+    deviation = p.note("deviation", squares.sqrt())
+    divisor = p.note("divisor", deviation + float(p.settings["eps"]))
+    scaled = p.note("scaled_gradient", gradient * _like(p.weight, p.numbers["step_size"]))
+    change = p.note("change", scaled / divisor)
+    return p.note("weight", p.weight - change)
 
 
 def _adagrad_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
-    """The learning rate over 1 + the steps made · its decay."""
+    """lr / (1 + lr_decay · earlier steps)."""
     earlier = note("earlier_steps", step - 1)
     slower = note("slowing", earlier * float(settings["lr_decay"]) + 1)
     return {"step_size": note("step_size", rate / slower)}
@@ -222,55 +215,46 @@ def _adagrad_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
 # --- Adafactor ---
 
 
-def _adafactor(
-    note: Note,
-    weight: Tensor,
-    gradient: Tensor,
-    state: State,
-    settings: Settings,
-    numbers: Numbers,
-) -> Tensor:
-    """w − α · u / max(1, RMS(u)/d), u = g / √v; of a matrix, v = row means · column means / mean.
+def _adafactor(p: ParameterUpdate) -> Tensor:
+    """w − α · u / max(1, RMS(u)/d), u = g / √v; for a matrix, v = row means · column means / mean.
 
-    α is the learning rate, at most 1/√step, times the RMS of the weight.
+    α is the learning rate (at most 1/√step) times the RMS of the weight.
     """
-    smallest, least = settings["eps"]
+    smallest, least = p.settings["eps"]
+    weight, gradient = p.weight, _downhill(p)
     smallest = torch.finfo(weight.dtype).eps if smallest is None else float(smallest)
-    gradient = _downhill(note, gradient, settings)
-    rate = note("step_size", _rms(note, "weight", weight).clamp(min=least) * numbers["rate"])
-    if "share_kept" in numbers:
-        weight = note("decayed_weight", weight * _like(weight, numbers["share_kept"]))
-    variance = _adafactor_variance(note, gradient, state, numbers["share_of_new"], smallest)
-    deviation = note("reciprocal_deviation", variance.clamp(min=smallest**2).rsqrt())
-    update = note("scaled_gradient", deviation * gradient)
-    excess = note("excess", _rms(note, "update", update) / float(settings["d"]))
-    clipped = note("clipped_step_size", rate / excess.clamp(min=1.0))
-    change = note("change", update * _like(weight, clipped))
-    return note("weight", weight - change)
+    rate = p.note("step_size", _rms(p, "weight", weight).clamp(min=least) * p.numbers["rate"])
+    if "share_kept" in p.numbers:
+        weight = p.note("decayed_weight", weight * _like(weight, p.numbers["share_kept"]))
+    variance = _adafactor_variance(p, gradient, smallest)
+    deviation = p.note("reciprocal_deviation", variance.clamp(min=smallest**2).rsqrt())
+    update = p.note("scaled_gradient", deviation * gradient)
+    excess = p.note("excess", _rms(p, "update", update) / float(p.settings["d"]))
+    clipped = p.note("clipped_step_size", rate / excess.clamp(min=1.0))
+    change = p.note("change", update * _like(weight, clipped))
+    return p.note("weight", weight - change)
 
 
-def _adafactor_variance(
-    note: Note, gradient: Tensor, state: State, share: Tensor, smallest: float
-) -> Tensor:
-    """The running mean of g², of a matrix by its rows and columns alone."""
-    share = share.to(gradient.dtype)
+def _adafactor_variance(p: ParameterUpdate, gradient: Tensor, smallest: float) -> Tensor:
+    """The running mean of g²; for a matrix, from its row and column means."""
+    share = p.numbers["share_of_new"].to(gradient.dtype)
     if gradient.ndim < 2:
-        squares = note("squared_gradient", gradient * gradient)
-        return note("variance", torch.lerp(state["variance"], squares, share))
+        squares = p.note("squared_gradient", gradient * gradient)
+        return p.note("variance", torch.lerp(p.state["variance"], squares, share))
     means = {}
     for name, axis in (("row_variance", -1), ("column_variance", -2)):
         norms = torch.linalg.vector_norm(gradient, dim=axis, keepdim=True)
-        fresh = note(f"new_{name}", norms.square() / gradient.size(axis))
-        means[name] = note(name, torch.lerp(state[name], fresh, share))
-    product = note("product", means["row_variance"] @ means["column_variance"])
-    mean = note("mean_variance", means["row_variance"].mean(dim=-2, keepdim=True))
-    return note("variance", product / mean.clamp(min=smallest))
+        fresh = p.note(f"new_{name}", norms.square() / gradient.size(axis))
+        means[name] = p.note(name, torch.lerp(p.state[name], fresh, share))
+    product = p.note("product", means["row_variance"] @ means["column_variance"])
+    mean = p.note("mean_variance", means["row_variance"].mean(dim=-2, keepdim=True))
+    return p.note("variance", product / mean.clamp(min=smallest))
 
 
-def _rms(note: Note, name: str, x: Tensor) -> Tensor:
-    """The root of the mean square, in float64 as torch goes on with it."""
-    norm = note(f"{name}_norm", torch.linalg.vector_norm(x))
-    return note(f"{name}_rms", norm.double() / math.sqrt(x.numel()))
+def _rms(p: ParameterUpdate, name: str, x: Tensor) -> Tensor:
+    """The root mean square, in float64 as in torch."""
+    norm = p.note(f"{name}_norm", torch.linalg.vector_norm(x))
+    return p.note(f"{name}_rms", norm.double() / math.sqrt(x.numel()))
 
 
 def _adafactor_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
@@ -294,60 +278,56 @@ def _adafactor_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
 # --- Muon ---
 
 
-def _muon(
-    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
-) -> Tensor:
-    """w − lr · NewtonSchulz(direction): the momentum with its singular values moved towards 1."""
-    rate, momentum = float(settings["lr"]), float(settings["momentum"])
-    velocity = note("velocity", torch.lerp(state["velocity"], gradient, 1 - momentum))
+def _muon(p: ParameterUpdate) -> Tensor:
+    """w − lr · NewtonSchulz(direction): the momentum with singular values pushed towards 1."""
+    rate, momentum = float(p.settings["lr"]), float(p.settings["momentum"])
+    velocity = p.note("velocity", torch.lerp(p.state["velocity"], p.gradient, 1 - momentum))
     direction = velocity
-    if settings["nesterov"]:
-        direction = note("direction", torch.lerp(gradient, velocity, momentum))
-    matrix = note("rounded_direction", direction.bfloat16())
+    if p.settings["nesterov"]:
+        direction = p.note("direction", torch.lerp(p.gradient, velocity, momentum))
+    matrix = p.note("rounded_direction", direction.bfloat16())
     tall = matrix.size(0) > matrix.size(1)
     matrix = matrix.T if tall else matrix
-    norm = note("norm", matrix.norm())
-    matrix = note("normalised", matrix / norm.clamp(min=float(settings["eps"])))
-    a, b, c = (float(factor) for factor in settings["ns_coefficients"])
-    for turn in range(1, int(settings["ns_steps"]) + 1):
-        gram = note(f"gram_{turn}", matrix @ matrix.T)
-        polynomial = note(f"polynomial_{turn}", torch.addmm(gram, gram, gram, beta=b, alpha=c))
-        matrix = note(f"iterate_{turn}", torch.addmm(matrix, polynomial, matrix, beta=a))
-    orthogonal = note("orthogonal", matrix.T if tall else matrix)
-    rows, columns = weight.shape
+    norm = p.note("norm", matrix.norm())
+    matrix = p.note("normalised", matrix / norm.clamp(min=float(p.settings["eps"])))
+    a, b, c = (float(factor) for factor in p.settings["ns_coefficients"])
+    for turn in range(1, int(p.settings["ns_steps"]) + 1):
+        gram = p.note(f"gram_{turn}", matrix @ matrix.T)
+        polynomial = p.note(f"polynomial_{turn}", torch.addmm(gram, gram, gram, beta=b, alpha=c))
+        matrix = p.note(f"iterate_{turn}", torch.addmm(matrix, polynomial, matrix, beta=a))
+    orthogonal = p.note("orthogonal", matrix.T if tall else matrix)
+    rows, columns = p.weight.shape
     factor = {
         None: math.sqrt(max(1, rows / columns)),
         "original": math.sqrt(max(1, rows / columns)),
         "match_rms_adamw": 0.2 * math.sqrt(max(rows, columns)),
-    }[settings["adjust_lr_fn"]]
-    decayed = note("decayed_weight", weight * (1 - rate * float(settings["weight_decay"])))
-    return note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
+    }[p.settings["adjust_lr_fn"]]
+    decayed = p.note("decayed_weight", p.weight * (1 - rate * float(p.settings["weight_decay"])))
+    return p.note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
 
 
-def _our_muon(
-    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
-) -> Tensor:
-    """Ours: a running sum for momentum, and Newton–Schulz in float32 on stacked matrices."""
-    rate, momentum = float(settings["lr"]), float(settings["momentum"])
-    faded = note("faded_velocity", state["velocity"] * momentum)
-    velocity = note("velocity", faded + gradient)
-    direction = note("direction", torch.add(gradient, velocity, alpha=momentum))
+def _our_muon(p: ParameterUpdate) -> Tensor:
+    """Our Muon: a decaying sum as momentum, and Newton–Schulz in float32 on stacked matrices."""
+    rate, momentum = float(p.settings["lr"]), float(p.settings["momentum"])
+    faded = p.note("faded_velocity", p.state["velocity"] * momentum)
+    velocity = p.note("velocity", faded + p.gradient)
+    direction = p.note("direction", torch.add(p.gradient, velocity, alpha=momentum))
     matrix = direction.float().unsqueeze(0)
     tall = matrix.size(-2) > matrix.size(-1)
     matrix = matrix.mT if tall else matrix
-    norm = note("norm", matrix.norm(dim=(-2, -1), keepdim=True))
-    size = note("norm_and_epsilon", norm + 1e-7)
-    matrix = note("normalised", matrix / size)
+    norm = p.note("norm", matrix.norm(dim=(-2, -1), keepdim=True))
+    size = p.note("norm_and_epsilon", norm + 1e-7)
+    matrix = p.note("normalised", matrix / size)
     for turn in range(1, 6):
-        gram = note(f"gram_{turn}", matrix @ matrix.mT)
-        square = note(f"gram_squared_{turn}", gram @ gram)
-        polynomial = note(f"polynomial_{turn}", -4.7750 * gram + 2.0315 * square)
-        matrix = note(f"iterate_{turn}", 3.4445 * matrix + polynomial @ matrix)
-    orthogonal = note("orthogonal", (matrix.mT if tall else matrix)[0].to(weight.dtype))
-    decayed = note("decayed_weight", weight * (1 - rate * float(settings["weight_decay"])))
-    rows, columns = weight.shape
+        gram = p.note(f"gram_{turn}", matrix @ matrix.mT)
+        square = p.note(f"gram_squared_{turn}", gram @ gram)
+        polynomial = p.note(f"polynomial_{turn}", -4.7750 * gram + 2.0315 * square)
+        matrix = p.note(f"iterate_{turn}", 3.4445 * matrix + polynomial @ matrix)
+    orthogonal = p.note("orthogonal", (matrix.mT if tall else matrix)[0].to(p.weight.dtype))
+    decayed = p.note("decayed_weight", p.weight * (1 - rate * float(p.settings["weight_decay"])))
+    rows, columns = p.weight.shape
     factor = max(1.0, rows / columns) ** 0.5
-    return note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
+    return p.note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
 
 
 def _velocity_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
@@ -357,27 +337,27 @@ def _velocity_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
 # --- shared ---
 
 
-def _downhill(note: Note, gradient: Tensor, settings: Settings) -> Tensor:
-    """The gradient, turned round where the loss is to be maximised."""
-    return note("turned_gradient", -gradient) if settings.get("maximize") else gradient
+def _downhill(p: ParameterUpdate) -> Tensor:
+    """The gradient, negated if the loss is maximised."""
+    return p.note("turned_gradient", -p.gradient) if p.settings.get("maximize") else p.gradient
 
 
-def _with_decay(note: Note, weight: Tensor, gradient: Tensor, settings: Settings) -> Tensor:
-    """The gradient with the pull of an L2 penalty towards 0."""
-    decay = float(settings["weight_decay"])
+def _with_decay(p: ParameterUpdate, gradient: Tensor) -> Tensor:
+    """The gradient with that of an L2 penalty added."""
+    decay = float(p.settings["weight_decay"])
     if not decay:
         return gradient
-    return note("gradient_with_decay", torch.add(gradient, weight, alpha=decay))
+    return p.note("gradient_with_decay", torch.add(gradient, p.weight, alpha=decay))
 
 
-def _second_moment(note: Note, state: State, gradient: Tensor, beta: float) -> Tensor:
+def _second_moment(p: ParameterUpdate, gradient: Tensor, beta: float) -> Tensor:
     """The running mean of g²."""
-    faded = note("faded_second_moment", state["second_moment"] * beta)
-    return note("second_moment", torch.addcmul(faded, gradient, gradient, value=1 - beta))
+    faded = p.note("faded_second_moment", p.state["second_moment"] * beta)
+    return p.note("second_moment", torch.addcmul(faded, gradient, gradient, value=1 - beta))
 
 
 def _share_kept(note: Note, rate: Tensor, settings: Settings) -> Numbers:
-    """1 − learning rate · weight decay, where weights decay by themselves."""
+    """1 − learning rate · weight decay, for decoupled weight decay."""
     if not settings["weight_decay"]:
         return {}
     lost = note("share_lost", rate * float(settings["weight_decay"]))
@@ -385,7 +365,7 @@ def _share_kept(note: Note, rate: Tensor, settings: Settings) -> Numbers:
 
 
 def _like(weight: Tensor, number: Tensor) -> Tensor:
-    """A float64 number beside a weight; a weight without axes would be promoted by it."""
+    """A float64 number in a form that does not promote a weight without axes."""
     return number if weight.ndim else number.to(weight.dtype)
 
 
@@ -464,12 +444,12 @@ class Updates:
         weight = self._recorder.tensor_of(self._recorder.view_of(parameter))
         note = _notes(scribe, f"update.{self._names[id(parameter)]}")
         state = self._states[id(parameter)]
-        return self.method.update(note, weight, gradient, state, group, shared)
+        return self.method.update(ParameterUpdate(note, weight, gradient, state, group, shared))
 
     def _shared_numbers(
         self, scribe: Scribe, number: int, group: dict[str, Any], parameter: Tensor
     ) -> Numbers:
-        """The group's numbers for this step, computed once for all its parameters."""
+        """The group's numbers for this step, computed once for all of its parameters."""
         if self.method.schedule is None:
             return {}
         key = (number, self._step(parameter))
@@ -479,11 +459,11 @@ class Updates:
         return self._shared[key]
 
     def _step(self, parameter: Tensor) -> float:
-        """The number of the step about to be made."""
+        """The number of the current step."""
         return float(self._optimiser.state.get(parameter, {}).get("step", 0)) + 1
 
     def _read_state(self) -> list[Source]:
-        """What the optimiser remembers, and its settings, made known to the recorder."""
+        """Register the optimiser's state and settings with the recorder."""
         sources: list[Source] = []
 
         def adopt(name: str, tensor: Tensor) -> Tensor:
@@ -509,7 +489,7 @@ class Updates:
         return sources
 
     def _remembered(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
-        """Copies of what the optimiser remembers of a parameter, or of what it begins with."""
+        """A copy of the optimiser's state for a parameter, or its initial state."""
         state = self._optimiser.state.get(parameter, {})
         found = {
             ours: state[theirs].detach().clone()
@@ -520,12 +500,11 @@ class Updates:
 
 
 def _place(number: int) -> str:
-    """Where a group's numbers stand in the tree."""
     return "update" if number == 0 else f"update.group_{number}"
 
 
 def _notes(scribe: Scribe, owner: str) -> Callable[[str, Tensor], Tensor]:
-    """Names for the results of one update."""
+    """A function that names the results of one update."""
 
     def note(name: str, tensor: Tensor) -> Tensor:
         return scribe.claim(tensor, f"{owner}.{name}", owner)

@@ -1,4 +1,4 @@
-"""`trace_training_step`: forward, backward and update of one training step, every number kept."""
+"""`trace_training_step`: every number of the forward, backward and update of a training step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Index, Version, View
+from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Index, Version, View, gaps
 from glassformer.tracing.capture.module_stack import ModulePaths
 from glassformer.tracing.capture.operator_calls import Call
 from glassformer.tracing.capture.record import (
@@ -40,27 +40,27 @@ from glassformer.tracing.steps import Step, read_labels
 from glassformer.tracing.trace import Trace
 
 # --- agreement ---
-# Is the step that the trace shows the step that was made?
+# Does the trace show the step that was actually made?
 #
-# The trace computes gradients and new weights by its own derivatives and its own update. Both are
-# held against what autograd and the optimiser made: equal to the bit as a rule, else to rounding;
-# anything beyond that is an error of the trace's, and no trace is given.
+# The trace computes gradients and new weights with its own derivatives and updates. Both are
+# compared with those of autograd and the optimiser: usually they are bitwise equal, else equal up
+# to rounding; anything else is an error, and no trace is returned.
 
 
-# What rounding in another order may change, relative to the largest number of a float32 tensor.
+# The rounding error of another summation order, relative to the maximum of a float32 tensor.
 _GRADIENT = 1e-4
-# Weights are made from the same gradients by the same operators: a few roundings.
+# New weights come from the same gradients by the same operators: a few roundings.
 _WEIGHT_ROUNDINGS = 8
-# From which share of a tensor's largest change on a difference of new weights is named.
+# A difference of new weights is reported if it exceeds this share of the tensor's largest change.
 _NOTABLE = 1e-3
 _LISTED = 3
 
 
 class Agreement:
-    """The comparison of a recorded step with the one made. `notes` say what it found.
+    """Compares a recorded step with the actual one; `notes` hold the result.
 
-    Each operator on the way rounds to its dtype. These errors are independent, so that over n
-    operators they grow to √n · ε: the measure for the shorter dtypes, where ε is large.
+    Each operator rounds to its dtype. These errors are independent, so that over n operators they
+    grow to √n · ε, which matters for shorter dtypes.
     """
 
     def __init__(
@@ -73,23 +73,23 @@ class Agreement:
         self._before = {name: p.detach().clone() for name, p in parameters.items()}
         self._largest = 0.0
         self._doubtful: dict[str, Tensor] = {}
-        """The cells whose gradients have few digits in common, by parameter."""
+        """By parameter, the cells whose gradients agree in few digits only."""
         self._same_gradients = True
         self.notes: list[str] = []
 
     def compare_gradients(self, shown: Mapping[str, Tensor]) -> None:
-        """The recorded gradients against those of autograd."""
+        """Compare the recorded gradients with autograd's."""
         made = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
         self._largest = max(map(_largest, made.values()), default=0.0)
         for name in made.keys() - shown.keys():
             if made[name].any():
-                raise TraceError(f"the trace has no gradient of {name}, and autograd has")
+                raise TraceError(f"autograd has a gradient of {name}, the trace has none")
         worst, where = 0.0, ""
         for name, gradient in shown.items():
-            # An unused parameter has no gradient at all, or one of zeros.
+            # An unused parameter has no gradient, or a zero gradient.
             real = made.get(name, torch.zeros_like(gradient))
-            gaps, size = _gaps(gradient, real), _largest(real)
-            gap = _largest(gaps)
+            apart, size = gaps(gradient, real), _largest(real)
+            gap = _largest(apart)
             share = max(_GRADIENT, self._rounding_of(gradient.dtype))
             if gap > share * size and gap > self._lost_by_cancelling(gradient.dtype):
                 raise TraceError(
@@ -100,7 +100,7 @@ class Agreement:
                     "before it; such models are not traced in training"
                 )
             self._same_gradients &= gap == 0
-            self._doubtful[name] = gaps > share * real.detach().abs()
+            self._doubtful[name] = apart > share * real.detach().abs()
             if 0 < gap <= share * size:
                 worst, where = max((worst, where), (gap / size, name))
         if self._same_gradients:
@@ -112,9 +112,9 @@ class Agreement:
         return torch.finfo(dtype).eps * math.sqrt(len(self._made))
 
     def _lost_by_cancelling(self, dtype: torch.dtype) -> float:
-        """What remains of a sum whose terms cancel (a bias before a batch norm): their rounding.
+        """The rounding error of a sum whose terms cancel (a bias before a batch norm).
 
-        The terms are as large as the largest gradient on the way, and as many as its cells.
+        The terms are at most as large as the largest gradient, and as many as its cells.
         """
         if self._cancelled is None:
             made = [v for c in self._made for v in c.outputs if v is not None and v.numel]
@@ -127,16 +127,13 @@ class Agreement:
         return self._rounding_of(dtype) * self._cancelled
 
     def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
-        """The recorded new weights against those that the optimiser made.
-
-        `rescales`: whether the optimiser's steps keep their size however small the gradient is.
-        """
+        """Compare the recorded new weights with the optimiser's; `rescales` as in `Method`."""
         worst, where, same = 0.0, "", True
         rounding: dict[str, float] = {}
         for name, weight in shown.items():
             real, doubtful = self._parameters[name].detach(), self._doubtful[name]
-            gaps, change = _gaps(weight, real), _largest(_gaps(real, self._before[name]))
-            gap = _largest(gaps)
+            apart, change = gaps(weight, real), _largest(gaps(real, self._before[name]))
+            gap = _largest(apart)
             same &= gap == 0
             if self._same_gradients and gap > _WEIGHT_ROUNDINGS * torch.finfo(real.dtype).eps * max(
                 _largest(real), change
@@ -145,7 +142,7 @@ class Agreement:
                     f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
                     "was the optimiser changed by hooks?"
                 )
-            sound = _largest(gaps[~doubtful])
+            sound = _largest(apart[~doubtful])
             if sound:
                 worst, where = max((worst, where), (sound / max(change, sound), name))
             if gap > _NOTABLE * change:
@@ -157,9 +154,9 @@ class Agreement:
         if rounding:
             self.notes.append(self._rounding(rounding, rescales))
 
-    def _rounding(self, gaps: dict[str, float], rescales: bool) -> Note:
-        """What to say of updates by gradients that lost digits to rounding."""
-        names = list(gaps)
+    def _rounding(self, lost: dict[str, float], rescales: bool) -> Note:
+        """The note on updates from gradients that lost digits to rounding."""
+        names = list(lost)
         made = {name: self._parameters[name].grad for name in names}
         sizes = [_largest(g[self._doubtful[name]]) for name, g in made.items() if g is not None]
         others = f", … ({len(names)})" if len(names) > _LISTED else ""
@@ -170,21 +167,13 @@ class Agreement:
         }
         if not rescales:
             return Note("rounding", **said)
-        gap = f"{max(gaps.values()):.0e}"
+        gap = f"{max(lost.values()):.0e}"
         return Note("rounding steps", **said, optimiser=self._optimiser, gap=gap)
 
 
 def _largest(tensor: Tensor) -> float:
-    """The largest number of a tensor, without its sign."""
+    """The largest absolute value of a tensor."""
     return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
-
-
-def _gaps(one: Tensor, other: Tensor) -> Tensor:
-    """The differences; cells that are NaN, or the same infinity, in both do not differ."""
-    with torch.no_grad():
-        gaps = (one.double() - other.double()).abs()
-        gaps[(one == other) | (one.isnan() & other.isnan())] = 0.0
-        return gaps.nan_to_num(nan=torch.inf)
 
 
 Loss = Callable[[Any], Tensor]
@@ -200,7 +189,7 @@ def trace_training_step(
     max_bytes: int = DEFAULT_BYTES,
     **kwargs: Any,
 ) -> Trace:
-    """Train a model by one step and record all of it: forward, backward, update.
+    """Train a model for one step and record all of it: forward, backward, update.
 
         t = trace_training_step(
             model, ids,
@@ -210,11 +199,11 @@ def trace_training_step(
         t["gradients.encoder.blocks.0.attention.to_queries.weight"][2, 5].explain()
         t["update.encoder.blocks.0.attention.to_queries.weight.weight"][2, 5].explain(depth=3)
 
-    `loss` takes what the model returns and gives one number. The model runs in the mode it is in;
-    in training mode the dropout masks are kept as constants. Afterwards the model and the
-    optimiser are exactly as after `optimiser.zero_grad()`, `backward()` and `optimiser.step()`:
-    that ordinary step is made, too, with the same random numbers, and the trace is held against
-    it. The model and the loss therefore run twice.
+    `loss` maps the model's output to one number. The model runs in its current mode; in training
+    mode, dropout masks are recorded as constants. Afterwards the model and the optimiser are
+    exactly as after `optimiser.zero_grad()`, `backward()` and `optimiser.step()`: this ordinary
+    step is made as well, with the same random numbers, and compared with the trace. The model and
+    the loss therefore run twice.
     """
     module = unwrapped(model)
     if not isinstance(module, nn.Module):
@@ -234,7 +223,7 @@ def trace_training_step(
 
 
 class _Step:
-    """One step: first recorded, then made."""
+    """One step: first recorded, then actually made."""
 
     def __init__(
         self,
@@ -261,7 +250,7 @@ class _Step:
         self._notes: list[str] = []
 
     def record(self) -> None:
-        """Compute the step under the recorder; the model's weights stay as they are."""
+        """Compute the step under the recorder, without changing the model's weights."""
         with recording(self._recorder):
             call_inside(self._run, (), {})
         for source in self._sources:
@@ -270,9 +259,9 @@ class _Step:
         self._put_back()
 
     def _put_back(self) -> None:
-        """Tensors that are no buffers, and were written to, as they were before the recording.
+        """Restore tensors that the recording wrote to and that are not buffers.
 
-        Running statistics may be plain attributes. The step about to be made moves them once more.
+        Running statistics may be plain attributes; the actual step will update them again.
         """
         first = {id(found.view.version): found.view.version for found in self._recorder.found}
         newest: dict[int, tuple[Version, Version]] = {}
@@ -308,7 +297,7 @@ class _Step:
         scribe.finish()
 
     def make(self) -> None:
-        """The ordinary step, and whether the recorded one agrees with it."""
+        """Make the ordinary step and compare the recorded one with it."""
         self._optimiser.zero_grad()
         program = self._program
         with torch.enable_grad():
@@ -321,7 +310,6 @@ class _Step:
         self._notes += agreement.notes
 
     def trace(self) -> Trace:
-        """The trace of the recorded step."""
         return Trace(self._recording())
 
     def _recording(self) -> Recording:
@@ -332,7 +320,7 @@ class _Step:
         )  # fmt: skip
 
     def _parameters(self) -> dict[str, nn.Parameter]:
-        """The parameters by name, a tied one once."""
+        """The parameters by name; tied ones appear once."""
         found: dict[str, nn.Parameter] = dict(self._module.named_parameters())
         for group in self._optimiser.param_groups:
             found.update({self._names[id(p)]: p for p in group["params"]})
@@ -346,14 +334,14 @@ class _Step:
         }
 
     def _other_parameters(self) -> Iterator[Source]:
-        """Parameters that the optimiser has and the model has not: those of the loss."""
+        """Parameters of the optimiser that are not the model's: those of the loss."""
         known = {id(parameter) for parameter in self._module.parameters()}
         for name, parameter in self._parameters().items():
             if id(parameter) not in known:
                 yield Source(name, self._recorder.adopt(parameter), "parameter")
 
     def _loss_inputs(self) -> Iterator[Source]:
-        """The tensors that the loss brings along, by their names there: the targets."""
+        """The tensors that the loss function refers to, by name: the targets."""
         if not inspect.isfunction(self._loss):
             return
         around = inspect.getclosurevars(self._loss)
@@ -364,7 +352,7 @@ class _Step:
 
 
 def _parameter_names(module: nn.Module, optimiser: Optimizer) -> dict[int, str]:
-    """The name of each parameter, by identity."""
+    """Parameter names by identity."""
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     for place, group in enumerate(optimiser.param_groups):
         for within, parameter in enumerate(group["params"]):
@@ -374,7 +362,7 @@ def _parameter_names(module: nn.Module, optimiser: Optimizer) -> dict[int, str]:
 
 @contextmanager
 def _as_it_was(module: nn.Module) -> Iterator[None]:
-    """Random numbers and buffers (running statistics) as they were, after the block."""
+    """Restore the RNG state and buffers (running statistics) after the block."""
     state = torch.get_rng_state()
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
@@ -386,9 +374,9 @@ def _as_it_was(module: nn.Module) -> Iterator[None]:
                 buffer.copy_(before)
 
 
-# --- why a weight moved ---
+# --- why a weight changed ---
 
-# In the order of the arithmetic; an optimiser has some of them.
+# In the order of computation; each optimiser has some of them.
 _SHARED = (
     "learning_rate", "step", "bias_correction_1", "bias_correction_2", "rate", "step_size",
     "share_of_new", "share_kept",
@@ -407,17 +395,17 @@ _REMEMBERED = (
 
 @dataclass(frozen=True, slots=True)
 class Move(ShownAsText):
-    """One weight before and after a step, and the cells that explain it."""
+    """One weight before and after a step, and the cells that explain its change."""
 
     before: Cell
     gradient: Cell
     after: Cell
     remembered: dict[str, Cell]
-    """What the optimiser knew of this weight: its moments or its velocity."""
+    """The optimiser's state for this weight: its moments or its velocity."""
     shared: dict[str, Cell]
-    """The numbers that all weights share: learning rate, bias corrections, step size."""
+    """The numbers shared by all weights: learning rate, bias corrections, step size."""
     steps: dict[str, Cell]
-    """What was computed for this weight, in order."""
+    """The intermediate results for this weight, in order."""
 
     def __str__(self) -> str:
         change = float(self.after.value) - float(self.before.value)
@@ -434,7 +422,7 @@ class Move(ShownAsText):
 
 
 def why_moved(trace: Trace, parameter: str, index: int | tuple[int, ...]) -> Move:
-    """Why one weight of a traced training step has the value that it has after the step."""
+    """Why one weight has its value after a traced training step."""
     moved = {name.removeprefix("update.").removesuffix(".weight") for name in _ends(trace)}
     if parameter not in moved:
         raise UnknownNameError("parameter that moved", parameter, moved)
@@ -456,7 +444,7 @@ def why_moved(trace: Trace, parameter: str, index: int | tuple[int, ...]) -> Mov
 
 
 def _place(step: Step, index: Index) -> Index:
-    """A parameter's cell in a step that has one number for all of it, or for a row or column."""
+    """A parameter's cell in a step that may have one number per row or column, or for all."""
     if not step.shape:
         return ()
     return tuple(i if size > 1 else 0 for i, size in zip(index, step.shape, strict=True))

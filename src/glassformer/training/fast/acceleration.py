@@ -1,9 +1,9 @@
-"""Which learner a run gets: plain, compiled, recorded as CUDA graphs, or of several GPUs.
+"""Which learner a run gets: plain, compiled, recorded as CUDA graphs, or for several GPUs.
 
-Recording takes a second per shape and saves the time of starting kernels; it pays for every run on
-a GPU. Compiling fuses kernels and takes some twenty seconds per shape; it pays for long runs of one
-shape. Both want few shapes: the loader then pads every batch of a bucket to one. On a GPU, queries,
-keys and values of self-attention are computed by one product (`JoinedAttention`).
+Recording takes a second per shape and saves kernel launches; it pays for every run on a GPU.
+Compiling fuses kernels and takes some twenty seconds per shape; it pays for long runs of one shape.
+Both want few shapes: the loader then pads every batch of a bucket to one. On a GPU, queries, keys
+and values of self-attention are computed by one product (`JoinedAttention`).
 Dims: as in `nn.attention`.
 """
 
@@ -34,11 +34,11 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _MOST_SHAPES = 48
-_LONG_RUN = 10_000  # updates
-_READS_LENGTHS = ("lstm", "rnn")  # on the CPU, in the middle of a step: nothing can be recorded
+_LONG_RUN = 10_000  # steps
+_READS_LENGTHS = ("lstm", "rnn")  # on the CPU in mid-step, which no graph can record
 
-# A softmax over a large vocabulary in one pass reads less, but its exponentials take longer than
-# the second reading: GPT-2's loss in 1.8 ms a step on an H200, 2.3 ms with it.
+# A one-pass (online) softmax over a large vocabulary reads less, but its exponentials take longer
+# than a second read: GPT-2's loss takes 1.8 ms per step on an H200, 2.3 ms with it.
 _OPTIONS: dict[str, Any] = {"online_softmax": False}
 
 _KERNELS: dict[AttentionKernel, SDPBackend] = {
@@ -50,22 +50,22 @@ _KERNELS: dict[AttentionKernel, SDPBackend] = {
 
 @dataclass(frozen=True)
 class Acceleration:
-    """What is done; neither: steps run operator by operator."""
+    """How steps run; by default, operator by operator."""
 
     compiled: bool = False
     graphs: bool = False
     n_shapes: int = 1
     tuned: bool = False
-    """Of what is compiled: whether other settings of each kernel are tried."""
+    """Whether compiled kernels are autotuned."""
 
     @property
     def recorded(self) -> bool:
-        """Whether graphs are recorded here; those of a compiled step are torch's own."""
+        """Whether we record graphs; those of a compiled step are torch's own."""
         return self.graphs and not self.compiled
 
 
 class CompiledLearner(Learner):
-    """A learner whose loss is compiled, with torch's own CUDA graphs where `graphs` says so."""
+    """A learner whose forward pass and loss are compiled; `graphs`: with torch's CUDA graphs."""
 
     def __init__(self, config: RunConfig, *given: Any, graphs: bool, **named: Any) -> None:
         super().__init__(config, *given, **named)
@@ -82,7 +82,7 @@ def make_learner(
     device: torch.device,
     processes: Processes,
 ) -> Learner:
-    """The learner that this run, device and number of processes ask for."""
+    """The learner for this run, device and number of processes."""
     join_projections(model, device.type == "cuda")
 
     def kernels() -> AbstractContextManager[object]:
@@ -98,7 +98,7 @@ def make_learner(
             recorder=CudaRecorder(device),
         )
     loss = accelerated(model_loss, acceleration) if acceleration.compiled else None
-    # CPUs add up whole gradients after the backward pass, in the same order each time.
+    # On CPUs, whole gradients are summed after the backward pass, in a fixed order.
     if processes.n > 1 and (config.loop.sharding == "fsdp" or device.type != "cpu"):
         return DataParallelLearner(
             *given, device=device, processes=processes, loss=loss, kernels=kernels
@@ -116,9 +116,9 @@ def make_learner(
 
 
 def choose_acceleration(
-    config: RunConfig, device: torch.device, *, n_shapes: int, n_updates: int, alone: bool
+    config: RunConfig, device: torch.device, *, n_shapes: int, n_steps: int, alone: bool
 ) -> Acceleration:
-    """What a config asks for, `auto` settled. `alone`: one process, which has the whole model."""
+    """What a config asks for, with `auto` resolved. `alone`: there is one process."""
     loop = config.loop
     recordable = config.kind not in _READS_LENGTHS
     if loop.graphs == "on":
@@ -135,10 +135,10 @@ def choose_acceleration(
         and graphs
         and alone
         and n_shapes == 1
-        and n_updates >= _LONG_RUN
+        and n_steps >= _LONG_RUN
         and config.kind == "transformer"
     )
-    # Gradients that processes exchange during the backward pass are no part of torch's graphs.
+    # Gradient exchange during the backward pass cannot be part of torch's graphs.
     return Acceleration(
         compiled, graphs and (alone or not compiled), n_shapes, tuned=loop.compile == "tuned"
     )
@@ -147,20 +147,20 @@ def choose_acceleration(
 def accelerated(
     function: Callable[Arguments, Result], acceleration: Acceleration
 ) -> Callable[Arguments, Result]:
-    """The function, compiled as `acceleration` asks; recorded work is left as it is."""
+    """The function, compiled if `acceleration` says so."""
     if not acceleration.compiled:
         return function
     options = {**_OPTIONS, "coordinate_descent_tuning": acceleration.tuned}
     if not acceleration.graphs:
         return torch.compile(function, options=options)
-    # Each shape is compiled for itself; torch's limit is meant for code that never settles.
+    # Each shape is compiled separately; torch's limit is meant for code that recompiles forever.
     limits = torch._dynamo.config
     limits.recompile_limit = max(limits.recompile_limit, 4 * acceleration.n_shapes)
     return torch.compile(function, options={**options, "triton.cudagraphs": True}, dynamic=False)
 
 
 def attention_kernels(preferred: AttentionKernel) -> AbstractContextManager[object]:
-    """A block in which fused attention uses a kernel wherever it can; auto: as torch chooses."""
+    """Inside this block, fused attention prefers this kernel; auto: torch chooses."""
     if preferred == "auto":
         return nullcontext()
     rest = [kernel for name, kernel in _KERNELS.items() if name != preferred]
@@ -183,9 +183,9 @@ def _check_graphs(device: torch.device, config: RunConfig, recordable: bool) -> 
 
 
 class JoinedAttention(MultiHeadAttention):
-    """Multi-head attention whose three projections of one input are one product.
+    """Multi-head attention that computes queries, keys and values by one product.
 
-    The matrices are joined at each call: that pays with many positions, in training, not with one.
+    The matrices are concatenated at each call: that pays with many positions, not with one.
     """
 
     def project(
@@ -195,7 +195,6 @@ class JoinedAttention(MultiHeadAttention):
         rotation: Rotation | None,
         cache: KeyValueCache | None,
     ) -> tuple[Float[Tensor, "B H Q E"], Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
-        """Queries, keys and values of self-attention by one product; others as before."""
         if source is not None or cache is not None:
             return super().project(x, source, rotation, cache)
         projected = joined_linear(x, [self.to_queries, self.to_keys, self.to_values])
@@ -209,7 +208,7 @@ class JoinedAttention(MultiHeadAttention):
 def joined_linear(
     x: Float[Tensor, "B T D"], maps: Sequence[nn.Linear]
 ) -> tuple[Float[Tensor, "B T _"], ...]:
-    """Several linear maps of one input by one product."""
+    """Several linear maps of one input as one product."""
     matrix = torch.cat([part.weight for part in maps])
     biases: list[Tensor] = [part.bias for part in maps if part.bias is not None]
     outputs = F.linear(x, matrix, torch.cat(biases) if biases else None)
@@ -218,10 +217,10 @@ def joined_linear(
 
 
 def join_projections(module: nn.Module, joined: bool = True) -> nn.Module:
-    """Replace every plain attention inside a module by a joined one, in place, or undo that.
+    """Turn every plain attention in a module into a joined one in place, or undo that.
 
-    The class changes, as torch's own parametrisations change it: parameters, their names and hooks
-    stay. The results are the same up to rounding.
+    Only the class changes, as in torch's parametrisations: parameters, names and hooks stay. The
+    results are the same up to rounding.
     """
     for part in module.modules():
         if type(part) in (MultiHeadAttention, JoinedAttention):

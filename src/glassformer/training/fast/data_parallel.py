@@ -1,4 +1,4 @@
-"""Several GPUs: each has the whole model (DDP), or a share of it (FSDP2) where it does not fit."""
+"""Several GPUs: each has the whole model (DDP), or a shard of it (FSDP2) if it does not fit."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,17 +12,17 @@ from torch.nn.parallel import DistributedDataParallel
 from glassformer.data import Batch
 from glassformer.nn import Block
 from glassformer.training.learner import Learner
-from glassformer.training.processes import all_whole, fill
+from glassformer.training.processes import fill, gather_all
 from glassformer.training.run_config import RunConfig
 
 
 class DataParallelLearner(Learner):
-    """A learner among several that exchange gradients during the backward pass of the last batch.
+    """Exchanges gradients during the backward pass of a step's last batch.
 
-    What they exchange is the mean over processes; the sum is wanted. DDP adds gradients up in other
-    portions after its first update, and three numbers in another order have another sum: a resumed
-    run would not end with the same bits. On CPUs, where that is promised, the plain learner adds
-    them up in the same order each time; there this one is for shards alone.
+    DDP and FSDP average gradients over processes; we want the sum, hence the factor n. DDP changes
+    its buckets after the first step, so sums are taken in another order, and a resumed run would
+    not match to the bit. On CPUs, where we promise that, the plain learner sums in a fixed order;
+    there this one serves shards only.
     """
 
     def __init__(self, config: RunConfig, model: nn.Module, *given: Any, **named: Any) -> None:
@@ -31,7 +31,7 @@ class DataParallelLearner(Learner):
         super().__init__(config, model, *given, **named)
         if self.sharded:
             shard(model, self.device, self.processes.n)
-            # Sharding replaces the parameters.
+            # Sharding replaces the parameter objects.
             self.parameters = [p for p in model.parameters() if p.requires_grad]
         else:
             ids = [self.device.index] if self.device.type == "cuda" else None
@@ -40,28 +40,27 @@ class DataParallelLearner(Learner):
     def forward_backward(
         self, batch: Batch, scale: float | Tensor, *, is_last: bool = True
     ) -> Tensor:
-        """Add a batch's gradient; with the last one, that of all processes."""
-        with nullcontext() if is_last else self._unexchanged():
+        with nullcontext() if is_last else self._without_exchange():
             return super().forward_backward(batch, scale * self.processes.n)
 
     def exchange_gradients(self) -> None:
-        """Done already, during the backward pass."""
+        """Nothing to do: done during the backward pass."""
 
     def whole_model(self) -> nn.Module:
-        """The model put together from all shares; all processes must take part."""
+        """The model gathered from all shards; all processes must take part."""
         if self.sharded:
             self._whole.to(self.device)
-            fill(self._whole, all_whole(dict(self.model.named_parameters())))
+            fill(self._whole, gather_all(dict(self.model.named_parameters())))
         return self._whole
 
-    def _unexchanged(self) -> AbstractContextManager[None]:
+    def _without_exchange(self) -> AbstractContextManager[None]:
         if isinstance(self.model, DistributedDataParallel):
             return self.model.no_sync()
-        return unexchanged(self.model)
+        return without_exchange(self.model)
 
 
 def shard(model: nn.Module, device: torch.device, n_processes: int) -> None:
-    """Cut a model's parameters in place, block by block; gradients become means over processes."""
+    """Shard a model in place, block by block; gradients become means over processes."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -73,8 +72,8 @@ def shard(model: nn.Module, device: torch.device, n_processes: int) -> None:
 
 
 @contextmanager
-def unexchanged(model: nn.Module) -> Iterator[None]:
-    """A block in which a sharded model's gradients stay in their processes."""
+def without_exchange(model: nn.Module) -> Iterator[None]:
+    """Inside this block, a sharded model's gradients are not exchanged."""
     from torch.distributed.fsdp import FSDPModule
 
     assert isinstance(model, FSDPModule)

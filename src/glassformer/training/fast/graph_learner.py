@@ -1,11 +1,11 @@
 """Forward and backward of a batch as one CUDA graph: recorded once per shape, then replayed.
 
-A step of a small model is hundreds of kernels of a few microseconds each, and starting them one by
-one takes longer than running them. A graph starts them all at once. It reads and writes the same
-memory at every replay, so a batch is copied into the tensors that were recorded, gradients are
-added to tensors that stay (`keeps_gradients`), and parameters are only ever changed
-in place. What moves from update to update stays outside: clipping, learning rates, averages.
-Dropout draws new numbers at every replay: the generator's position is advanced with the graph.
+A step of a small model is hundreds of kernels of a few microseconds each, and launching them one by
+one takes longer than running them. A graph launches them all at once. It reads and writes the same
+memory at every replay, so a batch is copied into the recorded tensors, gradients are accumulated in
+tensors that stay (`keeps_gradients`), and parameters are only ever changed in place. What changes
+from step to step stays outside: clipping, learning rate, EMA. Dropout masks differ at every replay:
+the RNG advances with the graph.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,17 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data import Batch
-from glassformer.decoding.fast.cuda_graphs import Recorder
+from glassformer.decoding.fast.cuda_graphs import GraphRecorder
 from glassformer.errors import TrainingError
 from glassformer.training.learner import Learner
 
 Work = Callable[[Batch, Tensor], Tensor]
-"""Adds the gradient of a batch's loss, times a factor, to the parameters'; returns the loss."""
+"""Adds the gradient of a batch's loss, times a factor, to the parameters; returns the loss."""
 
 
 @dataclass(frozen=True)
-class _Recording:
-    """One shape's graph and the tensors that it reads."""
+class _RecordedBatch:
+    """The graph of one shape and the tensors that it reads."""
 
     batch: Batch
     factor: Tensor
@@ -35,16 +35,18 @@ class _Recording:
 
 
 class RecordedWork:
-    """Work that is recorded for each shape of batches; called like the work itself."""
+    """Work recorded as a CUDA graph for each batch shape; called like the work itself."""
 
-    def __init__(self, work: Work, parameters: Sequence[nn.Parameter], recorder: Recorder) -> None:
+    def __init__(
+        self, work: Work, parameters: Sequence[nn.Parameter], recorder: GraphRecorder
+    ) -> None:
         self._work = work
         self._parameters = parameters
         self._recorder = recorder
-        self.recordings: dict[tuple[object, ...], _Recording] = {}
+        self.recordings: dict[tuple[object, ...], _RecordedBatch] = {}
 
     def __call__(self, batch: Batch, factor: Tensor) -> Tensor:
-        """The loss is in memory of the graphs: use it before the next call."""
+        """The returned loss lies in graph memory: use it before the next call."""
         shapes = tuple((name, tensor.shape) for name, tensor in _tensors(batch).items())
         if shapes not in self.recordings:
             self.recordings[shapes] = self._record(batch, factor)
@@ -55,9 +57,9 @@ class RecordedWork:
         recording.replay()
         return recording.loss
 
-    def _record(self, batch: Batch, factor: Tensor) -> _Recording:
+    def _record(self, batch: Batch, factor: Tensor) -> _RecordedBatch:
         gradients = [p.grad for p in self._parameters if p.grad is not None]
-        assert len(gradients) == len(self._parameters), "gradients must stay between updates"
+        assert len(gradients) == len(self._parameters), "gradients must stay between steps"
         before = [gradient.clone() for gradient in gradients]
         kept, kept_factor = batch.copied(), factor.clone()
         try:
@@ -69,20 +71,17 @@ class RecordedWork:
                 "--loop.graphs off",
                 reason=reason,
             ) from error
-        torch._foreach_copy_(gradients, before)  # rehearsals have added to them
-        return _Recording(kept, kept_factor, loss, replay)
+        torch._foreach_copy_(gradients, before)  # the warm-up has added to them
+        return _RecordedBatch(kept, kept_factor, loss, replay)
 
 
 class GraphLearner(Learner):
-    """A learner that replays its graph of a batch's shape.
-
-    Gradients are exchanged after the backward pass, outside the graph.
-    """
+    """Replays the graph of a batch's shape; gradients are exchanged afterwards, outside it."""
 
     fixed_shapes = True
     keeps_gradients = True
 
-    def __init__(self, *given: Any, recorder: Recorder, **named: Any) -> None:
+    def __init__(self, *given: Any, recorder: GraphRecorder, **named: Any) -> None:
         super().__init__(*given, **named)
         self.work = RecordedWork(super().forward_backward, self.parameters, recorder)
 
@@ -91,9 +90,9 @@ class GraphLearner(Learner):
         batch: Batch,
         scale: float | Tensor,
         *,
-        is_last: bool = True,  # noqa: ARG002  # for learners that exchange gradients meanwhile
+        is_last: bool = True,  # noqa: ARG002  # for learners that exchange gradients here
     ) -> Tensor:
-        """Add a batch's gradient; the loss is in memory of the graphs until the next call."""
+        """Add a batch's gradient; the returned loss is valid until the next call."""
         return self.work(batch, torch.full((), float(scale), device=self.device))
 
 

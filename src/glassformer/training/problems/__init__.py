@@ -1,11 +1,11 @@
-"""The problems that can be learnt: each is a dataclass that owns its settings.
+"""The training problems: each is a dataclass that owns its settings.
 
 `data.problem` names one, and the section `data` of a config is an instance of it. A problem also
-says which models answer it, so that nothing else has to know the problems by name. This module
-imports neither torch nor numpy: a mistake in the settings is answered at once. How a problem reads
-its data is in the modules beside this one (`problem_readers.READERS`).
+says which models solve it, so that nothing else has to know problems by name. This module imports
+neither torch nor numpy, so mistakes in the settings are reported at once. The modules beside this
+one read the data (`problem_readers.READERS`).
 
-The sentence under a field is its help text; a field that is given a new default keeps it.
+The sentence under a field is its help text; a field redefined with a new default inherits it.
 """
 
 from dataclasses import MISSING, dataclass, fields, replace
@@ -18,35 +18,35 @@ from glassformer.text.tokenizer import Cut
 Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 Task = Literal["classify", "translate", "continue", "mask", "rate"]
 
-_TOO_LARGE = 2**31  # no count is meant to be this large, and not all code takes more
+_TOO_LARGE = 2**31  # no sensible count is this large, and not all code takes more
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """What every problem has: where its data are, and how examples become batches."""
+    """Common settings: where the data are, and how examples become batches."""
 
     problem: str
-    """Which examples to read and what is asked of them."""
+    """Which examples to read and what to learn from them."""
     folder: str = ""
     """Where the data sets are; empty: $GLASSFORMER_DATA, then the cache folder."""
     cache: str = ""
     """Where tokenised texts are kept; empty: the cache folder."""
     max_tokens: int | None = None
-    """Tokens per update, padding included; or give batch_size."""
+    """Tokens per step, padding included; or set batch_size."""
     batch_size: int | None = None
-    """Examples per update."""
+    """Examples per step."""
     bucket_width: int = 16
     """Texts whose lengths differ by less than this share a batch."""
 
     task: ClassVar[Task]
     architecture: ClassVar[Architecture]
-    """Of the Transformer that answers it."""
+    """Of the Transformer that solves it."""
     baselines: ClassVar[tuple[Kind, ...]] = ()
-    """Other kinds of model that answer it."""
+    """Other kinds of model that solve it."""
     predicts_probabilities: ClassVar[bool] = True
-    """Whether answers are probabilities, which can be smoothed and compared (R-Drop)."""
+    """Whether outputs are probabilities, for label smoothing and R-Drop."""
     runs_on_text: ClassVar[bool] = False
-    """Whether `glassformer run` answers a text with the trained model."""
+    """Whether `glassformer run` takes a text with the trained model."""
 
     def __post_init__(self) -> None:
         if PROBLEMS.get(self.problem) is not type(self):
@@ -68,7 +68,7 @@ class DataConfig:
         check_counts(self, "data", "max_tokens", "batch_size", "bucket_width")
 
     def as_problem(self, name: str) -> "DataConfig":
-        """The same settings for another problem, as far as both have them."""
+        """The settings that both problems have, for another problem."""
         cls = problem_class(name)
         ours = {field.name: getattr(self, field.name) for field in fields(self)}
         return cls(**{key: ours[key] for key in settings_names(cls) & ours.keys() - {"problem"}})
@@ -78,7 +78,7 @@ class DataConfig:
         return replace(self, max_len=max_len) if isinstance(self, TokenisedData) else self
 
     def check_model(self, kind: Kind, architecture: Architecture) -> None:
-        """Raise where a model of this kind gives no answers that the problem can be scored by."""
+        """Raise if a model of this kind cannot solve the problem."""
         if kind == "transformer" and architecture != self.architecture:
             raise ConfigError(
                 "data.problem {problem} needs model.architecture {architecture}, got {other}",
@@ -101,7 +101,7 @@ class SplitData(DataConfig):
     """Data without an official validation part: some of the training examples are held out."""
 
     validation: float = 0.1
-    """Share of the training examples held out to choose by."""
+    """Share of the training examples held out for validation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,12 +115,12 @@ class TokenisedData(DataConfig):
     tokenizer: Literal["words", "subwords", "characters"] = "subwords"
     """What a token is."""
     vocab_size: int | None = 8000
-    """Tokens at most, learnt from the training texts alone; none: as many as those can teach."""
+    """Vocabulary size at most, learnt from the training texts; none: chosen by their size."""
     max_len: int = 512
-    """Tokens of a text at most; the rest is cut."""
+    """Tokens per text at most; the rest is cut off."""
 
     most_tokens: ClassVar[int] = 4000
-    """The largest vocabulary that is chosen by itself (vocab_size none)."""
+    """The largest vocabulary chosen automatically (vocab_size none)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,7 +149,7 @@ class SingleTexts(PaddedData, SplitData):
     """Single texts, each read as a whole."""
 
     cut: Cut = "end"
-    """What is cut from a text that is too long: its end, or its middle."""
+    """Where a long text is cut: at its end, or in its middle."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,13 +157,13 @@ class ClassifiedTexts(SingleTexts):
     """Texts and their classes."""
 
     word_dropout: float = 0.0
-    """Share of words hidden from a classifier in training."""
+    """Share of words dropped when training a classifier."""
 
     task = "classify"
     architecture = "classifier"
     baselines = ("lstm",)
     runs_on_text = True
-    most_tokens = 8000  # the model writes none, so more of them cost it nothing
+    most_tokens = 8000  # a classifier outputs none, so more of them cost little
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -192,11 +192,11 @@ class LabelledTable(ClassifiedTexts):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedReviews(SingleTexts):
-    """Film reviews with hidden words, to be guessed: what a classifier is pretrained on."""
+    """Masked-word prediction on film reviews, to pretrain a classifier."""
 
     problem: str = "mask-imdb"
     hidden: float = 0.15
-    """Share of words that a masked-word model has to guess."""
+    """Share of words masked, for the model to predict."""
 
     task = "mask"
     architecture = "masked_language_model"
@@ -235,14 +235,14 @@ class TranslationPairs(PaddedData):
     """Sentences and their translations."""
 
     tokenised_bleu: bool = False
-    """Also give BLEU lowercased and tokenised, as the Multi30k papers do (needs sacremoses)."""
+    """Also report lowercased, tokenised BLEU, as the Multi30k papers do (needs sacremoses)."""
 
     task = "translate"
     architecture = "seq2seq"
     baselines = ("rnn", "conv")
     runs_on_text = True
     reports_tokenised_bleu: ClassVar[bool] = False
-    """Whether the literature does; a run does without, to need less installed."""
+    """Whether evaluation does so by default, as the literature; training needs less installed."""
 
     def as_evaluated(self, max_len: int) -> Self:
         """The settings by which a trained model of this context length is scored."""
@@ -327,23 +327,21 @@ _CLASSES: tuple[type[DataConfig], ...] = (
 PROBLEMS: dict[str, type[DataConfig]] = {
     str(cls.__dataclass_fields__["problem"].default): cls for cls in _CLASSES
 }
-"""By the name that `data.problem` gives."""
+"""By the name in `data.problem`."""
 
 
 def problem_class(name: object) -> type[DataConfig]:
-    """The class of the problem of this name."""
     if not isinstance(name, str) or name not in PROBLEMS:
         raise UnknownNameError("problem", name if isinstance(name, str) else shown(name), PROBLEMS)
     return PROBLEMS[name]
 
 
 def settings_names(cls: type[DataConfig]) -> set[str]:
-    """The settings that a problem has."""
     return {field.name for field in fields(cls)}
 
 
 def foreign_default(name: str) -> Any:
-    """The default of a setting that some problem has; MISSING where none has it."""
+    """The default of a setting of any problem; MISSING if none has it."""
     for cls in PROBLEMS.values():
         for field in fields(cls):
             if field.name == name:
@@ -352,7 +350,7 @@ def foreign_default(name: str) -> Any:
 
 
 def check_counts(config: object, section: str, *names: str) -> None:
-    """Raise where a count is below 1 or beyond reason."""
+    """Raise if a count is below 1 or unreasonably large."""
     for name in names:
         value = getattr(config, name)
         if value is not None and value < 1:

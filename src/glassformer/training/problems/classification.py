@@ -37,8 +37,8 @@ Labelled = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """Texts with the number of their class, by part."""
+class _LabelledSplits:
+    """Texts with the numbers of their classes, by split."""
 
     train: list[Labelled]
     valid: list[Labelled]
@@ -48,13 +48,13 @@ class _Parts:
 def classify_imdb(
     data: ImdbReviews, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """Whether a review is positive: trained on the official training half, tested on the other."""
+    """Whether a review is positive: the official training and test halves."""
     found = find("imdb", data.folder)
 
-    def read() -> _Parts:
+    def read() -> _LabelledSplits:
         train, valid = split_by_film(read_reviews(found, "train"), data.validation)
         parts = (train, valid, read_reviews(found, "test"))
-        return _Parts(*([_labelled(review) for review in part] for part in parts))
+        return _LabelledSplits(*([_labelled(review) for review in part] for part in parts))
 
     return _classify(
         data, model, tokenizer, read, LABELS, dict(found.corpus.files), [found.corpus.name]
@@ -64,7 +64,7 @@ def classify_imdb(
 def classify_csv(
     data: LabelledTable, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """The classes of a user's own table; a part of it is held out, and there is no test part."""
+    """A user's own table; part of it is held out for validation, and there is no test split."""
     if not data.file:
         raise ConfigError("name your CSV file with --csv or --data.file")
     path = Path(data.file)
@@ -75,7 +75,7 @@ def classify_csv(
         [(text, numbers[label]) for text, label in part]
         for part in split_by_text(table, data.validation)
     )
-    parts = _Parts(train, valid, [])
+    parts = _LabelledSplits(train, valid, [])
     problem = _classify(
         data, model, tokenizer, lambda: parts, labels, {path.name: sha256(path)}, []
     )
@@ -119,7 +119,7 @@ def _classify(
     data: ClassifiedTexts,
     model: ModelConfig,
     tokenizer: Tokenizer | None,
-    read: Callable[[], _Parts],
+    read: Callable[[], _LabelledSplits],
     labels: Sequence[str],
     checksums: dict[str, str],
     corpora: Sequence[str],
@@ -151,9 +151,13 @@ def _classify(
 
 
 def _write(
-    folder: Path, parts: _Parts, data: ClassifiedTexts, key: str, tokenizer: Tokenizer | None
+    folder: Path,
+    parts: _LabelledSplits,
+    data: ClassifiedTexts,
+    key: str,
+    tokenizer: Tokenizer | None,
 ) -> None:
-    """Tokenise every part; the tokenizer sees the training part alone."""
+    """Tokenise every split; the tokenizer is trained on the training split only."""
     train = share_of(parts.train, data.share)
     used = tokenizer or learn_tokenizer((text for text, _ in train), data)
     store_tokenizer(folder, used)

@@ -1,4 +1,4 @@
-"""Running text, to be continued: Shakespeare, WikiText-2, a file of the user's own."""
+"""Language modelling: running text to continue, and reviews with masked words to predict."""
 
 import hashlib
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def continue_shakespeare(
 def continue_wikitext2(
     data: WikiText2, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """WikiText-2; the official parts."""
+    """WikiText-2; the official splits."""
     found = find("wikitext2", data.folder)
     about = about_corpora(["wikitext2"])
     return _continue(
@@ -121,7 +121,7 @@ def _continue(
 def _write(
     folder: Path, texts: TextSplits, data: RunningText, key: str, given: Tokenizer | None
 ) -> None:
-    # Lines, not the whole: a tokenizer that learns from one long string needs far more memory.
+    # Lines, not the whole text: training a tokenizer on one long string needs far more memory.
     tokenizer = given or learn_tokenizer(texts.train.splitlines(keepends=True), data)
     store_tokenizer(folder, tokenizer)
     for name in ("train", "valid", "test"):
@@ -132,7 +132,7 @@ def _write(
 def mask_imdb(
     data: MaskedReviews, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """The labelled and unlabelled training reviews, without those that the test set has too."""
+    """The labelled and unlabelled training reviews, without those that are also in the test set."""
     labelled, unlabelled = (find(name, data.folder) for name in ("imdb", "imdb-unsup"))
     checksums = {**labelled.corpus.files, **unlabelled.corpus.files}
     settings = ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
@@ -171,7 +171,7 @@ def mask_imdb(
 
 
 def _is_held_out(text: str, share: float) -> bool:
-    """By the text alone, so that it is the same in every run."""
+    """Depends on the text only, so it is the same in every run."""
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8]) / 2**64 < share
 
@@ -181,7 +181,7 @@ def _examples(
 ) -> MaskedTexts:
     special = tokenizer.special
     assert special.pad is not None
-    assert special.mask is not None, "a masked-word model needs a mask token"
+    assert special.mask is not None, "masked-word prediction needs a mask token"
     return MaskedTexts(
         TokenStore(folder, name, key=key),
         pad_id=special.pad,

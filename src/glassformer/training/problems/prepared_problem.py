@@ -1,4 +1,4 @@
-"""What is to be learnt: examples, held-out examples, and what a model needs to know of them."""
+"""A problem whose data are ready: training examples, held-out examples, sizes for the model."""
 
 import hashlib
 from collections import Counter
@@ -32,54 +32,54 @@ from glassformer.training.problems import (
 
 SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>")
 
-# Whoever changes these raises data.prepared.VERSION: the ids are kept by settings, not by size.
+# If these change, raise VERSION in data.token_store: ids are cached by setting, not by size.
 # By `glassformer train text --data.vocab_size N --loop.steps 400 --loop.evaluate_every 40` on the
-# first bytes of tinyshakespeare: of 200 kB, 300, 1,000 and 4,000 tokens come to 2.38, 2.29 and 2.36
-# bits per byte; of 30 kB, 300 tokens to 2.72 and 4,000 to 3.00. Of 90 kB of Chinese sentences
-# (Tatoeba), 500, 1,500 and 4,000 come to 2.15, 2.10 and 2.23.
+# first bytes of tinyshakespeare: with 200 kB, 300, 1,000 and 4,000 tokens give 2.38, 2.29 and 2.36
+# bits per byte; with 30 kB, 300 tokens give 2.72 and 4,000 give 3.00. With 90 kB of Chinese
+# sentences (Tatoeba), 500, 1,500 and 4,000 give 2.15, 2.10 and 2.23.
 _BYTES_PER_TOKEN = 200
 _FEWEST_TOKENS = 300
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Examples that are not learnt from, and what their score needs besides."""
+    """Examples not trained on, and what else their score needs."""
 
     examples: Examples[Batch]
     sources: tuple[str, ...] = ()
     """Raw texts to translate."""
     references: tuple[str, ...] = ()
-    """Raw translations, as people wrote them."""
+    """Raw reference translations."""
     n_bytes: int = 0
-    """UTF-8 bytes of running text that are predicted: all but those of its first token."""
+    """UTF-8 bytes of the predicted running text: all but those of its first token."""
 
 
 @dataclass(frozen=True)
 class PreparedProblem:
-    """A problem whose data were read: all that a run needs to know of them."""
+    """A problem with its data: all that a run needs to know."""
 
     task: Task
     train: Examples[Batch]
     valid: HeldOut | None
-    """None where everything is learnt from."""
+    """None if nothing is held out."""
     tests: dict[str, HeldOut]
     model: ModelConfig
-    """With the sizes that follow from the data."""
+    """With the sizes that follow from the data filled in."""
     tokenizer: Tokenizer | None
-    """None where nothing is a text."""
+    """None if the inputs are not text."""
     labels: tuple[str, ...] = ()
     checksums: dict[str, str] = field(default_factory=dict)
     language: str = "en"
-    """Of what the model writes: BLEU splits Chinese into characters."""
+    """Of the model's output: BLEU splits Chinese into characters."""
     scores_tokenised: bool = False
-    """Whether BLEU is also given lowercased and tokenised, as the Multi30k papers do."""
+    """Whether to report lowercased, tokenised BLEU too, as the Multi30k papers do."""
     measure: Measure = cross_entropy
-    """What is minimised."""
+    """The loss function."""
     about: dict[str, Any] = field(default_factory=dict)
     """Data, licence and citation, for the model's card."""
 
     def order(self, data: DataConfig, seed: int) -> Order:
-        """When each training example is seen."""
+        """The order of the training examples."""
         return Order(
             self.train.lengths,
             batch_size=data.batch_size,
@@ -90,7 +90,7 @@ class PreparedProblem:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What a run must find again to go on: the same files, tokens and training examples."""
+        """What must be the same to resume: files, tokenizer, number of training examples."""
         return {
             "files": self.checksums,
             "tokenizer": tokenizer_key(self.tokenizer),
@@ -98,7 +98,7 @@ class PreparedProblem:
         }
 
     def check_identity(self, began: Mapping[str, Any]) -> None:
-        """Refuse to go on with other data: ids would mean other words, or be held out no more."""
+        """Refuse to resume with other data: ids or splits would differ."""
         if began == self.identity:
             return
         before, now = began.get("files", {}), self.identity["files"]
@@ -114,13 +114,13 @@ class PreparedProblem:
 def learn_tokenizer(
     texts: Iterable[str], config: TokenisedData, special: Sequence[str] = SPECIAL
 ) -> Tokenizer:
-    """The tokenizer that a config describes, learnt from training texts."""
+    """Train the tokenizer that a config describes."""
     if config.tokenizer == "characters":
         return CharacterTokenizer.build(texts, special=special)
     vocab_size = config.vocab_size
     if vocab_size is None:
         texts = list(texts)
-        vocab_size = teachable_vocab_size(texts, config.most_tokens)
+        vocab_size = suitable_vocab_size(texts, config.most_tokens)
     if config.tokenizer == "subwords":
         return SubwordTokenizer.train(texts, vocab_size=vocab_size, special=special)
     return WordTokenizer.build(
@@ -132,10 +132,10 @@ def learn_tokenizer(
     )
 
 
-def teachable_vocab_size(texts: Iterable[str], most: int = TokenisedData.most_tokens) -> int:
-    """How many tokens texts can teach a model: a word met twice is better read as its letters.
+def suitable_vocab_size(texts: Iterable[str], most: int = TokenisedData.most_tokens) -> int:
+    """A vocabulary size that suits the amount of text: rare words are better split into letters.
 
-    Letters that are several bytes, such as Chinese ones, come on top: each may become a token.
+    Multi-byte characters, such as Chinese ones, are added on top: each may become a token.
     """
     letters = Counter(chain.from_iterable(texts))
     n_bytes = sum(len(letter.encode()) * count for letter, count in letters.items())
@@ -144,9 +144,9 @@ def teachable_vocab_size(texts: Iterable[str], most: int = TokenisedData.most_to
 
 
 def cut_texts(tokenizer: Tokenizer, texts: Iterable[str], data: SingleTexts) -> Iterator[list[int]]:
-    """Ids of texts, cut to max_len; a verdict often stands at the end, so that may be kept."""
+    """Ids of texts cut to max_len, possibly in the middle: a verdict often comes at the end."""
     for ids in tokenizer.encode_batch(texts):
-        # A text without any word is one unknown word: a model needs something to read.
+        # A text without any word becomes one unknown word: a model needs at least one token.
         yield cut_ids(ids, data.max_len, data.cut) or [_unknown(tokenizer)]
 
 
@@ -161,7 +161,7 @@ def about_corpora(names: Iterable[str]) -> dict[str, Any]:
 
 
 def tokenizer_key(tokenizer: Tokenizer | None) -> str:
-    """A hash of a tokenizer that another run learnt; empty where there is none."""
+    """A hash of a tokenizer; empty if there is none."""
     return "" if tokenizer is None else hashlib.sha256(tokenizer.to_json().encode()).hexdigest()
 
 
@@ -171,7 +171,7 @@ def prepared_key(
     checksums: Mapping[str, str],
     given: Tokenizer | None,
 ) -> str:
-    """Under what tokenised texts are kept: all that the ids depend on."""
+    """The cache key of tokenised texts: a hash of everything that the ids depend on."""
     return key_of(
         {name: getattr(data, name) for name in ("problem", *settings) if hasattr(data, name)}
         | {"data": dict(checksums), "given_tokenizer": tokenizer_key(given)}
@@ -179,7 +179,7 @@ def prepared_key(
 
 
 def store_tokenizer(folder: Path, tokenizer: Tokenizer | None = None) -> Tokenizer:
-    """Keep a tokenizer beside the ids it made, or read it again."""
+    """Save a tokenizer beside the ids that it made, if given; returns the saved one."""
     path = folder / "tokenizer.json"
     if tokenizer is not None:
         tokenizer.save(path)
@@ -187,9 +187,9 @@ def store_tokenizer(folder: Path, tokenizer: Tokenizer | None = None) -> Tokeniz
 
 
 def share_of(items: Sequence[Any], share: float) -> list[Any]:
-    """Some of the items in their order, drawn by a fixed seed; a smaller share is part of a larger.
+    """A random share of the items, in order, by a fixed seed; smaller shares are subsets of larger.
 
-    Every so manieth item would not do: where classes alternate, all would be of one.
+    Taking every n-th item would not do: if classes alternate, all would be of one class.
     """
     if not items:
         raise DataError("there are no training examples")

@@ -38,7 +38,7 @@ from glassformer.training.run_config import RunConfig
 def rate_movielens(
     data: problems.MovieLens, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """How many stars a person gives a film."""
+    """How many stars a person gives a film, from MovieLens."""
     assert tokenizer is None, "ratings have no tokens"
     found = find("movielens", data.folder)
     ratings = read_ratings(found)
@@ -60,7 +60,7 @@ def rate_movielens(
     )
 
 
-# Each takes settings of its own class, which no type of a dictionary can say.
+# Each takes settings of its own class, which the type of a dictionary cannot express.
 Reader = Callable[[Any, ModelConfig, Tokenizer | None], PreparedProblem]
 
 READERS: dict[type[problems.DataConfig], Reader] = {
@@ -81,8 +81,8 @@ READERS: dict[type[problems.DataConfig], Reader] = {
 
 
 def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> PreparedProblem:
-    """Read, split and tokenise what a config names (or find it done).
+    """Read, split and tokenise the data of a config, or find the result in the cache.
 
-    A `tokenizer` that pretraining learnt is used instead of a new one.
+    `tokenizer`: that of the pretraining run, instead of a new one.
     """
     return READERS[type(config.data)](config.data, config.model, tokenizer)

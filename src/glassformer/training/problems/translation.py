@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glassformer.data import Found, SentencePairs, TokenStore, find, prepared_folder, write_store
+from glassformer.data import (
+    FoundCorpus,
+    SentencePairs,
+    TokenStore,
+    find,
+    prepared_folder,
+    write_store,
+)
 from glassformer.data.corpora import sha256
 from glassformer.data.readers import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
 from glassformer.errors import ConfigError, DataError
@@ -33,8 +40,8 @@ THRONES = Pair("When you play the game of thrones", "you win or you die")
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """Pairs by part."""
+class _PairSplits:
+    """Sentence pairs by split."""
 
     train: list[Pair]
     valid: list[Pair]
@@ -44,8 +51,8 @@ class _Parts:
 def translate_thrones(
     data: ThronesPair, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """One sentence and what follows it, learnt by heart; it is scored on that sentence itself."""
-    parts = _Parts([THRONES], [], {"the pair itself": [THRONES]})
+    """One sentence pair, learnt by heart; the score is on that pair itself."""
+    parts = _PairSplits([THRONES], [], {"the pair itself": [THRONES]})
     problem = _translate(data, model, tokenizer, [], lambda: parts, "en")
     problem.about["data"] = "one sentence of a television series"
     return problem
@@ -54,7 +61,7 @@ def translate_thrones(
 def translate_file(
     data: PairsFile, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """A user's own pairs: source, tab, target, one pair a line; whole sources are held out."""
+    """A user's own pairs: source, tab, target, one pair per line; whole sources are held out."""
     if not data.file:
         raise ConfigError("name your file of pairs with --pairs or --data.file")
     path = Path(data.file)
@@ -63,7 +70,7 @@ def translate_file(
     pairs = read_pairs(path)
     n_held_out = round(len({pair.source.casefold() for pair in pairs}) * data.validation)
     splits = split_by_source(pairs, n_valid=n_held_out, n_test=0)
-    parts = _Parts(splits.train, splits.valid)
+    parts = _PairSplits(splits.train, splits.valid)
     language = "zh" if _is_chinese(pairs) else "en"
     problem = _translate(
         data, model, tokenizer, [], lambda: parts, language, {path.name: sha256(path)}
@@ -73,7 +80,7 @@ def translate_file(
 
 
 def _is_chinese(pairs: Sequence[Pair]) -> bool:
-    """Whether most of the letters to be written are Han characters: BLEU counts those as words."""
+    """Whether most letters of the targets are Han characters: BLEU counts those as words."""
     letters = Counter("一" <= c <= "鿿" for pair in pairs for c in pair.target if c.isalpha())
     return letters[True] > letters[False]
 
@@ -81,7 +88,7 @@ def _is_chinese(pairs: Sequence[Pair]) -> bool:
 def translate_multi30k(
     data: Multi30k, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """English captions to German ones; the official parts."""
+    """English captions to German ones; the official splits."""
     found = find("multi30k", data.folder)
     return _translate(data, model, tokenizer, [found], lambda: _multi30k(found), "de")
 
@@ -93,9 +100,9 @@ def translate_de(
     tatoeba = find("tatoeba-de", data.folder)
     multi30k = find("multi30k", data.folder)
 
-    def read() -> _Parts:
+    def read() -> _PairSplits:
         sentences, captions = _tatoeba(tatoeba), _multi30k(multi30k)
-        return _Parts(
+        return _PairSplits(
             train=[*sentences.train, *captions.train],
             valid=[*sentences.valid, *captions.valid],
             tests={**sentences.tests, "multi30k_2016": captions.tests["test_2016_flickr"]},
@@ -112,8 +119,8 @@ def translate_zh(
     return _translate(data, model, tokenizer, [found], lambda: _tatoeba(found), "zh")
 
 
-def _multi30k(found: Found) -> _Parts:
-    return _Parts(
+def _multi30k(found: FoundCorpus) -> _PairSplits:
+    return _PairSplits(
         train=read_multi30k(found, "train"),
         valid=read_multi30k(found, "val"),
         tests={
@@ -124,22 +131,22 @@ def _multi30k(found: Found) -> _Parts:
     )
 
 
-def _tatoeba(found: Found) -> _Parts:
+def _tatoeba(found: FoundCorpus) -> _PairSplits:
     pairs = read_tatoeba(found)
-    # One sentence in 25 to report, one in fifty to choose by, and not more than needed.
+    # One sentence in 25 for the test, one in 50 for validation, but no more than needed.
     n_sentences = len({pair.source for pair in pairs})
     splits = split_by_source(
         pairs, n_valid=min(1000, n_sentences // 50), n_test=min(2000, n_sentences // 25)
     )
-    return _Parts(splits.train, splits.valid, {"tatoeba": splits.test})
+    return _PairSplits(splits.train, splits.valid, {"tatoeba": splits.test})
 
 
 def _translate(
     data: TranslationPairs,
     model: ModelConfig,
     given: Tokenizer | None,
-    sources: list[Found],
-    read: Callable[[], _Parts],
+    sources: list[FoundCorpus],
+    read: Callable[[], _PairSplits],
     language: str,
     own_files: Mapping[str, str] | None = None,
 ) -> PreparedProblem:
@@ -187,9 +194,9 @@ def _examples(
 
 
 def _write(
-    folder: Path, parts: _Parts, data: TranslationPairs, key: str, given: Tokenizer | None
+    folder: Path, parts: _PairSplits, data: TranslationPairs, key: str, given: Tokenizer | None
 ) -> None:
-    """Tokenise every part; training pairs that are too long are left out, others cut."""
+    """Tokenise every split; training pairs that are too long are left out, others are cut."""
     train = share_of(parts.train, data.share)
     texts = (text for pair in train for text in (pair.source, pair.target))
     tokenizer = given or learn_tokenizer(texts, data)
@@ -223,7 +230,7 @@ def _write(
 def _encode(
     tokenizer: Tokenizer, pairs: list[Pair], max_len: int | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Sources end with the end token; targets have both, since they are predicted one ahead."""
+    """Sources end with the end token; targets have both start and end, being shifted by one."""
     source = tokenizer.encode_batch((pair.source for pair in pairs), end=True, max_len=max_len)
     target = tokenizer.encode_batch(
         (pair.target for pair in pairs), start=True, end=True, max_len=max_len

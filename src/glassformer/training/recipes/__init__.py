@@ -3,10 +3,10 @@
 A table is a recipe, with its sections as in a user's own `--config` file, and
 
     about     what it is, in one sentence
-    extends   the table whose settings it begins with; its own go before
-    first     the table of the pretraining run that it starts from
+    extends   the table whose settings it inherits and overrides
+    first     the table of its pretraining run
 
-Tables whose names begin with "_" are only there to be extended. Every setting can be changed.
+Tables whose names begin with "_" only serve as bases. Every setting can be changed.
 """
 
 import shlex
@@ -28,24 +28,23 @@ for _name in _FILES:
 RECIPES: dict[str, str] = {
     name: table["about"] for name, table in _TABLES.items() if not name.startswith("_")
 }
-"""What each recipe is, by its name."""
+"""What each recipe is, by name."""
 
 
 def recipe(name: str) -> RunConfig:
-    """The config of the recipe of this name."""
     if not isinstance(name, str) or name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
     return restored(RunConfig, _complete(name), name)
 
 
 def command_of(config: RunConfig) -> str:
-    """The command that gives this config: the recipe, and what was set otherwise."""
+    """The command that gives this config: the recipe and the changed settings."""
     if config.recipe not in RECIPES:  # the pretraining of another recipe
-        return f"glassformer train (the run before another: {config.recipe})"
+        return f"glassformer train (pretraining: {config.recipe})"
     plain = {setting.name: setting.value for setting in settings_of(recipe(config.recipe))}
     ours = {setting.name: setting.value for setting in settings_of(config)}
     named = {name for name, value in ours.items() if value != plain.get(name)}
-    # Naming epochs puts the recipe's own number of updates out of force.
+    # An explicit `epochs` overrides the recipe's step count.
     sections = [name.removesuffix("epochs") for name in named if name.endswith("loop.epochs")]
     named |= {f"{section}{name}" for section in sections for name in ("steps", "least_steps")}
     changes = [
@@ -57,7 +56,7 @@ def command_of(config: RunConfig) -> str:
 
 
 def _complete(name: str) -> dict[str, Any]:
-    """All settings of a recipe, as a saved config has them."""
+    """All settings of a recipe, in the form of a saved config."""
     settings = {"recipe": name.removeprefix("_"), **_extended(name)}
     if "first" in settings:
         settings["first"] = _complete(settings["first"])
@@ -71,7 +70,7 @@ def _extended(name: str) -> dict[str, Any]:
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Two nested tables as one; where both have a setting, `own` goes before."""
+    """Two nested tables merged; `own` overrides."""
     both = {
         key: _merged(base[key], value)
         if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)

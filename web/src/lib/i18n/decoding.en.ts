@@ -48,7 +48,7 @@ export const decodingEn = {
   'decoding.rival': 'Continues',
   'decoding.modelSays': 'the model says',
   'decoding.drawnFrom': 'drawn from',
-  'decoding.rivalsNow': 'Rivals before this step',
+  'decoding.rivalsNow': 'Beams before this step',
   'decoding.whyTitle': 'Why',
   'decoding.whyToken':
     '“{token}” after “{rival}”: probability {p}, log-probability {log}. Sum so far {before}, so now {before} + ({log}) = {total}.',
@@ -66,13 +66,13 @@ export const decodingEn = {
   'decoding.whyResult': 'This is result {n}.',
   'decoding.whyDropped': 'Rank {rank} of {n} by sum: too low. The last one kept has {total}.',
   'decoding.whyDroppedEnd':
-    'It would end the text, but it is not among the {beam} best: a bad ending is no result.',
+    'It would end the text, but it is not among the {beam} best: so it is no result.',
   'decoding.whyDroppedGreedy': '“{token}” is more probable ({p}), so it was taken.',
   'decoding.whyOvertaken':
     'The best sum of this step was “{token}” ({total}), but the best result goes through “{winner}” ({sum}): in the end its score is {score}.',
   'decoding.whyChance':
     'The model gives it {p}. Temperature {temperature} and the filters make that {chance}.',
-  'decoding.whyFiltered': 'The filters leave it no chance: it can never be drawn.',
+  'decoding.whyFiltered': 'The filters remove it: it can never be drawn.',
   'decoding.whyDrawn': 'The random number of seed {seed} fell on it.',
   'decoding.nothing':
     '{model} classifies: it answers in one pass and writes no text, so there is nothing to decode.',

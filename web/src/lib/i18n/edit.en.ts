@@ -23,6 +23,6 @@ export const editEn = {
   'edit.before': 'Hold to see before',
   'edit.undo': 'Undo',
   'edit.reset': 'Reset',
-  'edit.reran': 'The edit changed the way the program takes, so the model ran anew.',
+  'edit.reran': 'The edit changed the control flow, so the model was run again.',
   'edit.sameAnswer': 'the same answer',
 } as const;

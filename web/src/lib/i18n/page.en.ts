@@ -82,7 +82,7 @@ export const pageEn = {
   'answer.toLogit': 'Open its logit, {name}',
   'answer.allUnknown': 'The model knows no word or letter of this text: its answer means nothing.',
   'answer.someUnknown': '{unknown} of {total} tokens are unknown to this model.',
-  'answer.reran': 'The edit changed which way the program took, so the model ran anew.',
+  'answer.reran': 'The edit changed the control flow, so the model was run again.',
 
   'keys.move': 'Move among numbers or steps',
   'keys.jump': 'To the ends of a row or matrix, and by pages',

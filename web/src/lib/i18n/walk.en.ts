@@ -39,7 +39,7 @@ export const walkEn = {
   'run.gelu': '{name} ({shape}): negative numbers of {a} shrink towards 0, large ones stay.',
   'run.mean': '{name} ({shape}): the mean of {a} over positions.',
   'run.sum': '{name} ({shape}): the sum of {a} over positions.',
-  'run.view': '{name} ({shape}): the numbers of {a}, arranged anew.',
+  'run.view': '{name} ({shape}): the numbers of {a}, rearranged.',
   'run.input': '{name} ({shape}): an input of the run.',
   'run.other': '{name} ({shape}): made from {operands} by the operator {op}.',
 } as const;

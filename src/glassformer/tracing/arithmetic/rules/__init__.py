@@ -1,4 +1,4 @@
-"""One rule per operator, by family. Importing this package fills the table in `registry`."""
+"""One rule per operator, by family. Importing this package fills the table of `rule_registry`."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ FAMILIES = (
 
 @cache
 def must_decompose(operator: Operator, is_complex: bool = False) -> bool:
-    """Whether an operator is to be run as the smaller ones it is made of: no rule explains it.
+    """Whether to run an operator as the smaller operators it is made of, since it has no rule.
 
-    Operators that may return a view, or that return no tensor, are run as they are. Of those that
-    draw random numbers (dropout) only the draw itself is taken as it comes.
+    Operators that may return a view, or that return no tensor, run whole. Those that draw random
+    numbers (dropout) are decomposed, so that only the draw itself stays unexplained.
     """
     if operator.random:
         return bool(operator.func._can_decompose())

@@ -1,7 +1,7 @@
-"""Complex numbers: each is a pair of real ones, and every cell is one of the two.
+"""Complex numbers: each is a pair of real numbers, and every cell is one of the two.
 
-The index of a cell ends with 0 for the real part and 1 for the imaginary one. Operators that move
-complex numbers without changing them are views, for the most part, and need no rule.
+The index of a cell ends with 0 for the real part, 1 for the imaginary part. Most operators that
+only move complex numbers are views and need no rule.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from glassformer.tracing.arithmetic.expressions import (
     total,
 )
 from glassformer.tracing.arithmetic.rules.products import factors
-from glassformer.tracing.arithmetic.rules.rule_notation import Formula, formula
+from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
 from glassformer.tracing.arithmetic.rules.rule_registry import (
     Build,
     broadcast,
@@ -27,8 +27,8 @@ from glassformer.tracing.arithmetic.rules.shapes_and_moves import copy, moved, p
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
-# Real and imaginary part of a + bi, with c + di as the second operand; b or d is None where an
-# operand is real.
+# Real and imaginary part, with a + bi as the first and c + di as the second operand; b or d is None
+# if that operand is real.
 _PRODUCT = (
     "a·c if d is None else a·c if b is None else a·c − b·d",
     "b·c if d is None else a·d if b is None else a·d + b·c",
@@ -61,11 +61,11 @@ PARTS = {
     "complex": ("a", "c"),
 }
 _REAL = {"abs": "√(a² + b²)", "angle": "atan2(b, a)"}
-"""Those that give a real number."""
+"""Operators with a real result."""
 
 
 def _pair(call: Call, name: str, place: Index) -> tuple[Expression, Expression | None]:
-    """Both parts of an operand, broadcast; a real one has no imaginary part."""
+    """Both parts of an operand, broadcast; None for the imaginary part of a real one."""
     operand = call.bound[name]
     if isinstance(operand, View) and operand.pairs:
         return broadcast(operand, (*place, 0)), broadcast(operand, (*place, 1))
@@ -77,7 +77,7 @@ def _pair(call: Call, name: str, place: Index) -> tuple[Expression, Expression |
 _LETTERS = (("a", "b"), ("c", "d"))
 
 
-def _by_parts(*parts: Formula) -> Build:
+def _by_parts(*parts: RuleFormula) -> Build:
     def build(call: Call, index: Index) -> Expression:
         *place, part = index if len(parts) > 1 else (*index, 0)
         given: dict[str, Expression | None] = {}
@@ -98,14 +98,14 @@ _TIMES = tuple(map(formula, _PRODUCT))
 
 @complex_rule("to", "_to_copy", "copy")
 def cast(call: Call, index: Index) -> Expression:
-    """The same number; what was real has no imaginary part."""
+    """The same number; the imaginary part of a real one is 0."""
     source = call.view("src" if call.operator.name == "copy" else "self")
     if source.pairs:
         return broadcast(source, index)
     return Number(0) if index[-1] else broadcast(source, index[:-1])
 
 
-# Of numbers that are only copied, the pairs are one axis more.
+# For operators that only copy, the pair is just one more axis.
 complex_rule("clone", "contiguous")(copy)
 complex_rule("reshape", "flatten")(reshape)
 complex_rule("constant_pad_nd")(pad)
@@ -113,7 +113,7 @@ complex_rule("cat", "concat", "index", "index_select", "gather")(moved(0))
 
 
 def _parts(view: View, *index: int | Axis) -> tuple[Expression, Expression | None]:
-    """Both parts of the cells of an operand; a real one has no imaginary part."""
+    """Both parts of an operand's cells; None for the imaginary part of a real one."""
     if view.pairs:
         return cell(view, *index, 0), cell(view, *index, 1)
     return cell(view, *index), None
@@ -121,7 +121,7 @@ def _parts(view: View, *index: int | Axis) -> tuple[Expression, Expression | Non
 
 @complex_rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def product(call: Call, index: Index) -> Expression:
-    """Σₖ (ac − bd) + (ad + bc)i; `vdot` takes a − bi on the left."""
+    """Σₖ (ac − bd) + (ad + bc)i; `vdot` conjugates its left operand."""
     names = call.operator.parameters
     a, b = call.view(names[0]), call.view(names[1])
     *place, part = index
@@ -134,7 +134,7 @@ def product(call: Call, index: Index) -> Expression:
 
 @complex_rule("sum", "mean")
 def complex_sum(call: Call, index: Index) -> Expression:
-    """Each part on its own."""
+    """Real and imaginary parts are summed separately."""
     x = call.view("self")
     entry, axes = row(x, index, call.axes("dim", x.ndim - 1), call.flag("keepdim"))
     summed = total(entry, *axes)

@@ -1,4 +1,4 @@
-"""Cells found at positions that other cells give."""
+"""Cells read from or written to positions given by other cells: embedding, gather, scatter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def embedding(call: Call, index: Index) -> Expression:
 
 @rule("embedding_dense_backward")
 def embedding_gradient(call: Call, index: Index) -> Expression:
-    """Σ g over the positions whose id is this row; 0 for the padding's row."""
+    """Σ g over the positions with this row's id; 0 for the padding row."""
     g, ids = call.view("grad_output"), call.view("indices")
     if index[0] == call.integer("padding_idx"):
         return Number(0)
@@ -56,7 +56,7 @@ def embedding_gradient(call: Call, index: Index) -> Expression:
 
 @rule("embedding_renorm")
 def shortened(call: Call, index: Index) -> Expression:
-    """A row that is looked up and too long is shortened to the largest norm allowed."""
+    """A row that is looked up is rescaled if its norm exceeds the maximum."""
     table, most, order = call.view("self"), call.number_of("max_norm"), call.number_of("norm_type")
     before = cell(table, *index)
     if index[0] not in call.view("indices").array:
@@ -72,7 +72,7 @@ _SHORTENED = formula("x·(most/(norm + 1e-7)) if norm > most else x")
 
 @rule("gather")
 def gather(call: Call, index: Index) -> Expression:
-    """The cell whose position along one axis the index tensor gives."""
+    """The cell whose position along one axis is given by the index tensor."""
     source = call.view("self")
     place = cell(call.view("index"), *index)
     if source.ndim == 0:
@@ -83,7 +83,7 @@ def gather(call: Call, index: Index) -> Expression:
 
 @rule("index_select")
 def index_select(call: Call, index: Index) -> Expression:
-    """The cell at the position that the index names along one axis."""
+    """The cell whose position along one axis is given by a list of positions."""
     source, chosen = call.view("self"), call.view("index")
     if not index:
         return cell(source)
@@ -94,20 +94,20 @@ def index_select(call: Call, index: Index) -> Expression:
 
 @rule("take")
 def take(call: Call, index: Index) -> Expression:
-    """The cell at a position counted row by row; a negative one counts from the end."""
+    """The cell at a flat position; a negative one counts from the end."""
     source = call.view("self")
     flat = int(call.view("index").array[index]) % source.numel
     return cell(source, *unravelled(flat, source.shape))
 
 
 def unravelled(place: int, shape: Index) -> Index:
-    """The index of the n-th cell, counted row by row."""
+    """The index of the n-th cell, in row-major order."""
     return tuple(int(part) for part in np.unravel_index(place, shape))
 
 
 @rule("masked_scatter")
 def masked_scatter(call: Call, index: Index) -> Expression:
-    """At the mask's n-th True the source's n-th cell, elsewhere what stood there."""
+    """The source's n-th cell at the mask's n-th True, the old value elsewhere."""
     own, mask, source = (call.view(name) for name in ("self", "mask", "source"))
     made = call.outputs[0]
     assert made is not None
@@ -121,7 +121,7 @@ def masked_scatter(call: Call, index: Index) -> Expression:
 
 @rule("_unique")
 def unique(call: Call, index: Index) -> Expression:
-    """The first cell that has this value."""
+    """The first cell with this value."""
     source, made = call.view("self"), call.outputs[0]
     assert made is not None
     first = int(np.flatnonzero(source.array.ravel() == made.array[index])[0])
@@ -130,9 +130,9 @@ def unique(call: Call, index: Index) -> Expression:
 
 @rule("searchsorted", "bucketize")
 def searchsorted(call: Call, index: Index) -> Expression:
-    """How many of the sorted numbers lie below a value (`right`: or are equal to it).
+    """How many of the sorted numbers are less than a value (with `right`: or equal to it).
 
-    A NaN is sorted behind all of them.
+    NaN sorts after all numbers.
     """
     is_bucketize = call.operator.name == "bucketize"
     numbers = call.view("boundaries" if is_bucketize else "sorted_sequence")
@@ -167,21 +167,21 @@ _MASKS = (torch.bool, torch.uint8)
 
 @dataclass(frozen=True, slots=True)
 class _Masked:
-    """One axis of a mask among the indices: it selects the places of its Trues."""
+    """One axis of a mask among the indices: it selects the positions of its Trues."""
 
     mask: View
     found: npt.NDArray[np.int64]
-    """The places of its Trues, one row each."""
+    """The positions of its Trues, one per row."""
     axis: int
 
     @property
     def shape(self) -> Index:
-        """That of the index tensor it stands for."""
+        """The shape of the equivalent index tensor."""
         return (len(self.found),)
 
 
 class _Selection:
-    """The indices of `x[…]`: what they select, and which cells of theirs do it."""
+    """The indices of `x[…]`: what they select, and which of their cells select it."""
 
     def __init__(self, source: View, given: Sequence[View | None]) -> None:
         self._indices: list[View | _Masked | None] = []
@@ -194,12 +194,12 @@ class _Selection:
         self._indices += [None] * (source.ndim - len(self._indices))
         given_axes = [axis for axis, part in enumerate(self._indices) if part is not None]
         self._shape = np.broadcast_shapes(*(p.shape for p in self._indices if p is not None))
-        # Indices on neighbouring axes select in their place, others in front.
+        # Adjacent index tensors put the selected axis in their place, others in front.
         together = given_axes == list(range(given_axes[0], given_axes[-1] + 1))
         self._start = given_axes[0] if together else 0
 
     def at(self, index: Index) -> tuple[list[int | Expression], list[Expression]]:
-        """For a selected cell: the source's index, and the mask cells that selected it."""
+        """For a selected cell: its index in the source, and the mask cells that selected it."""
         chosen = index[self._start : self._start + len(self._shape)]
         others = iter(index[: self._start] + index[self._start + len(self._shape) :])
         places: list[int | Expression] = []
@@ -217,7 +217,7 @@ class _Selection:
 
 
 def all_of(conditions: list[Expression]) -> Expression:
-    """All conditions at once."""
+    """The conjunction of the conditions."""
     joined = conditions[0]
     for condition in conditions[1:]:
         joined = Operation("and", joined, condition)
@@ -226,7 +226,7 @@ def all_of(conditions: list[Expression]) -> Expression:
 
 @rule("index", "_unsafe_index")
 def index_by_tensors(call: Call, index: Index) -> Expression:
-    """The cell at the positions that the index tensors give, or that a mask selects."""
+    """The cell at the positions given by the index tensors, or selected by a mask."""
     source = call.view("self")
     places, masks = _Selection(source, call.bound["indices"]).at(index)
     value: Expression = Lookup(source, tuple(places), wrap=True)
@@ -243,12 +243,15 @@ def masked_select(call: Call, index: Index) -> Expression:
     return Choose(broadcast(mask, at), broadcast(source, at), Number(0))
 
 
-# --- cells written at positions that other cells give ---
+# --- cells written at positions given by other cells ---
+#
+# The index cells that send a value to a position are among its operands: they decide which value
+# ends up there.
 
 
 @rule("index_put")
 def index_put(call: Call, index: Index) -> Expression:
-    """The value written at this position, else what stood there."""
+    """The value written at this position, else the old value."""
     own, values = call.view("self"), call.view("values")
     before = cell(own, *index)
     given = call.bound["indices"]
@@ -268,7 +271,7 @@ def index_put(call: Call, index: Index) -> Expression:
 
 
 def _sent_here(own: View, places: _Selection, hit: Index, index: Index) -> Expression:
-    """That the cells of the index tensors send a value to this position."""
+    """The condition that the index tensors send a value to this position."""
     wanted, conditions = places.at(hit)
     for part, place, size in zip(wanted, index, own.shape, strict=True):
         if isinstance(part, Entry):
@@ -277,13 +280,13 @@ def _sent_here(own: View, places: _Selection, hit: Index, index: Index) -> Expre
 
 
 def _names(chosen: Entry, place: int, size: int) -> Expression:
-    """That a cell of an index tensor holds this position; negative, it counts from the end."""
+    """The condition that an index cell equals this position (or its negative equivalent)."""
     negative = evaluate(chosen) < 0
     return Operation("=", chosen, Number(place - size if negative else place))
 
 
 def _written(own: View, given: Sequence[View | None]) -> list[npt.NDArray[np.int64]]:
-    """For each axis of the target, the position that every value goes to."""
+    """For each axis of the target, the position to which every value goes."""
     grid = np.arange(own.numel).reshape(own.shape)
     key = tuple(slice(None) if view is None else view.array for view in given)
     flat = grid[key]
@@ -299,7 +302,7 @@ def _matches(written: list[npt.NDArray[np.int64]], index: Index) -> npt.NDArray[
 
 @rule("scatter", "scatter_add", "scatter_reduce")
 def scatter(call: Call, index: Index) -> Expression:
-    """The value that the index tensor sends here, else what stood there; joined if it reduces."""
+    """The value that the index tensor sends here, combined with the old one if it reduces."""
     own, chosen = call.view("self"), call.view("index")
     source = call.bound["src"] if "src" in call.bound else call.bound["value"]
     axis = call.axis("dim", own.ndim) if index else 0
@@ -319,7 +322,7 @@ def scatter(call: Call, index: Index) -> Expression:
 def _joined(
     how: str, values: list[Expression], sent: list[tuple[Expression, Expression]]
 ) -> Expression:
-    """What stood here (if it counts) and the values sent here, made into one number."""
+    """The old value (if it counts) combined with the values sent here."""
     join, neutral = _JOINS[how]
     parts = [*values, *(Choose(here, value, Number(neutral)) for here, value in sent)]
     joined = _halved(parts, join)
@@ -327,7 +330,7 @@ def _joined(
 
 
 def _halved(parts: list[Expression], join: _Join) -> Expression:
-    """The parts joined two by two: of many, no deep tree."""
+    """The parts combined as a balanced tree, so that many of them do not nest deeply."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
@@ -335,12 +338,12 @@ def _halved(parts: list[Expression], join: _Join) -> Expression:
 
 
 def _along(own: View, axis: int, index: Index) -> tuple[int, int]:
-    """The position on one axis and its size; a tensor of one number has position 0 of 1."""
+    """The position on an axis and the axis's size; (0, 1) for a tensor without axes."""
     return (index[axis], own.shape[axis]) if index else (0, 1)
 
 
 _Join = Callable[[Expression, Expression], Expression]
-# How values that meet are joined, and the number that leaves the others as they are.
+# How values are combined, with the neutral element.
 _JOINS: dict[str, tuple[_Join, float]] = {
     "sum": (operator.add, 0),
     "add": (operator.add, 0),
@@ -353,9 +356,9 @@ _JOINS: dict[str, tuple[_Join, float]] = {
 
 
 def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:
-    """The cells of the index tensor that name this position."""
+    """The cells of the index tensor that refer to this position."""
     if not index:
-        return [()]  # a tensor of one number has but one position
+        return [()]  # a tensor without axes has only one position
     if not chosen.ndim:
         return [()] if chosen.array.item() == index[axis] else []
     if any(
@@ -375,7 +378,7 @@ def _value(source: View | float, place: Index) -> Expression:
 
 @rule("index_add", "index_copy", "index_reduce")
 def index_add(call: Call, index: Index) -> Expression:
-    """What stood here, with every source row that the index sends here added (put, joined) in."""
+    """The old value, with every source row that the index sends here added (or put, reduced)."""
     own, chosen, source = call.view("self"), call.view("index"), call.view("source")
     before = cell(own, *index)
     axis = call.axis("dim", own.ndim) if index else 0
@@ -397,7 +400,7 @@ def index_add(call: Call, index: Index) -> Expression:
 
 @rule("index_fill")
 def index_fill(call: Call, index: Index) -> Expression:
-    """The fill value in the rows that the index names."""
+    """The fill value in the rows listed in the index."""
     own = call.view("self")
     before = cell(own, *index)
     axis = call.axis("dim", own.ndim) if index else 0
@@ -407,7 +410,7 @@ def index_fill(call: Call, index: Index) -> Expression:
 
 
 def _rows(chosen: View, place: int, size: int) -> list[tuple[int, Expression]]:
-    """The cells of a list of positions that name this one: where they stand, and that they do."""
+    """The entries of a list of positions that equal this one, with the condition for each."""
     listed = np.atleast_1d(chosen.array).astype(np.int64)
     rows = np.flatnonzero(np.where(listed < 0, listed + size, listed) == place).tolist()
     return [
@@ -417,7 +420,7 @@ def _rows(chosen: View, place: int, size: int) -> list[tuple[int, Expression]]:
 
 @rule("put")
 def put(call: Call, index: Index) -> Expression:
-    """The value sent to this position, counted row by row, else what stood there."""
+    """The value sent to this flat position, else the old value."""
     own, chosen, source = call.view("self"), call.view("index"), call.view("source")
     before, here = cell(own, *index), int(np.ravel_multi_index(index, own.shape)) if index else 0
     listed = chosen.array.astype(np.int64) % max(1, own.numel)

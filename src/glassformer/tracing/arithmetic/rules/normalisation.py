@@ -1,4 +1,4 @@
-"""Softmax and the norms, and their gradients: a cell against the others of its row."""
+"""Softmax and the norms, and their gradients: a cell relative to the rest of its row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.tracing.arithmetic.expressions import (
     total,
 )
 from glassformer.tracing.arithmetic.rules.rule_notation import formula
-from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, cell, row, rule, running
+from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, cell, rule, running
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -27,7 +27,7 @@ _SCALE = formula("1/√(v + ε)")
 
 
 def _along(view: View, call: Call, index: Index) -> tuple[Entry, tuple[Axis, ...]]:
-    """The cells of a row: the index with one axis running."""
+    """The row of a cell: its index with one axis running."""
     if not index:
         return cell(view), ()
     axis = call.axis("dim", view.ndim)
@@ -58,7 +58,7 @@ def softmax(call: Call, index: Index) -> Expression:
 
 @rule("_safe_softmax")
 def safe_softmax(call: Call, index: Index) -> Expression:
-    """Softmax, and 0 for a row in which everything is masked."""
+    """Softmax, but 0 in a fully masked row."""
     return _SAFE_SOFTMAX.of(**_softmax_parts(call, index))
 
 
@@ -99,7 +99,7 @@ def _moments(cells: Entry, axes: tuple[Axis, ...]) -> tuple[Named, Named]:
 
 
 def _normed(call: Call, x: Entry, mean: Expression, variance: Expression, at: Index) -> Expression:
-    """(x − μ) / √(σ² + ε) · γ + β, with the gain and bias at this place."""
+    """(x − μ) / √(σ² + ε) · γ + β, with γ and β taken at index `at`."""
     weight, bias = (call.maybe_view(name) for name in ("weight", "bias"))
     return _NORMED.of(
         x=x, μ=mean, v=variance, ε=float(call.number_of("eps")),
@@ -113,7 +113,7 @@ def _scale(call: Call, variance: Expression) -> Expression:
 
 
 def _last_axes(call: Call, index: Index) -> tuple[Entry, tuple[Axis, ...], int]:
-    """The cells of the normalised axes, these, and where they begin."""
+    """The cells of the normalised axes, these axes, and the number of the first."""
     x = call.view("input")
     start = x.ndim - len(call.bound["normalized_shape"])
     axes = running(x.shape[start:])
@@ -156,7 +156,7 @@ _RMS_NORMED = formula("x/√(s + ε)·weight")
 
 
 class _LayerNorm:
-    """The rows of one position of a layer norm, as its gradient sees them."""
+    """The quantities that the gradient of a layer norm is made of, for one position (or all)."""
 
     def __init__(self, call: Call, lead: tuple[int | Axis, ...]) -> None:
         self.x, self.g = call.view("input"), call.view("grad_out")
@@ -231,7 +231,7 @@ def batch_norm(call: Call, index: Index) -> Expression:
     """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
     channel, x = index[1], cell(call.view("input"), *index)
     mean, variance = call.maybe_view("running_mean"), call.maybe_view("running_var")
-    own = call.bound.get("training", True)  # an operator that always trains is not asked
+    own = call.bound.get("training", True)  # some variants have no flag and always train
     if own or mean is None or variance is None:
         return _normed(call, x, *_moments_of_channel(call, channel), (channel,))
     return _normed(call, x, cell(mean, channel), cell(variance, channel), (channel,))
@@ -256,7 +256,7 @@ _MOVED = formula("(1 − momentum)·old + momentum·new")
 @rule("_batch_norm_with_update", output=4)
 @rule("batch_norm", output=1)
 def running_mean(call: Call, index: Index) -> Expression:
-    """(1 − momentum) · what it was + momentum · μ of the batch."""
+    """(1 − momentum) · old + momentum · μ of the batch."""
     return _moved(call, "running_mean", index, _moments_of_channel(call, index[0])[0])
 
 
@@ -264,7 +264,7 @@ def running_mean(call: Call, index: Index) -> Expression:
 @rule("_batch_norm_with_update", output=5)
 @rule("batch_norm", output=2)
 def running_variance(call: Call, index: Index) -> Expression:
-    """(1 − momentum) · what it was + momentum · σ² of the batch, over n − 1."""
+    """(1 − momentum) · old + momentum · σ² of the batch, divided by n − 1."""
     x, variance = call.view("input"), _moments_of_channel(call, index[0])[1]
     count = x.numel // x.shape[1]
     return _moved(call, "running_var", index, variance * count / (count - 1))
@@ -272,13 +272,13 @@ def running_variance(call: Call, index: Index) -> Expression:
 
 def _moved(call: Call, name: str, index: Index, new: Expression) -> Expression:
     old = cell(call.view(name), *index)
-    if not call.bound.get("training", True):  # the schema says that it is written to, and it is not
+    if not call.bound.get("training", True):  # despite its schema, it then writes nothing
         return old
     return _MOVED.of(momentum=float(call.number_of("momentum")), old=old, new=new)
 
 
 def _moments_of_group(call: Call, batch: int, channel: int) -> tuple[Named, Named]:
-    """The moments of the group that a channel belongs to."""
+    """The moments of a channel's group."""
     x, groups = call.view("input"), _groups(call)
     width = x.shape[1] // groups
     channels = Axis("c", width, start=channel // width * width)
@@ -292,7 +292,7 @@ def _groups(call: Call) -> int:
 
 @rule("group_norm", "native_group_norm")
 def group_norm(call: Call, index: Index) -> Expression:
-    """Layer norm over the channels of one group and all positions."""
+    """Layer norm over the channels of a group and all positions."""
     moments = _moments_of_group(call, *index[:2])
     return _normed(call, cell(call.view("input"), *index), *moments, (index[1],))
 
@@ -309,29 +309,3 @@ def group_norm_scale(call: Call, index: Index) -> Expression:
     """1 / √(σ² + ε) of the group."""
     width = call.view("input").shape[1] // _groups(call)
     return _scale(call, _moments_of_group(call, index[0], index[1] * width)[1])
-
-
-# --- weight norm ---
-
-
-@rule("_weight_norm_interface")
-def weight_norm(call: Call, index: Index) -> Expression:
-    """g · v / √(Σ v²), the sum over one slice of v."""
-    v, g = call.view("v"), call.view("g")
-    axis = call.axis("dim", v.ndim)
-    own = cell(g, *(index[axis] if a == axis else 0 for a in range(g.ndim)))
-    return own * (cell(v, *index) / _slice_length(call, index))
-
-
-@rule("_weight_norm_interface", output=1)
-def weight_norm_length(call: Call, index: Index) -> Expression:
-    """√(Σ v²) of a slice."""
-    return _slice_length(call, index).body
-
-
-def _slice_length(call: Call, index: Index) -> Named:
-    """The length of the slice of v that a cell belongs to."""
-    v = call.view("v")
-    axis = call.axis("dim", v.ndim)
-    entry, axes = row(v, (index[axis],), tuple(a for a in range(v.ndim) if a != axis), False)
-    return Named("‖v‖", Function("sqrt", (total(entry**2, *axes),)))

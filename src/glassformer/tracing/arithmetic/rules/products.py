@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from glassformer.tracing.arithmetic.expressions import (
     Axis,
     Entry,
     Expression,
-    Function,
     Lookup,
     Number,
     Operation,
-    Reduce,
     total,
 )
 from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, broadcast, cell, rule
@@ -43,7 +40,7 @@ _Places = list[int | Axis]
 
 
 def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, Axis]:
-    """Where the factors of a matrix product's cell stand in both operands; k runs over the sum."""
+    """The indices of a matrix product's factors in both operands, and the summed axis k."""
     k = Axis("k", a.shape[-2 if a.pairs else -1])
     rest = list(index)
     a_axes, b_axes = a.ndim - a.pairs, b.ndim - b.pairs
@@ -59,14 +56,14 @@ def _product(a: View, b: View, index: Index) -> Expression:
 
 
 def _batch(sizes: Index, batch: list[int]) -> list[int]:
-    """The leading indices of an operand, by broadcasting."""
+    """The batch indices of an operand, by broadcasting."""
     places = batch[len(batch) - len(sizes) :]
     return [0 if size == 1 else place for size, place in zip(sizes, places, strict=True)]
 
 
 @rule("inner")
 def inner(call: Call, index: Index) -> Expression:
-    """Σₖ a[…, k] · b[…, k]; with a number instead of rows, their product."""
+    """Σₖ a[…, k] · b[…, k]; if one is a scalar, their product."""
     a, b = call.view("self"), call.view("other")
     if not a.ndim or not b.ndim:
         return broadcast(a, index) * broadcast(b, index)
@@ -82,7 +79,7 @@ def addmm(call: Call, index: Index) -> Expression:
     make = _summed_product if call.operator.name == "addbmm" else _product
     product = call.number_of("alpha") * make(call.view(first), call.view(second), index)
     beta = call.number_of("beta")
-    if beta == 0:  # torch then does not even read c
+    if beta == 0:  # torch then ignores c, even if it is NaN
         return product
     return product + beta * broadcast(call.operand("self"), index)
 
@@ -93,7 +90,7 @@ def _summed_product(a: View, b: View, index: Index) -> Expression:
 
 
 def _can_group(call: Call) -> bool:
-    """Whether the arguments of a grouped product are of a kind known here: never guessed."""
+    """Whether this rule knows the arguments' layout."""
     given = call.maybe_view("offs") is not None
     ranks = (call.view("self").ndim, call.view("mat2").ndim)
     return call.maybe_view("bias") is None and given == (ranks != (3, 3))
@@ -101,10 +98,10 @@ def _can_group(call: Call) -> bool:
 
 @rule("_grouped_mm", covers=_can_group)
 def grouped(call: Call, index: Index) -> Expression | None:
-    """Σₖ A[i, k] · B[k, j] of the group (expert) that a row, a column or a stretch of k belongs to.
+    """Σₖ A[i, k] · B[k, j] for the group (expert) of a row, a column or a range of k.
 
-    `offs` says where each group ends: along the rows of a 2-d A and a 3-d B, along the columns of
-    a 3-d A and a 2-d B, and along k where both are 2-d, the gradient of the experts' weights.
+    `offs` holds the end of each group: along the rows for a 2-d A and a 3-d B, along the columns
+    for a 3-d A and a 2-d B, and along k if both are 2-d (the gradient of the experts' weights).
     """
     a, b, ends = call.view("self"), call.view("mat2"), call.maybe_view("offs")
     if ends is None:
@@ -116,7 +113,7 @@ def grouped(call: Call, index: Index) -> Expression | None:
         return total(cell(a, row, k) * cell(b, k, column), k)
     k, (row, column) = Axis("k", a.shape[-1]), index
     along = row if a.ndim == 2 else column
-    if along >= int(ends.array[-1]):  # beyond the last group the kernel writes nothing
+    if along >= int(ends.array[-1]):  # the kernel writes nothing beyond the last group
         return None
     g = Axis("g", ends.shape[0])
     own = total(Operation("≤", cell(ends, g), Number(along)), g)
@@ -133,7 +130,7 @@ def outer(call: Call, index: Index) -> Expression:
 
 @rule("einsum")
 def einsum(call: Call, index: Index) -> Expression:
-    """The product of the operands' cells, summed over the letters that the output lacks."""
+    """The product of the operands' cells, summed over the letters missing from the output."""
     operands = call.views("tensors")
     inputs, output = _letters(str(call.bound["equation"]), operands)
     places: dict[str, int | Axis] = dict(zip(output, index, strict=True))
@@ -160,13 +157,13 @@ def _factor(view: View, letters: list[str], places: dict[str, int | Axis]) -> Ex
         0 if size == 1 else places[letter] for letter, size in zip(letters, view.shape, strict=True)
     )
     letters_used = [part.letter for part in parts if isinstance(part, Axis)]
-    if len(set(letters_used)) < len(letters_used):  # a diagonal: no slice of the operand
+    if len(set(letters_used)) < len(letters_used):  # a diagonal is not a slice of the operand
         return Lookup(view, parts)
     return Entry(view, parts)
 
 
 def _letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list[str]]:
-    """The letters of each operand's axes and of the output's; `…` becomes numbered letters."""
+    """The letters of each operand's axes and of the output's; `...` becomes numbered letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     widest = (
@@ -193,23 +190,3 @@ def _letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list
     counts = left.replace(",", "").replace("...", "")
     once = sorted(letter for letter in set(counts) if counts.count(letter) == 1)
     return inputs, [f"…{place}" for place in range(widest)] + once
-
-
-@rule("_cdist_forward")
-def distances(call: Call, index: Index) -> Expression:
-    """The distance of row i of one from row j of the other: (Σₖ |a[i, k] − b[j, k]|ᵖ)^(1/p)."""
-    a, b = call.view("x1"), call.view("x2")
-    k, batch, order = Axis("k", a.shape[-1]), list(index[:-2]), float(call.number_of("p"))
-    gap = cell(a, *_batch(a.shape[:-2], batch), index[-2], k) - cell(
-        b, *_batch(b.shape[:-2], batch), index[-1], k
-    )
-    if order == 2:
-        return Function("sqrt", (total(gap**2, k),))
-    size = Function("abs", (gap,))
-    if order == 1:
-        return total(size, k)
-    if math.isinf(order):
-        return Reduce("max", size, (k,))
-    if order == 0:
-        return total(Operation("≠", gap, Number(0)), k)
-    return total(size**order, k) ** (1 / order)

@@ -1,7 +1,7 @@
-"""Operators that work cell by cell, each by its formula: `notation` says how it is read.
+"""Elementwise operators and losses, each given by its formula (`rule_notation` has the syntax).
 
-The names are the arguments of the operator's schema; g is not abbreviated in gradients, where
-`grad_output` is ∂L/∂y and the formula gives ∂L/∂x.
+The names are the arguments of the operator's schema. In gradients, `grad_output` is ∂L/∂y and the
+formula gives ∂L/∂x.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from glassformer.tracing.arithmetic.expressions import (
     Operator,
     total,
 )
-from glassformer.tracing.arithmetic.rules.rule_notation import Formula, formula
+from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
 from glassformer.tracing.arithmetic.rules.rule_registry import Build, broadcast, cell, rule, running
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
@@ -69,15 +69,15 @@ FORMULAS = {
     "atan2": "atan2(self, other)",
     "copysign": "copysign(self, other)",
     "erfc special_erfc": "1 − erf(self)",
-    "asinh": "sign(self)·log(abs(self) + √(self² + 1))",  # of |x|: nothing cancels
-    "acosh": "log(self + √(self − 1)·√(self + 1))",  # below 1, no number
+    "asinh": "sign(self)·log(abs(self) + √(self² + 1))",  # with |x|, nothing cancels
+    "acosh": "log(self + √(self − 1)·√(self + 1))",  # NaN below 1
     "atanh": "log((1 + self)/(1 − self))/2",
     "deg2rad": "self·(π/180)",
     "rad2deg": "self·(180/π)",
     "hypot": (
         "unless(isinf(self), abs(self), unless(isinf(other), abs(other), √(self² + other²)))"
     ),
-    # The larger one is taken out so that nothing overflows; the gap of two infinities is no number.
+    # The larger one is factored out to avoid overflow; ∞ − ∞ would be NaN.
     "logaddexp": (
         "unless(isinf(self) and self == other, self, "
         "max(self, other) + log1p(exp(−abs(self − other))))"
@@ -118,7 +118,7 @@ FORMULAS = {
     ),
     "silu": "self/(1 + exp(−self))",
     "sigmoid": "1/(1 + exp(−self))",
-    "log_sigmoid": "min(self, 0) − log1p(exp(−abs(self)))",  # which does not overflow
+    "log_sigmoid": "min(self, 0) − log1p(exp(−abs(self)))",  # does not overflow
     "softplus": (
         "self if beta·self > threshold else "
         "log1p(exp(self)) if beta == 1 else log1p(exp(beta·self))/beta"
@@ -147,7 +147,7 @@ FORMULAS = {
     ),
 }
 
-# Functions whose operator has their name.
+# Operators with the name of their function.
 _PLAIN = """
     exp exp2 expm1 log log2 log10 log1p sqrt erf abs sign sin cos tan asin acos atan sinh cosh tanh
     floor ceil trunc isnan isinf isfinite neg lgamma digamma erfinv i0
@@ -171,7 +171,7 @@ LOSSES = {
         "(self − target)²/2 if abs(self − target) ≤ delta else delta·(abs(self − target) − delta/2)"
     ),
     "soft_margin_loss": "log1p(exp(−(target·self)))",
-    # A logarithm is no lower than −100.
+    # torch clamps the logarithms at −100.
     "binary_cross_entropy": (
         "−(target·max(log(self), −100) + (1 − target)·max(log(1 − self), −100))·weight"
     ),
@@ -182,7 +182,7 @@ LOSSES = {
 }
 
 
-def _reduced(loss: Formula) -> Build:
+def _reduced(loss: RuleFormula) -> Build:
     def build(call: Call, index: Index) -> Expression:
         reduction, x = call.integer("reduction"), call.view("self")
         if reduction == 0:
@@ -197,7 +197,7 @@ def _reduced(loss: Formula) -> Build:
 for _operators, _text in LOSSES.items():
     rule(_operators)(_reduced(formula(_text)))
 
-# --- the log-probability at the place of a target ---
+# --- negative log-likelihood ---
 
 _NONE, _MEAN = 0, 1
 
@@ -216,19 +216,19 @@ def nll_loss(call: Call, index: Index) -> Expression:
 
 @rule("nll_loss_forward", "nll_loss2d_forward", output=1)
 def nll_loss_weight(call: Call, _index: Index) -> Expression:
-    """Σ w[t] over the targets that count."""
+    """Σ w[t] over the targets that are not ignored."""
     if call.integer("reduction") == _NONE:
-        return Number(0)  # torch leaves it at 0, and does not read it
+        return Number(0)  # torch leaves it at 0 and does not use it
     axes = running(call.view("target").shape)
     return total(_likelihood(call, axes)[1], *axes)
 
 
 def _likelihood(call: Call, places: tuple[int | Axis, ...]) -> tuple[Expression, Expression]:
-    """w[t] · x[n, t, …] of one target (or of a running one), and the w[t] that counts for it."""
+    """w[t] · x[n, t, …] for one target (or a running one), and its w[t] (0 if ignored)."""
     x, targets, parameter = call.view("self"), call.view("target"), call.maybe_view("weight")
     target, ignore = cell(targets, *places), call.integer("ignore_index")
     ignored = bool((targets.array == ignore).any())
-    # An ignored target is no class: any class stands in for it, and is then not used.
+    # An ignored target is not a class: look up class 0 instead, and discard the result.
     chosen: Expression = Function("max", (target, Number(0))) if ignored else target
     batch = places[:1] if x.ndim > 1 else ()
     value: Expression = Lookup(x, (*batch, chosen, *places[1:]))
@@ -244,7 +244,7 @@ def _likelihood(call: Call, places: tuple[int | Axis, ...]) -> tuple[Expression,
 
 @rule("nll_loss_backward", "nll_loss2d_backward")
 def nll_loss_gradient(call: Call, index: Index) -> Expression:
-    """−g · w[c] / Σw where c is the position's target and counts, else 0."""
+    """−g · w[c] / Σw if c is the position's target and not ignored, else 0."""
     x, targets, weight = call.view("self"), call.view("target"), call.maybe_view("weight")
     g = call.view("grad_output")
     place, own = (index[:1] + index[2:], index[1]) if x.ndim > 1 else ((), index[0])
@@ -259,7 +259,7 @@ def nll_loss_gradient(call: Call, index: Index) -> Expression:
     return Choose(Operation("=", target, Number(own)), -value, Number(0))
 
 
-# --- what depends on a dtype or a position ---
+# --- rules that depend on a dtype or a position ---
 
 _COMPARISONS: dict[str, Operator] = {
     "eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥", "logical_and": "and",
@@ -269,7 +269,7 @@ _COMPARISONS: dict[str, Operator] = {
 
 @rule(*_COMPARISONS)
 def comparison(call: Call, index: Index) -> Expression:
-    """a < b; a number is compared in the tensor's own precision, as torch does."""
+    """a < b; a Python number is first rounded to the tensor's dtype, as torch does."""
     left, right = call.operand("self"), call.operand("other")
     if isinstance(left, View) and isinstance(right, float) and left.dtype.is_floating_point:
         right = torch.tensor(right, dtype=left.dtype).item()
@@ -279,7 +279,7 @@ def comparison(call: Call, index: Index) -> Expression:
 
 
 def _by_kind(of_truths: str, of_numbers: str) -> Build:
-    """Bits are logic between truths, arithmetic between whole numbers."""
+    """Bitwise operators are logic on bools and arithmetic on integers."""
     truths, numbers = formula(of_truths), formula(of_numbers)
 
     def build(call: Call, index: Index) -> Expression:
@@ -301,7 +301,7 @@ _LEAKY, _GATED = formula("x if x > 0 else slope·x"), formula("a·(1/(1 + exp(�
 
 @rule("nan_to_num")
 def nan_to_num(call: Call, index: Index) -> Expression:
-    """x, with numbers in place of NaN and the infinities: by default the dtype's largest."""
+    """x, with NaN and the infinities replaced, by default with 0 and the dtype's extremes."""
     x = call.view("self")
     ends = {"nan": 0.0, "posinf": torch.finfo(x.dtype).max, "neginf": torch.finfo(x.dtype).min}
     given = {name: call.bound.get(name) for name in ends}
@@ -311,7 +311,7 @@ def nan_to_num(call: Call, index: Index) -> Expression:
 
 @rule("prelu")
 def prelu(call: Call, index: Index) -> Expression:
-    """x where positive, else slope[channel] · x."""
+    """x if positive, else slope[channel] · x."""
     x, slope = call.view("self"), call.view("weight")
     at = (index[1] if slope.numel > 1 else 0,) if slope.ndim else ()
     return _LEAKY.of(x=cell(x, *index), slope=cell(slope, *at))
@@ -319,7 +319,7 @@ def prelu(call: Call, index: Index) -> Expression:
 
 @rule("glu")
 def glu(call: Call, index: Index) -> Expression:
-    """a · σ(b), the two halves of one axis."""
+    """a · σ(b), where a and b are the two halves of an axis."""
     x = call.view("self")
     axis, second = call.axis("dim", x.ndim), list(index)
     second[axis] += x.shape[axis] // 2

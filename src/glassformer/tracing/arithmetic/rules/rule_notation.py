@@ -3,17 +3,16 @@
     formula("self + value·tensor1·tensor2")(call, index)      # the rule of `addcmul`
     formula("(x − μ)/√(v + ε)").of(x=…, μ=…, v=…, ε=1e-5)      # with parts that a rule has built
 
-The language is Python's own, read with `ast`: arithmetic, comparisons, `and`, `or`, `not`,
-`yes if condition else no`, and the functions of `evaluate.FUNCTIONS`; · − √ ² ³ ≤ ≥ ≠ ∞ are
-accepted in place of Python's spellings. A name is an argument of the operator: the cell of a tensor
-(broadcast), a number, a text such as `'tanh'`, or None where it was not given.
+The syntax is Python's, parsed with `ast`: arithmetic, comparisons, `and`, `or`, `not`,
+`yes if condition else no`, and the functions of `float64_values.FUNCTIONS`; · − √ ² ³ ≤ ≥ ≠ ∞ may
+replace Python's spellings. A name is an argument of the operator: a tensor's cell (broadcast), a
+number, a string such as `'tanh'`, or None if it was not given.
 
 - `s = 1/(1 + exp(−x)); x·s` gives a part a symbol of its own (`Named`).
-- What depends on settings alone is decided when the rule is built (`… if approximate == 'tanh'`),
-  and arithmetic on numbers alone is done at once.
+- Conditions on settings alone (`… if approximate == 'tanh'`) are decided when the expression is
+  built, and arithmetic on constants is folded.
 - An argument that was not given drops out of sums, products, `max` and `min`.
-- `unless(isnan(x), x, …)` writes a rare case only where it holds: elsewhere it would tell a reader
-  nothing.
+- `unless(isnan(x), x, …)` shows a rare case only for cells where it applies.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ from glassformer.tracing.arithmetic.rules.rule_registry import broadcast
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.operator_calls import Call
 
-# A part is an expression, or a setting of which no cell is made: a text, a truth, None. It is left
-# untyped, since rules run for each cell that is looked at.
+# A part is an expression, or a setting: a string, a bool, None. It is left untyped because rules
+# run once per cell.
 _Parts = dict[str, Any]
 _Write = Callable[[_Parts], Any]
 _NUMBERS = (bool, int, float)
@@ -66,15 +65,15 @@ _COMPARISONS: dict[type[ast.AST], tuple[Operator, Callable[..., bool]]] = {
 }  # fmt: skip
 
 
-class Formula:
-    """A formula as a rule: call it with a call and the index of an output cell."""
+class RuleFormula:
+    """A formula that is a rule: `formula(call, index)` is the expression of one output cell."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._parser: _Parser | None = None
 
     def __call__(self, call: Call, index: tuple[int | Axis, ...]) -> Expression:
-        """The formula of one cell, its names being the call's arguments."""
+        """The expression of one cell; names refer to the call's arguments."""
         parser, bound = self._parser or self._parsed(), call.bound
         parts: _Parts = {}
         for name in parser.names:
@@ -87,7 +86,7 @@ class Formula:
         return made
 
     def of(self, **parts: Expression | Scalar | None) -> Expression:
-        """The formula of these parts."""
+        """The expression with these parts for its names."""
         parser, lifted = self._parser or self._parsed(), dict[str, Any](parts)
         for name, part in parts.items():
             if isinstance(part, _NUMBERS):
@@ -100,17 +99,17 @@ class Formula:
         return self._parser
 
 
-def formula(text: str) -> Formula:
-    """A formula, parsed when it is first used."""
-    return Formula(text)
+def formula(text: str) -> RuleFormula:
+    """A formula, parsed on first use."""
+    return RuleFormula(text)
 
 
 class _Parser:
-    """Turns a formula into functions that build expressions, one per node of its syntax tree."""
+    """Compiles a formula into functions that build expressions, one per node of its syntax tree."""
 
     def __init__(self, text: str) -> None:
         self.names: list[str] = []
-        """The arguments that it reads."""
+        """The arguments it reads."""
         self._lets: dict[str, _Write] = {}
         spelt = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt")
         *lets, last = ast.parse(spelt.translate(_SPELLINGS)).body
@@ -163,7 +162,7 @@ def _let(symbol: str, body: _Write) -> _Write:
     def write(parts: _Parts) -> Any:
         if symbol not in parts:
             part = body(parts)
-            # A cell or a number has a name of its own.
+            # A cell or a number needs no symbol.
             parts[symbol] = part if type(part) in (Entry, Number) else Named(symbol, part)
         return parts[symbol]
 
@@ -212,7 +211,7 @@ def _function(name: str, bodies: list[_Write]) -> _Write:
     def write(parts: _Parts) -> Any:
         arguments = tuple([body(parts) for body in bodies])
         for argument in arguments:
-            if argument is None:  # one of the two that `max` and `min` have
+            if argument is None:  # a bound of `max` or `min` that was not given
                 return next(other for other in arguments if other is not None)
         return Function(name, arguments)
 

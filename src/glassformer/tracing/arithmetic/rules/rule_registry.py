@@ -1,8 +1,8 @@
-"""The table of rules: which operator's output is explained by which function.
+"""The table of rules, and the helpers that rules use to refer to operands.
 
-A rule takes the call and the index of one output cell, and returns the expression that makes the
-cell from the call's operands. It is found by the operator's full name (`max.dim`), else by its
-plain name (`max`), and by the number of the output it explains.
+A rule takes the call and the index of one output cell, and returns the expression that computes
+the cell from the call's operands. It is found by the operator's full name (`max.dim`), else by its
+plain name (`max`), together with the number of the output.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call, Operator
 
 Build = Callable[[Call, Index], Expression | None]
-"""The arithmetic of a cell; None where the operator writes nothing there."""
+"""Builds the arithmetic of a cell; None if the operator writes nothing there."""
 _Build = TypeVar("_Build", bound=Build)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one operator makes a cell."""
+    """How an operator computes a cell."""
 
     name: str
     build: Build
     constant: bool = False
-    """Whether it reads no cell: the numbers come from the call's own settings."""
+    """Whether it reads no cell: its numbers depend on the call's settings alone."""
     covers: Callable[[Call], bool] | None = None
-    """Which calls it explains; the others have no rule. None: all."""
+    """Which calls it explains (the others have no rule); None for all."""
 
 
 _RULES: dict[tuple[str, int], Rule] = {}
@@ -58,7 +58,7 @@ def rule(
     constant: bool = False,
     covers: Callable[[Call], bool] | None = None,
 ) -> Callable[[_Build], _Build]:
-    """Register a function as the rule of these operators, for one of their outputs."""
+    """Register a function as the rule for one output of these operators."""
 
     def register(build: _Build) -> _Build:
         for operator in operators:
@@ -72,15 +72,15 @@ def rule(
 def complex_rule(*operators: str) -> Callable[[_Build], _Build]:
     """Register a function as the rule of these operators on complex numbers.
 
-    Its index and its operands have a last axis of two: the real part, the imaginary part.
+    Its index and operands have a last axis of size 2: real part, imaginary part.
     """
     return rule(*(f"{_COMPLEX}{operator}" for operator in operators))
 
 
 def mechanism(make: Callable[[int], Build], *operators: str) -> None:
-    """Register one builder, made for the number of an output, for all outputs of these operators.
+    """Register `make(output)` as the rule for every output of these operators.
 
-    It serves complex numbers as well as real ones. A rule of the operator's own comes first.
+    It covers complex numbers as well as real ones. An operator's own rule takes precedence.
     """
     for operator in operators:
         assert operator not in _MECHANISMS, f"two mechanisms for {operator}"
@@ -88,23 +88,23 @@ def mechanism(make: Callable[[int], Build], *operators: str) -> None:
 
 
 def given(*operators: str) -> None:
-    """Register operators whose numbers come from nowhere: from Python, or by chance."""
+    """Register operators whose numbers are taken as given: from Python, or from an RNG."""
     _GIVEN.update(operators)
 
 
 def unwritten(*operators: str) -> None:
-    """Register operators that only reserve memory: what it holds is no number of the model's."""
+    """Register operators that only allocate memory; its contents are not the model's numbers."""
     _UNWRITTEN.update(operators)
     given(*operators)
 
 
 def is_unwritten(operator: Operator) -> bool:
-    """Whether the operator only reserves memory."""
+    """Whether the operator only allocates memory."""
     return operator.name in _UNWRITTEN
 
 
 def find(operator: Operator, output: int = 0, is_complex: bool = False) -> Rule | None:
-    """The rule of an operator's output, on real numbers or complex ones, if there is one."""
+    """The rule for an operator's output, on real or complex numbers, if there is one."""
     if is_complex:
         own = _RULES.get((f"{_COMPLEX}{operator.name}", output))
     else:
@@ -116,7 +116,7 @@ def find(operator: Operator, output: int = 0, is_complex: bool = False) -> Rule 
 
 
 def of_call(call: Call, output: int) -> Rule | None:
-    """The rule of a call's output, if there is one."""
+    """The rule for a call's output, if there is one."""
     found = find(call.operator, output, call.is_complex)
     if found is None or (found.covers is not None and not found.covers(call)):
         return None
@@ -124,12 +124,12 @@ def of_call(call: Call, output: int) -> Rule | None:
 
 
 def is_given(operator: Operator) -> bool:
-    """Whether the operator's numbers are to be taken as they are."""
+    """Whether the operator's numbers are taken as given."""
     return operator.random or operator.name in _GIVEN
 
 
 def swapped(operator: str, build: Build, output: int = 0) -> Callable[[], None]:
-    """Put another rule in an operator's place; the returned function undoes it. For tests."""
+    """Replace an operator's rule; the returned function restores it. For tests."""
     key = (operator, output)
     before = _RULES[key]
     _RULES[key] = Rule(operator, build)
@@ -151,7 +151,7 @@ LETTERS = "klmnpqrs"
 
 
 def broadcast(operand: View | Scalar, index: tuple[int | Axis, ...]) -> Expression:
-    """The operand's cell for an output cell, its shape broadcast as torch does."""
+    """The operand's cell for an output cell, by torch's broadcasting."""
     if not isinstance(operand, View):
         return Number(operand)
     shape = operand.shape
@@ -162,17 +162,17 @@ def broadcast(operand: View | Scalar, index: tuple[int | Axis, ...]) -> Expressi
 
 
 def cell(view: View, *index: int | Axis) -> Entry:
-    """One cell, or a row of them where the index holds running axes."""
+    """One cell, or a row of cells if the index contains running axes."""
     return Entry(view, index)
 
 
 def running(shape: Index) -> tuple[Axis, ...]:
-    """A letter for each axis of a shape."""
+    """One letter per axis of a shape."""
     return tuple(Axis(LETTERS[place], size) for place, size in enumerate(shape))
 
 
 def row(view: View, index: Index, axes: tuple[int, ...], keepdim: bool) -> tuple[Entry, list[Axis]]:
-    """The cells that a reduction over `axes` gathers for one output cell."""
+    """The cells that a reduction over `axes` reads for one output cell."""
     letters: list[Axis] = []
     parts: list[int | Axis] = []
     rest = iter(index)
@@ -188,16 +188,16 @@ def row(view: View, index: Index, axes: tuple[int, ...], keepdim: bool) -> tuple
 
 
 _ARITHMETIC = frozenset(["+", "-", "*", "^", "//"])
-# (int64 is left out: what does not fit there, float64 cannot tell apart either.)
+# int64 is left out: float64 cannot represent its overflow exactly anyway.
 _SMALL = frozenset(
     [torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32]
 )
 
 
 def held(expression: Expression, dtype: torch.dtype) -> Expression:
-    """The expression as a tensor of that type holds it: 200 + 100 is 44 in uint8, 300 mod 256.
+    """The expression with the overflow of its dtype: 200 + 100 is 44 in uint8, 300 mod 256.
 
-    Written out only where it changes the number. In bool, 1 + 1 is 1.
+    The overflow is written only where it changes the number. In bool, 1 + 1 is 1.
     """
     if dtype not in _SMALL or not _may_overflow(expression):
         return expression

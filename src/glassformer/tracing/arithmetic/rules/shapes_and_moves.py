@@ -1,9 +1,9 @@
-"""Numbers moved, not changed (copies, casts, joins, padding), made from settings, or weighed.
+"""Operators that move cells (copies, casts, joins, padding), fill in constants, or weight cells.
 
-Most of these operators need no rule of their own. Of those that move cells, the operator itself,
-run once more on the places of its operands' cells, says which cell came where. Of those that are
-linear (interpolation, Fourier transforms, their gradients), its derivative in float64 gives the
-weights, which depend on sizes and settings alone.
+Most of them need no rule of their own. An operator that moves cells is run once more on the flat
+positions of its operands' cells, which shows which cell went where. For a linear operator
+(interpolation, Fourier transforms, their gradients), its derivative in float64 gives the weights,
+which depend on sizes and settings alone.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from glassformer.tracing.arithmetic.rules.rule_registry import (
 from glassformer.tracing.capture.memory import Index, View, as_real
 from glassformer.tracing.capture.operator_calls import Call
 
-# --- made from settings alone, or taken as they come ---
+# --- constants: from settings alone, or taken as given ---
 
 unwritten(
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"
 )
-# Python numbers that became a tensor.
+# Python numbers turned into a tensor.
 given("lift_fresh", "lift_fresh_copy", "tensor", "_efficientzerotensor")
 
 
@@ -62,12 +62,11 @@ rule("ones", "ones_like", "new_ones", constant=True)(_constant(1))
 
 @rule("full", "full_like", "new_full", constant=True)
 def full(call: Call, _index: Index) -> Expression:
-    """The fill value."""
     return Number(_held(call, call.number_of("fill_value")))
 
 
 def _held(call: Call, value: Scalar) -> Scalar:
-    """A fill value as the tensor holds it: one of whole numbers cuts it."""
+    """A fill value in the tensor's dtype: an integer tensor truncates it."""
     made = call.outputs[0]
     assert made is not None
     if made.dtype.is_floating_point:
@@ -77,7 +76,6 @@ def _held(call: Call, value: Scalar) -> Scalar:
 
 @rule("scalar_tensor", constant=True)
 def scalar_tensor(call: Call, _index: Index) -> Expression:
-    """The number itself."""
     return Number(call.number_of("s"))
 
 
@@ -96,10 +94,10 @@ def arange(call: Call, index: Index) -> Expression:
 
 
 def _spaced(call: Call, index: Index) -> Expression:
-    """start + i / (steps − 1) · (end − start); for `logspace` a base to the power of that."""
+    """start + i / (steps − 1) · (end − start); `logspace` raises a base to that power."""
     start, end = (broadcast(call.operand(name), ()) for name in ("start", "end"))
     share = index[0] / max(1, call.integer("steps") - 1)
-    value = start + Number(share) * (end - start)
+    value = start + share * (end - start)
     if call.operator.name == "logspace":
         value = float(call.number_of("base")) ** value
     made = call.outputs[0]
@@ -137,11 +135,11 @@ rule("tril_indices", constant=True)(_triangle_indices(lower=True))
 rule("triu_indices", constant=True)(_triangle_indices(lower=False))
 
 
-# --- copied or moved ---
+# --- copies and moves ---
 
 
 def _cast(value: Expression, source: View, call: Call, output: int = 0) -> Expression:
-    """The value, converted where the copy has another dtype."""
+    """The value, converted if the copy has another dtype."""
     made = call.outputs[output]
     if made is None or made.dtype == source.dtype:
         return value
@@ -164,7 +162,7 @@ def copy_into(call: Call, index: Index) -> Expression:
 
 @rule("reshape", "flatten", "ravel")
 def reshape(call: Call, index: Index) -> Expression:
-    """The cell at the same place when both are read row by row."""
+    """The cell at the same row-major position."""
     source, made = call.view("self"), call.outputs[0]
     assert made is not None
     place = 0
@@ -179,7 +177,7 @@ def reshape(call: Call, index: Index) -> Expression:
 
 @rule("cat", "concat", "concatenate")
 def cat(call: Call, index: Index) -> Expression:
-    """The cell of the piece that holds this position."""
+    """The cell of the piece that contains this position."""
     pieces = [piece for piece in call.views("tensors") if piece.shape != (0,)]
     axis = call.axis("dim", len(index))
     place = index[axis]
@@ -196,7 +194,7 @@ def pad(call: Call, index: Index) -> Expression:
     """The source's cell, or the padding value outside it."""
     source, amounts = call.view("self"), call.bound["pad"]
     at = list(index)
-    last = len(index) - 1 - source.pairs  # of complex numbers the last axis has the two parts
+    last = len(index) - 1 - source.pairs  # complex numbers have a last axis of two parts
     for place in range(len(amounts) // 2):
         at[last - place] -= amounts[2 * place]
     inside = all(0 <= place < size for place, size in zip(at, source.shape, strict=True))
@@ -210,10 +208,10 @@ _latest: dict[object, weakref.ref[Call]] = {}
 
 
 def remembered(call: Call, make: Callable[[Call], _Made]) -> _Made:
-    """What `make` gives for a call, kept until it is asked for another call.
+    """`make(call)`, cached until another call is asked for.
 
-    The cells of a step are mostly asked for one after the other. What is made refers to the trace,
-    so the call itself keeps it: a trace that nobody holds any more is not held here.
+    The cells of a step are usually asked for one after the other. The result refers to the trace,
+    so the call itself keeps it: a cache in this module would keep the trace alive.
     """
     kept = call.remembered
     if kept is not None and kept[0] is make:
@@ -227,35 +225,35 @@ def remembered(call: Call, make: Callable[[Call], _Made]) -> _Made:
     return made
 
 
-# Arguments that say where numbers go, and are not moved themselves.
+# Arguments that say where numbers go and are not moved themselves.
 _WHERE = frozenset(["index", "indices", "mask", "repeats", "lengths"])
 
 
 class _Moves:
-    """Which cell of which operand stands where in each output of a call."""
+    """For each cell of a call's outputs, the operand cell that was moved there."""
 
     def __init__(self, call: Call) -> None:
         self._views: list[View] = []
         self._starts: list[int] = []
-        self._next = 1  # 0 is what the operator fills in where it moves nothing
+        self._next = 1  # the operator fills in 0 where it moves nothing
         with torch.no_grad():
             made = call.again(self._places)
         self._made = [None if tensor is None else tensor.cpu().numpy() for tensor in made]
 
     def _places(self, name: str, view: View) -> Tensor:
-        """The numbers of a tensor's cells, counted on from those of the tensor before."""
-        if name in _WHERE:
+        """Consecutive numbers for a tensor's cells, continuing from the previous tensor."""
+        if name.partition(".")[0] in _WHERE:
             return view.given(view.tensor_on_cpu())
         shape = view.shape[:-1] if view.pairs else view.shape
         count = math.prod(shape)
         self._views.append(view)
         self._starts.append(self._next)
         self._next += count
-        # Some of these operators take floating-point numbers alone; float64 counts exactly.
+        # Some of these operators accept floating-point tensors only; float64 counts exactly.
         return torch.arange(self._next - count, self._next, dtype=torch.float64).reshape(shape)
 
     def source(self, output: int, index: Index) -> tuple[View, Index] | None:
-        """The operand and the cell of it that stands at an index of an output."""
+        """The operand, and the index of its cell that was moved to an index of an output."""
         made = self._made[output]
         assert made is not None, "an output without numbers has no cells"
         place = int(made[index])
@@ -269,7 +267,7 @@ class _Moves:
 
 
 def moved(output: int) -> Build:
-    """The cell that the operator moved here, or 0 where it moved none."""
+    """The cell that the operator moved here, or 0 if none."""
 
     def build(call: Call, index: Index) -> Expression:
         made = call.outputs[output]
@@ -281,7 +279,7 @@ def moved(output: int) -> Build:
         view, at = found
         if view.pairs:
             return cell(view, *at, part)
-        # A real number among complex ones has no imaginary part.
+        # The imaginary part of a real number is 0.
         return Number(0) if part else _cast(cell(view, *at), view, call, output)
 
     return build
@@ -299,14 +297,14 @@ MOVES = """
     squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
     _reshape_copy masked_scatter_backward _pack_padded_sequence
 """
-"""Operators that give each cell of theirs from one cell of an operand, or 0."""
+"""Operators whose every output cell is one cell of an operand, or 0."""
 
 mechanism(moved, *MOVES.split())
 
 
 @rule("_pack_padded_sequence", output=1)
 def rows_per_time_step(call: Call, index: Index) -> Expression:
-    """How many sequences are as long as this time step."""
+    """The number of sequences that reach this time step."""
     lengths = call.view("lengths")
     k = Axis("k", lengths.numel)
     return total(Operation(">", cell(lengths, k), Number(index[0])), k)
@@ -314,20 +312,20 @@ def rows_per_time_step(call: Call, index: Index) -> Expression:
 
 @rule("tril", "triu")
 def triangle(call: Call, index: Index) -> Expression:
-    """The cell on this side of the diagonal, 0 on the other."""
+    """The cell on the kept side of the diagonal, 0 on the other."""
     beyond = index[-1] - index[-2] - call.integer("diagonal")
     keeps = beyond <= 0 if call.operator.name == "tril" else beyond >= 0
     return cell(call.view("self"), *index) if keeps else Number(0)
 
 
-# --- weighed: sums of cells with fixed weights ---
+# --- linear maps: sums of cells with fixed weights ---
 
-# A weight this far below the largest one is rounding: cos(π/2) is 6e-17.
+# A weight this far below the largest is a rounding error: cos(π/2) is 6e-17.
 _NOTHING = 1e-12
 
 
 class _Weights:
-    """The derivatives of a linear operator's cells, one row at a time."""
+    """The derivatives of a linear operator's cells, one output cell at a time."""
 
     def __init__(self, call: Call) -> None:
         self._name = call.operator.name
@@ -339,7 +337,7 @@ class _Weights:
     def _operand(self, _name: str, view: View) -> Tensor:
         if not view.dtype.is_floating_point:
             return view.given(view.tensor_on_cpu())
-        # The kernels against aliasing use weights that are rounded to the cells' own precision.
+        # Anti-aliasing kernels round their weights to the dtype of the cells.
         rounded = self._name.endswith(("_aa", "_aa_backward"))
         dtype = view.dtype if rounded else torch.float64
         zeros = torch.zeros(view.shape, dtype=dtype, requires_grad=True)
@@ -348,7 +346,7 @@ class _Weights:
         return torch.view_as_complex(zeros) if view.pairs else zeros
 
     def row(self, output: int, index: Index) -> list[Tensor]:
-        """For each operand the weights with which its cells enter an output cell."""
+        """For each operand, the weights of its cells in an output cell."""
         made = self._made[output]
         assert made is not None
         found = torch.autograd.grad(
@@ -369,7 +367,7 @@ def _weighted(output: int) -> Build:
                 place = tuple(at.tolist())
                 weight, part = float(values[place]), cell(view, *place)
                 negated = -part
-                terms.append(negated if weight == -1 else Number(weight) * part)
+                terms.append(negated if weight == -1 else weight * part)
         return sum_of(terms)
 
     return build
@@ -391,6 +389,6 @@ LINEAR_MAPS = """
     _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward
     _upsample_lanczos2d_aa_backward
 """
-"""Operators that are linear in their floating-point operands, and in nothing else."""
+"""Operators that are linear in their floating-point operands."""
 
 mechanism(_weighted, *LINEAR_MAPS.split())

@@ -1,4 +1,4 @@
-"""Many cells into one: sums, extremes and their places, running sums, spreads, norms, ranks."""
+"""Reductions: sums, extremes and their positions, cumulative sums, variance, norms, ranks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from glassformer.tracing.capture.operator_calls import Call
 
 
 def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], int]:
-    """The cells that the call reduces for one output cell, and their number."""
+    """The cells that the call reduces to one output cell, their axes, and their number."""
     x = call.view("self")
     name = "dim" if "dim" in call.operator.parameters else "dims"
     entry, axes = row(x, index, call.axes(name, x.ndim), call.flag("keepdim"))
@@ -38,13 +38,13 @@ def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], i
 
 
 def _as_asked(call: Call, entry: Entry) -> Expression:
-    """The cells as the call reads them: `dtype=torch.int64` cuts each before it is added."""
+    """The cells as the call reads them: `dtype=torch.int64` truncates each before the sum."""
     dtype: torch.dtype = call.bound.get("dtype") or entry.view.dtype
     cuts = entry.view.dtype.is_floating_point and not dtype.is_floating_point
     return Convert(dtype, entry) if cuts else entry
 
 
-# What a reduction of no cells gives; torch refuses the other kinds.
+# The result of reducing no cells; torch rejects the other kinds.
 _OF_NOTHING: dict[ReduceKind, int] = {"sum": 0, "product": 1, "any": 0, "all": 1}
 
 
@@ -59,7 +59,7 @@ def _reduction(kind: ReduceKind) -> Build:
 
 
 def _alone(kind: ReduceKind, value: Expression) -> Expression:
-    """A reduction of a tensor without axes: the number itself, or place 0."""
+    """The reduction of a tensor without axes: the number itself, or position 0."""
     if kind in ("argmax", "argmin"):
         return Number(0)
     return Operation("≠", value, Number(0)) if kind in ("any", "all") else value
@@ -84,17 +84,9 @@ rule("min.dim", output=1)(_reduction("argmin"))
 
 @rule("mean")
 def mean(call: Call, index: Index) -> Expression:
-    """The sum over the number of cells."""
+    """The sum divided by the number of cells."""
     cells, axes, count = _gathered(call, index)
     return total(cells, *axes) / count if axes else cells
-
-
-@rule("nansum")
-def nansum(call: Call, index: Index) -> Expression:
-    """The sum of the cells that are numbers."""
-    cells, axes, _ = _gathered(call, index)
-    body = Choose(Function("isnan", (cells,)), Number(0), cells)
-    return total(body, *axes)
 
 
 @rule("trace")
@@ -113,7 +105,7 @@ def logsumexp(call: Call, index: Index) -> Expression:
 
 
 def _log_of_sum(cells: Expression, axes: tuple[Axis, ...]) -> Expression:
-    """m + log Σ exp(x − m), m the largest; without m where that is infinite (a masked row)."""
+    """m + log Σ exp(x − m), m the maximum; without m if it is infinite (a masked row)."""
     largest = Named("m", Reduce("max", cells, axes) if axes else cells)
     infinite = math.isinf(evaluate(largest))
     body = cells if infinite else cells - largest
@@ -123,7 +115,7 @@ def _log_of_sum(cells: Expression, axes: tuple[Axis, ...]) -> Expression:
 
 @rule("count_nonzero")
 def count_nonzero(call: Call, index: Index) -> Expression:
-    """How many cells are not 0."""
+    """The number of cells that are not 0."""
     cells, axes, _ = _gathered(call, index)
     body = Operation("≠", cells, Number(0))
     return total(body, *axes)
@@ -134,13 +126,13 @@ _EXTREMES: tuple[ReduceKind, ReduceKind] = ("min", "max")
 
 @rule("histc")
 def histogram(call: Call, index: Index) -> Expression:
-    """How many cells fall into a bin; the last one takes its upper end too."""
+    """The number of cells in a bin; the last bin includes its upper end."""
     x, bins = call.view("self"), call.integer("bins")
     axes = running(x.shape)
     cells: Expression = Entry(x, axes)
     low, high = (Number(call.number_of(name)) for name in ("min", "max"))
     ends: tuple[Expression, Expression] = (low, high)
-    if low == high:  # no range was asked for: that of the cells, one wider on both sides if empty
+    if low == high:  # no range given: that of the cells, widened by 1 on both sides if empty
         least, most = (Reduce(k, cells, axes) if axes else cells for k in _EXTREMES)
         if evaluate(least) == evaluate(most):
             least, most = least - 1, most + 1
@@ -154,7 +146,7 @@ def histogram(call: Call, index: Index) -> Expression:
 
 @rule("bincount")
 def bincount(call: Call, index: Index) -> Expression:
-    """How many cells are this number, or the sum of their weights."""
+    """The number of cells equal to this bin's number, or the sum of their weights."""
     x, weights = call.view("self"), call.maybe_view("weights")
     k = Axis("k", x.shape[0])
     one = Number(1) if weights is None else Entry(weights, (k,))
@@ -175,7 +167,7 @@ def _running(kind: ReduceKind) -> Build:
 
 @rule("logcumsumexp")
 def logcumsumexp(call: Call, index: Index) -> Expression:
-    """The log of the sum of the exponentials up to here."""
+    """log Σ exp(x) over the cells up to this one."""
     x = call.view("self")
     if not index:
         return Entry(x, ())
@@ -184,7 +176,7 @@ def logcumsumexp(call: Call, index: Index) -> Expression:
 
 
 def _up_to(x: View, axis: int, index: Index) -> tuple[Entry, Axis]:
-    """The cells from the first along an axis up to an index."""
+    """The cells along an axis up to and including an index."""
     k = Axis("k", index[axis] + 1)
     return Entry(x, (*index[:axis], k, *index[axis + 1 :])), k
 
@@ -225,7 +217,7 @@ rule("var_mean", "std_mean", output=1)(_spread(0, root=False))
 
 @rule("norm", "linalg_vector_norm")
 def norm(call: Call, index: Index) -> Expression:
-    """(Σ |x|ᵖ)^(1/p); the largest |x| for p = ∞."""
+    """(Σ |x|ᵖ)^(1/p); max |x| for p = ∞."""
     cells, axes, _ = _gathered(call, index)
     order = call.bound.get("ord", call.bound.get("p", 2))
     order = 2.0 if order is None else float(order)
@@ -243,14 +235,13 @@ def norm(call: Call, index: Index) -> Expression:
     return total(size**order, *axes) ** (1 / order)
 
 
-# --- ranks: the n-th largest of a row, the median, the n-th that is not 0 ---
+# --- ranks: the n-th largest of a row, the median, the n-th nonzero cell ---
 
 
 def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
-    """The rank of the cell that stands in a place, equal ones counted in their order.
+    """The rank, in a stable sort, of the cell that the kernel put in a position.
 
-    Of equal cells the kernel takes whichever it likes, unless it was asked to be stable: then the
-    one it took has another rank than its place says.
+    Among equal cells an unstable kernel may pick any, so the rank can differ from the position.
     """
     x, made = call.view("self"), call.outputs[-1]
     assert made is not None
@@ -262,7 +253,7 @@ def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
 
 
 def _ranked(place_of: bool) -> Build:
-    """The value of a given rank along an axis, or the place where it stands."""
+    """The value of a given rank along an axis, or its position."""
 
     def build(call: Call, index: Index) -> Expression:
         x = call.view("self")
@@ -287,7 +278,7 @@ def _ranked(place_of: bool) -> Build:
 
 
 def _first_nan(cells: Expression, axes: tuple[Axis, ...], place_of: bool) -> Expression:
-    """A NaN is the median of any row that has one."""
+    """The median of a row with a NaN is NaN."""
     found = Function("isnan", (cells,))
     if place_of:
         return Reduce("argmax", found, axes)
@@ -295,7 +286,7 @@ def _first_nan(cells: Expression, axes: tuple[Axis, ...], place_of: bool) -> Exp
 
 
 def _middle(place_of: bool) -> Build:
-    """The lower of the middle values (median), or the k-th smallest; or where it stands."""
+    """The lower of the middle values (median), or the k-th smallest; or its position."""
 
     def build(call: Call, index: Index) -> Expression:
         x = call.view("self")
@@ -328,7 +319,7 @@ rule("median", "nanmedian", "kthvalue", output=1)(_middle(place_of=True))
 
 @rule("nonzero")
 def nonzero(call: Call, index: Index) -> Expression:
-    """Along one axis, the place of the cell that is the n-th that is not 0."""
+    """The position along one axis of the n-th nonzero cell."""
     x, (rank, axis) = call.view("self"), index
     axes = running(x.shape)
     cells = Entry(x, axes)

@@ -1,4 +1,4 @@
-"""Windows that slide over the input: convolutions, sums of products under one, and pooling."""
+"""Windows that slide over the input: convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from glassformer.tracing.capture.operator_calls import Call
 
 
 def each(value: list[int] | int, axis: int) -> int:
-    """A setting for one axis; a single number serves all."""
+    """The setting for one axis; a single number applies to all."""
     if isinstance(value, int):
         return value
     return value[axis] if len(value) > 1 else value[0]
 
 
 def window(letter: str, start: int, length: int, size: int, dilation: int = 1) -> tuple[Axis, Axis]:
-    """The positions of an axis of `size` under a window, and the window's own there.
+    """The positions on an axis of `size` that a window covers, and the positions in the window.
 
-    A window may begin before the axis and end beyond it: what lies there is padding.
+    A window may extend beyond either end of the axis, over the padding.
     """
     inside = [place for place in range(length) if 0 <= start + place * dilation < size]
     first = inside[0] if inside else 0
@@ -45,19 +45,18 @@ def window(letter: str, start: int, length: int, size: int, dilation: int = 1) -
 
 @rule("conv1d", "conv2d", "conv3d")
 def convolution(call: Call, index: Index) -> Expression:
-    """Σ over channels and window of x · W, plus b; the window stops at the padding."""
+    """Σ x · W over channels and window, plus b; padding contributes nothing."""
     return _with_bias(call, index, _gathered(call, call.view("input"), index))
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def transposed_convolution(call: Call, index: Index) -> Expression:
-    """Σ of x · W, plus b, over channels and the inputs whose copy of the kernel reaches here."""
+    """Σ x · W over channels and the inputs whose copy of the kernel reaches this cell, plus b."""
     return _with_bias(call, index, _spread(call, call.view("input"), index))
 
 
 @rule("convolution")
 def either_convolution(call: Call, index: Index) -> Expression:
-    """A convolution, or a transposed one."""
     make = transposed_convolution if call.flag("transposed") else convolution
     return make(call, index)
 
@@ -68,7 +67,7 @@ def _with_bias(call: Call, index: Index, result: Expression) -> Expression:
 
 
 def _gathered(call: Call, x: View, index: Index) -> Expression:
-    """Σ over channels and window of x · W."""
+    """Σ x · W over channels and window."""
     parameter = call.view("weight")
     space = parameter.ndim - 2
     batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
@@ -86,7 +85,7 @@ def _gathered(call: Call, x: View, index: Index) -> Expression:
 
 
 def _window(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
-    """The input's positions under the kernel along one axis, and the kernel's own."""
+    """The input positions under the kernel along one axis, and the kernel positions."""
     dilation, length = each(call.bound["dilation"], axis), parameter.shape[axis + 2]
     padding = call.bound["padding"]
     if padding == "same":
@@ -98,7 +97,7 @@ def _window(call: Call, axis: int, place: int, size: int, parameter: View) -> tu
 
 
 def _spread(call: Call, x: View, index: Index) -> Expression:
-    """Σ of x · W over channels and the positions of x whose copy of the kernel reaches here."""
+    """Σ x · W over channels and the positions of x whose copy of the kernel reaches this cell."""
     parameter = call.view("weight")
     space = parameter.ndim - 2
     batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
@@ -117,9 +116,9 @@ def _spread(call: Call, x: View, index: Index) -> Expression:
 
 
 def _reaching(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
-    """The input's positions whose copy of the kernel reaches an output, and the kernel's places.
+    """The input positions whose copy of the kernel reaches an output, and the kernel positions.
 
-    As the one goes up, the other goes down.
+    As one increases, the other decreases.
     """
     stride, dilation = each(call.bound["stride"], axis), each(call.bound["dilation"], axis)
     from_start = place + each(call.bound["padding"], axis)
@@ -133,21 +132,21 @@ def _reaching(call: Call, axis: int, place: int, size: int, parameter: View) -> 
 
 
 def _run(positions: list[int], axis: int) -> Axis:
-    """Positions at equal distances, as a letter that runs over them."""
+    """Equally spaced positions as a running axis."""
     step = positions[1] - positions[0] if len(positions) > 1 else 1
     return Axis(LETTERS[axis], len(positions), start=positions[0] if positions else 0, step=step)
 
 
 @rule("convolution_backward")
 def convolution_input_gradient(call: Call, index: Index) -> Expression:
-    """g · W over all places that an input cell had a part in."""
+    """Σ g · W over all outputs that an input cell contributed to."""
     g = call.view("grad_output")
     return _gathered(call, g, index) if call.flag("transposed") else _spread(call, g, index)
 
 
 @rule("convolution_backward", output=1)
 def convolution_weight_gradient(call: Call, index: Index) -> Expression:
-    """Σ over batch and positions of g times the input cell that this weight multiplied there."""
+    """Σ over batch and positions of g times the input cell that this weight multiplied."""
     first, second = call.view("grad_output"), call.view("input")
     if call.flag("transposed"):
         first, second = second, first
@@ -177,7 +176,7 @@ def convolution_bias_gradient(call: Call, index: Index) -> Expression:
     return total(Entry(g, (axes[0], index[0], *axes[1:])), *axes)
 
 
-# --- pooling: the largest number under a window, or the mean of those under it ---
+# --- pooling: the maximum or the mean under a window ---
 
 _Windows = Callable[[Call, Index, int], list[Axis]]
 
@@ -195,7 +194,7 @@ def _starts(call: Call, axis: int, place: int) -> tuple[int, int]:
 
 
 def _sliding(call: Call, index: Index, space: int) -> list[Axis]:
-    """The input's positions under the windows of one output cell."""
+    """The input positions under the window of one output cell."""
     x = call.view("self")
     axes = []
     for axis in range(space):
@@ -207,7 +206,7 @@ def _sliding(call: Call, index: Index, space: int) -> list[Axis]:
 
 
 def _adaptive(call: Call, index: Index, space: int) -> list[Axis]:
-    """The input's positions for one output cell, where the output's size was asked for."""
+    """The input positions for one output cell of a given output size."""
     x, made = call.view("self"), call.outputs[0]
     assert made is not None
     axes = []
@@ -219,7 +218,7 @@ def _adaptive(call: Call, index: Index, space: int) -> list[Axis]:
 
 
 def _at_random(call: Call, index: Index, space: int) -> list[Axis]:
-    """The input's positions for one output cell, where random numbers shift the windows."""
+    """The input positions for one output cell, with windows shifted at random."""
     x, made, shares = call.view("self"), call.outputs[0], call.view("random_samples")
     assert made is not None
     lead = index[: x.ndim - space]
@@ -228,7 +227,7 @@ def _at_random(call: Call, index: Index, space: int) -> list[Axis]:
     for axis in range(space):
         size, out = (part[x.ndim - space + axis] for part in (x.shape, made.shape))
         length, place = each(call.bound["kernel_size"], axis), index[x.ndim - space + axis]
-        # The last axis takes the first number, as the kernel does.
+        # In 2-d, the kernel uses the first number for the last axis.
         share = float(shares.array[batch, channel, space - 1 - axis if space == 2 else axis])
         stride = np.float32(size - length) / np.float32(out - 1) if out > 1 else np.float32(0)
         start = size - length
@@ -247,7 +246,7 @@ def _largest(windows: _Windows, space: int) -> Build:
 
 
 def _place_of_largest(windows: _Windows, space: int) -> Build:
-    """Where the largest stands, counted row by row over the whole input."""
+    """The flat position of the maximum in the whole input."""
 
     def build(call: Call, index: Index) -> Expression:
         x, axes = call.view("self"), windows(call, index, space)
@@ -277,7 +276,7 @@ def _mean(space: int) -> Build:
 
 
 def _divisor(call: Call, index: Index, axes: list[Axis]) -> int:
-    """By how much a window's sum is divided: its cells, those in the padding counted or not."""
+    """What a window's sum is divided by: its number of cells, with or without the padding."""
     given = call.bound.get("divisor_override")
     if given is not None:
         return int(given)

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class NotationError(ConfigError):
 
 
 @dataclass(frozen=True)
-class Edit:
+class FormulaEdit:
     """A change of a printed formula, and the formula that results."""
 
     kind: str
@@ -100,40 +99,57 @@ class Notation:
             given = shape_of(found.values.shape)
             raise NotationError("gives {given}", given=given) from None
 
-    def edits(self, steps: Mapping[str, Array], indices: str, work: Work) -> Iterator[Edit]:
+    def edits(self, steps: Mapping[str, Array], indices: str, work: Work) -> Iterator[FormulaEdit]:
         """The formulas that result from one small change of print."""
         size = _EACH_NODE * sum(1 for _ in ast.walk(self._tree))
         for edit in self._edits(steps, indices):
             work.take(size)
             yield edit
 
-    def _edits(self, steps: Mapping[str, Array], indices: str) -> Iterator[Edit]:
+    def _edits(self, steps: Mapping[str, Array], indices: str) -> Iterator[FormulaEdit]:
         letters = {node.id for node in self._letter_nodes()} | {*indices}
-        places = {id(node): place for place, node in enumerate(ast.walk(self._tree))}
         for node in ast.walk(self._tree):
             match node:
                 case ast.Subscript(value=ast.Name()):
                     for letter in _letters(node):
                         for other in sorted(letters - {letter.id}):
-                            yield self._renamed(places, letter, other, node, "subscript")
-                case ast.BinOp(op=ast.Pow()):
-                    yield self._changed(places[id(node)], _Product(), node, "power")
-                case ast.BinOp(op=ast.Add()):
-                    for side in _SIDES:
-                        yield self._changed(places[id(node)], _OneSide(side), node, "term")
+                            yield self._edit("subscript", letter, _name(other), node)
+                case ast.BinOp(left=left, op=ast.Pow(), right=right):
+                    yield self._edit("power", node, ast.BinOp(left, ast.Mult(), right), node)
+                case ast.BinOp(left=left, op=ast.Add(), right=right):
+                    for kept, over in ((left, right), (right, left)):
+                        detail = say.both("{over} does not belong there", over=shown(over))
+                        yield self._edit("term", node, kept, node, detail)
         for symbol in self._symbol_nodes():
             for other, value in steps.items():
                 if other != symbol.id and value.ndim == _axes(self._tree, symbol):
                     whole = _subscript_of(self._tree, symbol) or symbol
-                    yield self._renamed(places, symbol, other, whole, "symbol")
+                    yield self._edit("symbol", symbol, _name(other), whole)
             base, digit = symbol.id[:-1], symbol.id[-1]
             if symbol.id not in steps and base in steps and digit in "23":
-                power = _Power(base, int(digit))
-                yield self._changed(places[id(symbol)], power, symbol, "power")
+                power = ast.BinOp(_name(base), ast.Pow(), ast.Constant(int(digit)))
+                yield self._edit("power", symbol, power, symbol)
+
+    def _edit(
+        self,
+        kind: str,
+        old: ast.expr,
+        new: ast.expr,
+        whole: ast.expr,
+        detail: Bilingual | None = None,
+    ) -> FormulaEdit:
+        """The edit that replaces one node; `whole` is the part that is shown before and after."""
+        memo = {id(old): new}  # deepcopy takes `new` for the copy of `old`
+        place = next(at for at, node in enumerate(ast.walk(self._tree)) if node is old)
+        if detail is None:
+            printed, meant = shown(whole), shown(copy.deepcopy(whole, dict(memo)))
+            detail = say.both("{printed} where {meant} belongs", printed=printed, meant=meant)
+        formula = Notation(copy.deepcopy(self._tree, dict(memo)))
+        return FormulaEdit(kind, _NAMES[kind], detail, place, formula)
 
     def edited_twice(
         self, steps: Mapping[str, Array], indices: str, work: Work
-    ) -> Iterator[tuple[Edit, Edit]]:
+    ) -> Iterator[tuple[FormulaEdit, FormulaEdit]]:
         """Two such changes, in two places."""
         for first in self.edits(steps, indices, work):
             for second in first.formula.edits(steps, indices, work):
@@ -150,30 +166,6 @@ class Notation:
         found = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
         return [letter for node in found for letter in _letters(node)]
 
-    def _renamed(
-        self, places: Mapping[int, int], node: ast.Name, new: str, whole: ast.expr, kind: str
-    ) -> Edit:
-        old, node.id = node.id, new
-        try:
-            after = shown(whole)
-            tree = copy.deepcopy(self._tree)
-        finally:
-            node.id = old
-        return _edit(kind, shown(whole), after, places[id(node)], Notation(tree))
-
-    def _changed(self, place: int, change: ast.NodeTransformer, node: ast.expr, kind: str) -> Edit:
-        tree = copy.deepcopy(self._tree)
-        target = next(part for at, part in enumerate(ast.walk(tree)) if at == place)
-        new = change.visit(target)
-        made = ast.Expression(cast(ast.expr, _Put(target, new).visit(tree.body)))
-        if isinstance(change, _OneSide) and isinstance(node, ast.BinOp):
-            over = shown(node.right if change.side == "left" else node.left)
-            detail = say.both("{over} does not belong there", over=over)
-            return Edit(kind, _NAMES[kind], detail, place, Notation(made))
-        return _edit(kind, shown(node), shown(new), place, Notation(made))
-
-
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 _NAMES = {
     "subscript": say.both("a wrong index printed"),
@@ -183,40 +175,8 @@ _NAMES = {
 }
 
 
-def _edit(kind: str, printed: str, meant: str, place: int, formula: Notation) -> Edit:
-    detail = say.both("{printed} where {meant} belongs", printed=printed, meant=meant)
-    return Edit(kind, _NAMES[kind], detail, place, formula)
-
-
-class _Product(ast.NodeTransformer):
-    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
-        return ast.BinOp(node.left, ast.Mult(), node.right)
-
-
-@dataclass
-class _OneSide(ast.NodeTransformer):
-    side: Literal["left", "right"]
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        return node.left if self.side == "left" else node.right
-
-
-@dataclass
-class _Power(ast.NodeTransformer):
-    base: str
-    exponent: int
-
-    def visit_Name(self, node: ast.Name) -> ast.BinOp:
-        return ast.BinOp(ast.Name(self.base, node.ctx), ast.Pow(), ast.Constant(self.exponent))
-
-
-@dataclass
-class _Put(ast.NodeTransformer):
-    old: ast.AST
-    new: ast.AST
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self.new if node is self.old else super().generic_visit(node)
+def _name(id_: str) -> ast.Name:
+    return ast.Name(id_, ast.Load())
 
 
 def shown(node: ast.expr) -> str:

@@ -1,0 +1,550 @@
+"""A model of the library transformers: `Model` over the foreign module as it is.
+
+Causal and masked language models, sequence and token classifiers, encoder-decoders, sentence
+encoders, image classifiers, CLIP-like pairs of a text and an image encoder. The module is called
+with ids alone: batches hold texts of one length, so that nothing is padded and no mask is needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.decoding import Beam, Greedy, Sampling, Search
+from glassformer.decoding.fast import in_batches
+from glassformer.errors import ConfigError, InputError
+from glassformer.modes import evaluating
+from glassformer.tasks.answers import Task, sampling_of
+from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
+from glassformer.tasks.forward_pass import (
+    EmptyTextError,
+    Pass,
+    TooLongError,
+    vocabulary_labels,
+    vocabulary_words,
+)
+from glassformer.tasks.hugging_face_folder import Opened, quietly
+from glassformer.tasks.images import read_image
+from glassformer.tasks.model import CONTINUATION, HALF_CHARACTER, Model
+from glassformer.tasks.reading import Read, texts_of
+from glassformer.tasks.results import Alternative, Generated, Translated
+from glassformer.text import Tokenizer
+
+# By the ends of class names, which transformers keeps alike across architectures.
+_HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
+    ("ForSequenceClassification", ("classify", "embed"), "a classifier"),
+    ("ForTokenClassification", ("tag", "embed"), "a token classifier"),
+    ("ForImageClassification", ("classify",), "an image classifier"),
+    ("ForImageClassificationWithTeacher", ("classify",), "an image classifier"),
+    ("ForMaskedLM", ("fill", "embed"), "a masked language model"),
+    ("WithLMHeadModel", ("fill", "embed"), "a masked language model"),
+)
+_NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
+_IMAGE = "image:"
+_MORE_THAN_SOURCE = 50  # tokens of a translation, unless asked otherwise
+
+
+class HuggingFaceModel(Model):
+    """A module of transformers with its tokenizer or image processor, ready for use."""
+
+    def __init__(self, opened: Opened, name: str = "this model", tokenizer: Any = None) -> None:
+        self.name = name
+        self.module: Any = opened.module
+        self._config: Any = opened.module.config
+        self._processor = opened.processor
+        self._pooling = opened.pooling
+        self._has_images = self.module.main_input_name == "pixel_values"
+        self.tokenizer = as_tokenizer(
+            opened.tokenizer if tokenizer is None else tokenizer, self._vocab_size
+        )
+        self.tasks, self.kind = self._purpose()
+        names = getattr(self._config, "id2label", None) or {}
+        if self.tasks[:1] in (("classify",), ("tag",)):
+            self.labels = tuple(str(names[number]) for number in sorted(names))
+
+    def _purpose(self) -> tuple[tuple[Task, ...], str]:
+        """What the module is for, by its head."""
+        module, name = self.module, type(self.module).__name__
+        for ending, tasks, kind in _HEADS:
+            if name.endswith(ending):
+                if tasks[0] == "classify" and self._config.num_labels == 1:
+                    return ("score", "embed"), "a regressor"
+                return tasks, kind
+        if self._is_pair:
+            return ("embed",), "a pair of a text and an image encoder"
+        if module.main_input_name not in ("input_ids", "pixel_values"):
+            raise InputError(
+                "{name} is a {kind}, which reads {inputs}: expected a model of texts or images",
+                name=self.name,
+                kind=name,
+                inputs=module.main_input_name,
+            )
+        if module.can_generate():
+            if self._config.is_encoder_decoder:
+                return ("translate",), "an encoder-decoder"
+            return ("generate",), "a language model"
+        if "For" in name:
+            return (), f"a {name}"
+        return ("embed",), "an encoder"
+
+    @property
+    def _is_pair(self) -> bool:
+        return hasattr(self.module, "get_text_features") and hasattr(
+            self.module, "get_image_features"
+        )
+
+    @property
+    def _vocab_size(self) -> int | None:
+        text = self._config.get_text_config()
+        size = getattr(text, "vocab_size", None)
+        return size if isinstance(size, int) else None
+
+    @cached_property
+    def max_tokens(self) -> int | None:
+        found = []
+        for name, part in self._text_module.named_modules():
+            if "position" in name and isinstance(part, nn.Embedding):
+                # RoBERTa and its kin count positions from the padding id on.
+                offset = 0 if part.padding_idx is None else part.padding_idx + 1
+                offset = max(offset, int(getattr(part, "offset", 0)))
+                found.append(part.num_embeddings - offset)
+        text = self._config.get_text_config()
+        for key in ("max_position_embeddings", "n_positions", "max_sequence_length", "n_ctx"):
+            size = getattr(text, key, None)
+            if isinstance(size, int) and size > 0 and not self._relative:
+                found.append(size)
+        library = getattr(self.tokenizer, "library", None)
+        own = getattr(library, "model_max_length", None)
+        if isinstance(own, int) and own < 10**9:  # some write 10³⁰ for "no limit"
+            found.append(own)
+        return min(found, default=None)
+
+    @property
+    def _relative(self) -> bool:
+        """Whether distances take the place of positions, so that no table runs out."""
+        return hasattr(self._config, "relative_attention_num_buckets")
+
+    # --- reading ---
+
+    def read(self, texts: Sequence[str]) -> list[Read]:
+        return [self._read(text) for text in texts]
+
+    def _read(self, text: str) -> Read:
+        if (source := self.image_of(text)) is not None:
+            return Read([], cut=False, empty=not source.strip(), source=source)
+        tokenizer = self.reader
+        if not isinstance(tokenizer, HuggingFaceTokenizer):
+            ids, cut = tokenizer.encode(text), False
+        else:
+            ids, cut = tokenizer.read(text, self.max_tokens)
+        words = [id_ for id_ in ids if id_ not in tokenizer.special.silent]
+        if not words or not text.strip():
+            return Read([], cut=False, empty=True)
+        return Read(ids, cut=cut, unknown=set(words) == {tokenizer.special.unknown})
+
+    def forward_pass(self, text: str, target: str | None = None) -> Pass:
+        is_pair_of_texts = self.tasks[:1] == ("translate",)
+        if target is not None and not is_pair_of_texts:
+            raise InputError(
+                "a {kind} has no target: only a translator takes one",
+                kind=type(self.module).__name__,
+            )
+        if (source := self.image_of(text)) is not None:
+            return self._image_pass(source)
+        tokenizer = self.reader
+        ids = tokenizer.encode(text)
+        if not ids or not text.strip():
+            raise EmptyTextError("the text is empty: a model needs at least one token")
+        self._check_length(ids)
+        if not is_pair_of_texts:
+            return self._pass(ids)
+        if target is None:
+            said = self._generated(ids, Greedy(), None)[0]
+            return self._pass(ids, said.ids)
+        written = (
+            tokenizer.target_ids(target)
+            if isinstance(tokenizer, HuggingFaceTokenizer)
+            else tokenizer.encode(target)
+        )
+        self._check_length(written, before=1)
+        return self._pass(ids, written)
+
+    def image_of(self, text: str) -> str | None:
+        if self._has_images:
+            return text
+        if self._is_pair and text.startswith(_IMAGE):
+            return text.removeprefix(_IMAGE)
+        return None
+
+    def _check_length(self, ids: Sequence[int], before: int = 0) -> None:
+        if self.max_tokens is not None and len(ids) > self.max_tokens - before:
+            raise TooLongError(len(ids), self.max_tokens - before)
+
+    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+        tokens = self.reader.display_tokens
+        inputs: dict[str, list[int]] = {"input_ids": list(ids)}
+        if self.tasks[:1] == ("translate",):
+            inputs["decoder_input_ids"] = [self._start, *target]
+        tensors = {name: self._tensor(read) for name, read in inputs.items()}
+        labels = {name: tokens(read) for name, read in inputs.items() if len(read) > 1}
+        module, keywords = self._text_module, self._switches | tensors
+        last = tuple(inputs[list(inputs)[-1]])
+        return Pass(module, keywords=keywords, labels=labels | self._output_labels, ids=last)
+
+    def _image_pass(self, source: str) -> Pass:
+        labels = {"logits": list(self.labels)} if len(self.labels) > 1 else {}
+        module = self.module.vision_model if self._is_pair else self.module
+        return Pass(module, keywords={"pixel_values": self._pixels(source)}, labels=labels)
+
+    @property
+    def _text_module(self) -> Any:
+        """What reads text: of a pair, the text encoder."""
+        if self._is_pair:
+            return self.module.text_model
+        if self.tasks == ("embed",) and self._config.is_encoder_decoder:
+            return self.module.get_encoder()
+        return self.module
+
+    @property
+    def _switches(self) -> dict[str, Any]:
+        """No cache: a pass over a whole text needs none."""
+        return {"use_cache": False} if self.module.can_generate() else {}
+
+    @cached_property
+    def _output_labels(self) -> dict[str, list[str]]:
+        """The vocabulary on the rows of the token table and on logits; class names on scores."""
+        labels: dict[str, list[str]] = {}
+        module = self._text_module
+        table = getattr(module.get_input_embeddings(), "weight", None)
+        if isinstance(table, nn.Parameter):
+            labels |= vocabulary_labels(module, table, self.reader)
+        if self.tasks[:1] in (("generate",), ("translate",), ("fill",)):
+            output = module.get_output_embeddings()
+            size = len(output.weight) if output is not None else self._vocab_size
+            labels["logits"] = vocabulary_words(self.reader, size or 0)
+        elif self.labels:
+            labels["logits"] = list(self.labels)
+        return {name: texts for name, texts in labels.items() if len(texts) > 1}
+
+    @property
+    def _start(self) -> int:
+        """The token that a target begins with."""
+        for config in (self.module.generation_config, self._config):
+            for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
+                if isinstance(id_ := getattr(config, name, None), int):
+                    return id_
+        raise ConfigError(
+            "{name} cannot translate: its vocabulary has no start token", name=self.name
+        )
+
+    def _tensor(self, ids: Sequence[int]) -> Tensor:
+        return torch.tensor([list(ids)], device=self.module.device)
+
+    def _pixels(self, source: str) -> Tensor:
+        """An image file as the module reads it (1, C, Y, X)."""
+        if self._processor is None:
+            raise InputError(
+                "{name} has no preprocessor_config.json, so it cannot read an image file",
+                name=self.name,
+            )
+        with read_image(source) as image:
+            try:
+                pixels = self._processor(images=image, return_tensors="pt")["pixel_values"]
+            except Exception as error:  # of any library for images
+                raise InputError(
+                    "{name} cannot read the image {source}: {reason}",
+                    name=self.name,
+                    source=source,
+                    reason=" ".join(str(error).split())[:200],
+                ) from None
+        return pixels.to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
+
+    # --- answers ---
+
+    @torch.inference_mode()
+    def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        if self._has_images:
+            with evaluating(self.module.modules()):
+                return [self.module(pixel_values=self._pixels(r.source)).logits[0] for r in read]
+        return self._rows(read, batch_size, lambda ids: self.module(ids, **self._switches).logits)
+
+    @torch.inference_mode()
+    def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        if self._has_images:
+            with evaluating(self.module.modules()):
+                return [
+                    self._pooled(self.module(pixel_values=self._pixels(one.source)))[0]
+                    for one in read
+                ]
+        if self._is_pair:
+            with evaluating(self.module.modules()):
+                return [self._features(one)[0].cpu() for one in read]
+        body = self._text_module
+        if self.tasks != ("embed",):  # a head on it: its body, under whatever name
+            body = getattr(body, body.base_model_prefix, body)
+        return self._rows(read, batch_size, lambda ids: self._pooled(body(ids)))
+
+    def _features(self, read: Read) -> Tensor:
+        """A text or an image in the space that both share."""
+        if read.source:
+            found = self.module.get_image_features(pixel_values=self._pixels(read.source))
+        else:
+            found = self.module.get_text_features(self._tensor(read.ids))
+        features: Tensor = found if isinstance(found, Tensor) else found.pooler_output
+        return features
+
+    def _pooled(self, output: Any) -> Tensor:
+        hidden: Tensor = output.last_hidden_state
+        if hidden.dim() == 4:  # of a convolutional network: channels first
+            hidden = hidden.flatten(2).transpose(1, 2)
+        match self._pooling:
+            case "cls":
+                return hidden[:, 0]
+            case "max":
+                return hidden.amax(dim=1)
+            case "lasttoken":
+                return hidden[:, -1]
+        return hidden.mean(dim=1)
+
+    def _rows(self, read: Sequence[Read], batch_size: int, answer: Any) -> list[Tensor]:
+        """One answer for each text, in batches of texts of one length."""
+
+        def run(batch: list[int]) -> Tensor:
+            ids = torch.tensor([read[i].ids for i in batch], device=self.module.device)
+            return answer(ids).cpu()  # type: ignore[no-any-return]
+
+        lengths = [len(one.ids) for one in read]
+        return in_batches(self.module, run, lengths, batch_size, equal=True)
+
+    def translate(
+        self,
+        texts: Iterable[str],
+        *,
+        beam: int = 4,
+        n_best: int = 1,
+        search: Search | None = None,
+        max_new: int | None = None,
+        batch_size: int = 32,  # noqa: ARG002 - transformers searches for one text at a time here
+        ledger: bool = False,
+        attention: bool = False,
+    ) -> list[Translated]:
+        self._require("translate")
+        self._refuse_ledger(ledger)
+        given = texts_of(texts)
+        wanted = search or Beam(size=beam, n_best=n_best)
+        answers = []
+        for text, one in zip(given, self.read(given), strict=True):
+            if one.empty:
+                answers.append(Translated(text, (_NO_WORDS,)))
+                continue
+            found = tuple(self._generated(one.ids, wanted, max_new))
+            reading = self._pass(one.ids, found[0].ids) if attention else None
+            seen = None if reading is None else self._attention(reading)
+            answers.append(Translated(text, found, one.cut, None, seen, one.unknown))
+        return answers
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        max_new: int = CONTINUATION,
+        search: Search | None = None,
+        ledger: bool = False,
+        attention: bool = False,
+    ) -> Generated:
+        self._refuse_ledger(ledger)
+        ids, cut, room = self._prompt(prompt, max_new)
+        found = tuple(self._generated(ids, search or sampling_of({}), room))
+        seen = self._attention(self._pass([*ids, *found[0].ids])) if attention else None
+        return Generated(prompt, found, cut, None, seen)
+
+    def stream(
+        self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
+    ) -> Iterator[str]:
+        ids, _, room = self._prompt(prompt, max_new)
+        return self._streamed(ids, self._options(search or sampling_of({}), room))
+
+    def _prompt(self, prompt: str, max_new: int) -> tuple[list[int], bool, int]:
+        """The last ids of a prompt, whether some were cut, and the room left for new ones."""
+        self._require("generate")
+        if not isinstance(prompt, str):
+            raise InputError(
+                "expected one prompt, a text, received {kind}; call generate once for each of "
+                "several",
+                kind=type(prompt).__name__,
+            )
+        tokenizer = self.reader
+        ids = tokenizer.encode(prompt)
+        if not ids:
+            ids = [i for i in (tokenizer.special.start, tokenizer.special.end) if i is not None][:1]
+        if not ids:
+            raise InputError("the prompt is empty, and this model has no token to begin with")
+        if self.max_tokens is None:
+            return ids, False, max_new
+        kept = ids[-max(1, self.max_tokens - 1) :]
+        return kept, len(kept) < len(ids), min(max_new, self.max_tokens - len(kept))
+
+    @torch.inference_mode()
+    def _generated(
+        self, ids: Sequence[int], search: Search, max_new: int | None
+    ) -> list[Alternative]:
+        """What transformers writes after (or, of an encoder-decoder, for) these ids."""
+        longest = self.max_tokens or len(ids) + _MORE_THAN_SOURCE + 1
+        wanted = min(len(ids) + _MORE_THAN_SOURCE, longest - 1) if max_new is None else max_new
+        options = self._options(search, wanted)
+        with evaluating(self.module.modules()), quietly():
+            said = self.module.generate(self._tensor(ids), generation_config=options)
+        beams = getattr(said, "beam_indices", None)
+        steps = self.module.compute_transition_scores(
+            said.sequences, said.scores, beams, normalize_logits=beams is None
+        )
+        given = 1 if self._config.is_encoder_decoder else len(ids)
+        ends = self._ends()
+        found = []
+        for number, sequence in enumerate(said.sequences):
+            tokens = sequence[given:].tolist()
+            end = next((at for at, id_ in enumerate(tokens) if id_ in ends), None)
+            written = tokens if end is None else tokens[:end]
+            n_scored = len(written) + (end is not None)
+            total = float(steps[number, :n_scored].sum())
+            score = total if beams is None else float(said.sequences_scores[number])
+            text = self.writer.decode(written)
+            if end is None:
+                text = text.removesuffix(HALF_CHARACTER)
+            found.append(Alternative(text, score, total, end is not None, tuple(written)))
+        return found
+
+    def _options(self, search: Search, max_new: int) -> Any:
+        """A search of ours in the terms of transformers; the folder's own settings do not count."""
+        if type(max_new) is not int or max_new < 1:
+            raise ConfigError(
+                "expected room for at least one token, got max_new {max_new}", max_new=max_new
+            )
+        config: dict[str, Any] = {
+            "max_new_tokens": max_new,
+            "return_dict_in_generate": True,
+            "output_scores": True,
+            "do_sample": False,
+            "num_beams": 1,
+            "pad_token_id": next(iter(sorted(self._ends())), 0),
+            "eos_token_id": sorted(self._ends()) or None,
+        }
+        if isinstance(search, Beam):
+            config |= {
+                "num_beams": search.size,
+                "num_return_sequences": search.n_best,
+                "length_penalty": float(search.length_penalty),
+                "early_stopping": search.stop == "first",
+            }
+        elif isinstance(search, Sampling):
+            torch.manual_seed(search.seed)
+            config |= {
+                "do_sample": True,
+                "temperature": float(search.temperature),
+                "top_k": search.top_k or 0,
+                "top_p": 1.0 if search.top_p is None else float(search.top_p),
+                "min_p": search.min_p,
+                "repetition_penalty": float(search.repetition_penalty),
+                "num_return_sequences": search.n_samples,
+            }
+        own = self.module.generation_config
+        if self._config.is_encoder_decoder:
+            config["decoder_start_token_id"] = self._start
+            config["forced_bos_token_id"] = getattr(own, "forced_bos_token_id", None)
+        return type(own)(**config)
+
+    def _ends(self) -> set[int]:
+        """The ids that end a text."""
+        own = self.module.generation_config.eos_token_id
+        ids = own if isinstance(own, list) else [own]
+        found = {*ids, self.writer.special.end} - {None}
+        return {id_ for id_ in found if isinstance(id_, int)}
+
+    def _streamed(self, ids: list[int], options: Any) -> Iterator[str]:
+        """Pieces as they are written, in a thread of transformers' own streamer."""
+        from queue import SimpleQueue
+
+        queue: SimpleQueue[list[int] | BaseException | None] = SimpleQueue()
+
+        class Streamer:
+            def put(self, new: Tensor) -> None:
+                queue.put(new.flatten().tolist())
+
+            def end(self) -> None:
+                queue.put(None)
+
+        def write() -> None:
+            try:
+                with torch.inference_mode(), evaluating(self.module.modules()), quietly():
+                    self.module.generate(
+                        self._tensor(ids), generation_config=options, streamer=Streamer()
+                    )
+            except BaseException as error:  # raised where the pieces are read
+                queue.put(error)
+
+        threading.Thread(target=write, daemon=True).start()
+        queue.get()  # the prompt
+        pieces, ends = self.writer.stream(), self._ends()
+        while (new := queue.get()) is not None:
+            if isinstance(new, BaseException):
+                raise new
+            for id_ in new:
+                if id_ not in ends and (piece := pieces.push(id_)):
+                    yield piece
+        if rest := pieces.finish().removesuffix(HALF_CHARACTER):
+            yield rest
+
+    def _refuse_ledger(self, ledger: bool) -> None:
+        if ledger:
+            raise ConfigError(
+                "the steps of a search are kept for models of glassformer alone; {name} is "
+                "searched by transformers",
+                name=self.name,
+            )
+
+
+class ModuleModel(Model):
+    """Any module that takes token ids first, with a tokenizer: it can be traced on texts."""
+
+    tasks: tuple[Task, ...] = ()
+
+    def __init__(self, module: nn.Module, tokenizer: Tokenizer | None, name: str) -> None:
+        self.module, self.tokenizer, self.name = module, tokenizer, name
+        self.kind = f"a {type(module).__name__}"
+
+    def read(self, texts: Sequence[str]) -> list[Read]:
+        encoded = self.reader.encode_batch(texts)
+        return [Read(ids, cut=False, empty=not ids) for ids in encoded]
+
+    def forward_pass(self, text: str, target: str | None = None) -> Pass:
+        if target is not None:
+            raise InputError(
+                "a {kind} has no target: only a translator takes one",
+                kind=type(self.module).__name__,
+            )
+        (read,) = self.read([text])
+        if read.empty:
+            raise EmptyTextError("the text is empty: a model needs at least one token")
+        return self._pass(read.ids)
+
+    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+        del target
+        import inspect
+
+        first = next(iter(inspect.signature(self.module.forward).parameters), "input")
+        device = next((p.device for p in self.module.parameters()), torch.device("cpu"))
+        labels = {first: self.reader.display_tokens(ids)} if len(ids) > 1 else {}
+        return Pass(
+            self.module, (torch.tensor([list(ids)], device=device),), labels=labels, ids=tuple(ids)
+        )
+
+    def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        raise NotImplementedError("it has no tasks")
+
+    def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        raise NotImplementedError("it has no tasks")

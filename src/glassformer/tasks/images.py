@@ -1,0 +1,81 @@
+"""Image files, within bounds: what a stranger's file may take is decided before it is decoded."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.errors import InputError
+from glassformer.files import as_path, open_regular
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Samples = Callable[[int], NDArray[np.float32]]
+"""The test images of a data set by number, each (C, Y, X) with values from 0 to 1."""
+_SAMPLE = re.compile(r"test:(\d{1,9})")
+_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
+_MOST_BYTES = 64 * 2**20
+_MOST_PIXELS = 64 * 10**6
+
+
+def read_image(source: str | Path) -> Image:
+    """An image file in three colours."""
+    path = as_path(source, InputError, "an image")
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError("image files are read by Pillow: pip install pillow") from None
+    try:
+        with open_regular(path) as opened:
+            if path.stat().st_size > _MOST_BYTES:
+                raise InputError(
+                    "the image {path} is larger than {most:,} bytes", path=path, most=_MOST_BYTES
+                )
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                image = Image.open(opened, formats=_FORMATS)
+                if image.width * image.height > _MOST_PIXELS:
+                    raise InputError(
+                        "the image {path} has more than {most:,} pixels",
+                        path=path,
+                        most=_MOST_PIXELS,
+                    )
+                return image.convert("RGB")
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(
+            "cannot read the image {path}: {reason}",
+            path=path,
+            reason=error.strerror or "it is none of " + ", ".join(_FORMATS),
+        ) from None
+    except Exception as error:  # whatever a damaged file makes a decoder raise
+        raise InputError(
+            "cannot read the image {path}: {reason}", path=path, reason=type(error).__name__
+        ) from None
+
+
+def image_tensor(source: str, size: int, channels: int, samples: Samples | None) -> Tensor:
+    """An image (1, C, Y, X) from 0 to 1: a file, scaled to the model's size, or `test:17`."""
+    if (numbered := _SAMPLE.fullmatch(source.strip())) is not None:
+        if samples is None:
+            raise InputError(
+                "{source}: the test images of this model are not known; give an image file",
+                source=source,
+            )
+        return torch.from_numpy(samples(int(numbered[1]))).unsqueeze(0)
+    with read_image(source) as image:
+        scaled = image.convert("L" if channels == 1 else "RGB").resize((size, size))
+        pixels = torch.from_numpy(np.asarray(scaled, dtype=np.float32) / 255)
+    if channels == 1:
+        return pixels.view(1, 1, size, size)
+    return pixels.permute(2, 0, 1).unsqueeze(0)

@@ -1,0 +1,106 @@
+"""Where models come from: a shipped name, a folder of ours or of Hugging Face, a file, memory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer import checkpoint
+from glassformer.checkpoint import Checkpoint
+from glassformer.errors import ConfigError
+from glassformer.nn import ModelConfig
+from glassformer.nn.attention import Implementation
+from glassformer.nn.tensors import as_device
+from glassformer.tasks.foreign_tokenizer import as_tokenizer
+from glassformer.tasks.glassformer_model import GlassformerModel
+from glassformer.tasks.hugging_face_folder import (
+    Opened,
+    is_hugging_face,
+    open_folder,
+    open_tokenizer,
+    read_config,
+)
+from glassformer.tasks.hugging_face_model import HuggingFaceModel, ModuleModel
+from glassformer.tasks.model import Model
+from glassformer.tasks.quantisation import Weights, check_weights, store
+
+
+def load(
+    model: str | os.PathLike[str] | nn.Module,
+    *,
+    tokenizer: Any = None,
+    device: torch.device | str = "cpu",
+    attention: Implementation = "fused",
+    weights: Weights = "float32",
+    as_glassformer: bool = False,
+) -> Model:
+    """A model that ships, by its name; one of yours, by its folder; or a module in memory.
+
+    A folder may be one that `save_pretrained` of transformers wrote: its module is used as it is,
+    or with `as_glassformer` its weights in our own modules (BERT, GPT-2, Llama). A nanoGPT `.pt` or
+    a llama2.c `.bin` is given by its file. `tokenizer` takes the place of the folder's own: ours,
+    one of transformers or tokenizers, or "ids" for texts such as "3 17 5". `weights` says how the
+    numbers are stored: int8 is faster and smaller on a CPU, bfloat16 where the machine has it, each
+    with a small loss (docs/inference.md).
+    """
+    if isinstance(model, nn.Module):
+        return _in_memory(model, tokenizer)
+    check_weights(weights, device)
+    if isinstance(model, str | os.PathLike) and Path(model).is_file():
+        folder = Path(model)
+        loaded = _single_file(folder, attention)
+    else:
+        folder = checkpoint.find(model)
+        if not is_hugging_face(read_config(folder)):
+            loaded = checkpoint.load(folder, attention=attention)
+        elif as_glassformer:
+            loaded = checkpoint.load_foreign(folder, attention=attention)
+            tokenizer = open_tokenizer(folder) if tokenizer is None else tokenizer
+        else:
+            return _hugging_face(folder, tokenizer, device, attention, weights)
+    store(loaded.model.to(as_device(device)), weights)
+    return _ours(loaded, tokenizer, checkpoint.name_of(folder))
+
+
+def _in_memory(module: nn.Module, tokenizer: Any) -> Model:
+    name = type(module).__name__
+    config = getattr(module, "config", None)
+    if isinstance(config, ModelConfig):
+        return _ours(Checkpoint(module, config), tokenizer, name)
+    if hasattr(module, "base_model_prefix") and hasattr(module, "main_input_name"):
+        return HuggingFaceModel(Opened(module), name, tokenizer)
+    return ModuleModel(module, as_tokenizer(tokenizer, None), name)
+
+
+def _ours(loaded: Checkpoint, tokenizer: Any, name: str) -> Model:
+    if tokenizer is not None:
+        given = as_tokenizer(tokenizer, loaded.config.vocab_size)
+        loaded = replace(loaded, tokenizer=given, target_tokenizer=None)
+    return GlassformerModel(loaded, name)
+
+
+def _single_file(file: Path, attention: Implementation) -> Checkpoint:
+    """A pickle is opened only here, where the user named it, and nothing that it names is run."""
+    if file.suffix == ".bin":
+        return checkpoint.load_llama2c(file, attention=attention)
+    return checkpoint.load_nanogpt(file, attention=attention)
+
+
+def _hugging_face(
+    folder: Path,
+    tokenizer: Any,
+    device: torch.device | str,
+    attention: Implementation,
+    weights: Weights,
+) -> Model:
+    if weights == "int8":
+        raise ConfigError("int8 weights are for models of glassformer; take float32 or bfloat16")
+    dtype = torch.bfloat16 if weights == "bfloat16" else torch.float32
+    opened = open_folder(folder, attention, dtype)
+    opened.module.to(as_device(device))
+    return HuggingFaceModel(opened, checkpoint.name_of(folder), tokenizer)
