@@ -161,7 +161,8 @@ class BatchedReplay:
         own = flat.get(id(cell.step.view.version))
         if own is None:
             return torch.full((count,), float(cell.value), dtype=torch.float64)
-        return _window(cell.step.view, own)[:, *cell.index].cpu().double()
+        place: tuple[int | slice, ...] = (slice(None), *cell.index)
+        return _window(cell.step.view, own)[place].cpu().double()
 
     def _row(self, cell: Cell, flat: dict[int, Tensor], count: int) -> Tensor:
         """One number of a linear map's result: a row of its input by a row of its matrix."""
@@ -172,8 +173,9 @@ class BatchedReplay:
             own = flat.get(id(view.version))
             return view.tensor()[None] if own is None else _window(view, own)
 
-        *lead, column = cell.index
-        row = tensor(call.view("input"))[:, *lead].cpu()
+        column = cell.index[-1]
+        lead: tuple[int | slice, ...] = (slice(None), *cell.index[:-1])
+        row = tensor(call.view("input"))[lead].cpu()
         matrix = tensor(call.view("weight"))[:, column].cpu()
         total = (row.double() * matrix.double()).sum(-1)
         bias = call.maybe_view("bias")
