@@ -130,7 +130,8 @@ def measure(side: str, sizes: argparse.Namespace) -> dict[str, Any]:
     table = run()
     seconds, worked = time.perf_counter() - began, time.process_time() - worked
     return {
-        "seconds": seconds, "processor": worked, "bytes": _memory("VmHWM") - before, "table": table.tolist()
+        "seconds": seconds, "processor": worked, "bytes": _memory("VmHWM") - before,
+        "table": table.tolist(),
     }  # fmt: skip
 
 
