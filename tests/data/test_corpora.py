@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data import cache_folder, find
-from glassformer.data.corpora import CORPORA, Found, sha256
+from glassformer.data.corpora import CORPORA, FoundCorpus, sha256
 from glassformer.data.text_files import read_lines, read_text
 from glassformer.errors import DataError, UnknownNameError
 
@@ -96,7 +96,7 @@ def test_different_content_is_refused_compressed_truncated_or_plain(
     content = lzma.decompress((made_data / name).read_bytes()) + b"more"
     packed = tmp_path / name
     packed.parent.mkdir()
-    found = Found(CORPORA["wikitext2"], tmp_path)
+    found = FoundCorpus(CORPORA["wikitext2"], tmp_path)
     for data in (lzma.compress(content), (made_data / name).read_bytes()[:-9]):
         packed.write_bytes(data)
         with pytest.raises(DataError, match=f"expected SHA-256 {found.corpus.files[name]}"):

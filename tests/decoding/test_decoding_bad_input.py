@@ -92,7 +92,7 @@ def test_a_stream_checks_its_arguments_at_the_call() -> None:
     model, ids = language_model(), sources(1)[0]
     with pytest.raises(ConfigError, match="at least one token"):
         stream(model, ids, end=None, max_new=0)
-    with pytest.raises(ConfigError, match="stream greedily"):
+    with pytest.raises(ConfigError, match="stream with Greedy"):
         stream(model, ids, end=None, search=Beam())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="an id must be at least 0"):
         stream(model, [-1], end=None)

@@ -242,7 +242,7 @@ def test_a_step_that_cannot_be_recorded_runs_without_a_graph() -> None:
         plain.start()
         stepper.start()
         found = [stepper.step(torch.tensor([[5]])) for _ in range(2)]
-        with pytest.warns(RuntimeWarning, match=r"\(operation not permitted\); going on without"):
+        with pytest.warns(RuntimeWarning, match=r"\(operation not permitted\); continuing without"):
             found.append(stepper.step(torch.tensor([[5]])))
         found += [stepper.step(torch.tensor([[5]])) for _ in range(4)]  # and it warns once
         expected = [plain.step(torch.tensor([[5]])) for _ in found]

@@ -45,8 +45,9 @@ class Pooled(nn.Module):
         mask = (ids != 0).float()
         x = self.embedding(ids) + (1 - mask)[..., None] * -1e4
         counts = mask.sum(-1, keepdim=True)
-        summed = (mask[..., None] * x).sum(1)
-        return summed / counts
+        summed: Tensor = (mask[..., None] * x).sum(1)
+        mean: Tensor = summed / counts
+        return mean
 
 
 def test_neither_masks_nor_counts_are_followed() -> None:

@@ -1,4 +1,4 @@
-"""The same experiments by TransformerLens on the same weights (the extra `peers`).
+"""The same experiments by TransformerLens on the same weights.
 
 Both run in float64 and agree to 1e-9. For attributions TransformerLens first folds the norms into
 the matrices, which it does in float32: there the tolerance is 1e-6 of the largest number.
@@ -16,7 +16,7 @@ from glassformer.experiments import ablate, contributions, difference, logit_len
 from glassformer.tracing import trace
 from tests.experiments.conftest import IDS, OTHER, made
 
-# A heavy program: 28 packages that nothing else here needs. `make check-slow` installs them.
+# A heavy program, with 28 packages that nothing else here needs: `make check-slow` installs it.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),  # theirs, of torch and of each other

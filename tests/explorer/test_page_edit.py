@@ -123,7 +123,7 @@ def test_edits_add_up_and_reset_forgets_them_all(visit: Visit) -> None:
     page = visit(link(TOY, "logits", "0,0"))
     for index, value in (("0", "1"), ("1", "2")):
         grid(page, "logits").get_by_role("gridcell").nth(int(index)).click()
-        expect(page.get_by_role("heading", name=f"logits[0, {index}]")).to_be_visible()
+        expect(page.get_by_role("heading", name=f"z[{index}]")).to_be_visible()
         begin(page)
         set_to(page, value)
         expect(bar(page).get_by_role("button", name=f"logits[0, {index}]")).to_be_visible()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         PairBatch,
         WindowBatch,
     )
-    from glassformer.data.corpora import CORPORA, Corpus, Found, cache_folder, find
+    from glassformer.data.corpora import CORPORA, Corpus, FoundCorpus, cache_folder, find
     from glassformer.data.examples import (
         Examples,
         LabelledTexts,
@@ -39,7 +39,7 @@ __all__ = [
     "Corpus",
     "EpochRNG",
     "Examples",
-    "Found",
+    "FoundCorpus",
     "LabelledTexts",
     "Loader",
     "MaskedBatch",
@@ -66,7 +66,7 @@ _HOMES = {
     "Corpus": "glassformer.data.corpora",
     "EpochRNG": "glassformer.data.batches",
     "Examples": "glassformer.data.examples",
-    "Found": "glassformer.data.corpora",
+    "FoundCorpus": "glassformer.data.corpora",
     "IGNORED": "glassformer.data.batches",
     "LabelledTexts": "glassformer.data.examples",
     "Loader": "glassformer.data.loader",

@@ -47,7 +47,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCorpus:
     """A corpus in a folder; each file is checked when it is asked for."""
 
     corpus: Corpus
@@ -86,13 +86,13 @@ def corpus(name: str) -> Corpus:
     return CORPORA[name]
 
 
-def find(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
+def find(name: str, folder: str | os.PathLike[str] | None = None) -> FoundCorpus:
     """Find a corpus; the error says where its files were looked for."""
     wanted = corpus(name)
     place = locate(wanted, folder)
     if place is None:
         raise _missing(wanted, list(_folders(folder)))
-    return Found(wanted, place)
+    return FoundCorpus(wanted, place)
 
 
 def locate(wanted: Corpus, folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -189,7 +189,7 @@ CORPORA: dict[str, Corpus] = _register()
 _ORIGIN = "https://raw.githubusercontent.com"
 
 
-def obtain(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
+def obtain(name: str, folder: str | os.PathLike[str] | None = None) -> FoundCorpus:
     """Find a corpus, or download it into the cache folder; otherwise the error of `find`."""
     wanted = corpus(name)
     if locate(wanted, folder) is None and wanted.addresses:

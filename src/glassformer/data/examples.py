@@ -23,7 +23,7 @@ from glassformer.data.batches import (
     RatingBatch,
     WindowBatch,
 )
-from glassformer.data.readers import Digits, Ratings
+from glassformer.data.readers import Ratings, ScannedDigits
 from glassformer.data.token_store import Ids, TokenStore
 
 B = TypeVar("B", bound=Batch, covariant=True)
@@ -233,7 +233,7 @@ class RatingExamples(Examples[RatingBatch]):
 class DigitExamples(Examples[ImageBatch]):
     """Images to be classified."""
 
-    digits: Digits
+    digits: ScannedDigits
 
     @property
     def lengths(self) -> Ids:

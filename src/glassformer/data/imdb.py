@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.data.corpora import Found
+from glassformer.data.corpora import FoundCorpus
 from glassformer.data.readers import hash_fraction
 from glassformer.data.text_files import read_lines
 from glassformer.errors import DataError
@@ -34,7 +34,7 @@ class Review:
     movie: str
 
 
-def read_reviews(found: Found, split: str) -> list[Review]:
+def read_reviews(found: FoundCorpus, split: str) -> list[Review]:
     """The reviews of "train", "test" or "unsup", in file order."""
     path = found.file(f"imdb/{split}.jsonl.xz")
     reviews = []

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.corpora import Found
+from glassformer.data.corpora import FoundCorpus
 from glassformer.data.text_files import read_lines, read_text
 from glassformer.data.token_store import Ids
 from glassformer.errors import DataError
@@ -43,7 +43,7 @@ class PairSplits:
     test: list[Pair]
 
 
-def read_multi30k(found: Found, split: Multi30kSplit) -> list[Pair]:
+def read_multi30k(found: FoundCorpus, split: Multi30kSplit) -> list[Pair]:
     """English to German captions of one official split."""
     english, german = (
         [line.strip() for line in read_lines(found.file(f"multi30k/{split}.{language}.gz"))]
@@ -60,7 +60,7 @@ def read_multi30k(found: Found, split: Multi30kSplit) -> list[Pair]:
     return [Pair(*pair) for pair in zip(english, german, strict=True)]
 
 
-def read_tatoeba(found: Found) -> list[Pair]:
+def read_tatoeba(found: FoundCorpus) -> list[Pair]:
     """English to German or Chinese sentences, without duplicate pairs."""
     (name,) = found.corpus.files
     return read_pairs(found.file(name))
@@ -134,14 +134,14 @@ class TextSplits:
     test: str = ""
 
 
-def read_shakespeare(found: Found) -> TextSplits:
+def read_shakespeare(found: FoundCorpus) -> TextSplits:
     """The last tenth of the characters is validation, the usual split; there is no test part."""
     text = read_text(found.file("lm/tinyshakespeare.txt"))
     cut = int(len(text) * 0.9)
     return TextSplits(text[:cut], text[cut:])
 
 
-def read_wikitext2(found: Found) -> TextSplits:
+def read_wikitext2(found: FoundCorpus) -> TextSplits:
     """The official split."""
     parts = (
         read_text(found.file(f"lm/wikitext2-{part}.txt.xz")) for part in ("train", "valid", "test")
@@ -187,7 +187,7 @@ class Ratings:
         return Ratings(self.people[indices], self.films[indices], self.stars[indices])
 
 
-def read_ratings(found: Found) -> Ratings:
+def read_ratings(found: FoundCorpus) -> Ratings:
     """All ratings, in file order."""
     path = found.file("movielens/ratings.csv.xz")
     rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
@@ -208,27 +208,27 @@ def read_ratings(found: Found) -> Ratings:
     )
 
 
-def read_titles(found: Found) -> tuple[str, ...]:
+def read_titles(found: FoundCorpus) -> tuple[str, ...]:
     """The title of each rated film, by its index."""
     titles = _film_column(found, "title")
     return tuple(titles.get(film, f"film {film}") for film in _rated(found))
 
 
-def read_genres(found: Found) -> tuple[frozenset[str], ...]:
+def read_genres(found: FoundCorpus) -> tuple[frozenset[str], ...]:
     """The genres of each rated film, by its index."""
     genres = _film_column(found, "genres")
     return tuple(frozenset(genres.get(film, "").split("|")) for film in _rated(found))
 
 
-def _film_column(found: Found, column: str) -> dict[int, str]:
+def _film_column(found: FoundCorpus, column: str) -> dict[int, str]:
     return {int(row["movieId"]): row[column] for row in _rows(found, "movies.csv.xz")}
 
 
-def _rated(found: Found) -> list[int]:
+def _rated(found: FoundCorpus) -> list[int]:
     return sorted({int(row["movieId"]) for row in _rows(found, "ratings.csv.xz")})
 
 
-def _rows(found: Found, name: str) -> Iterator[dict[str, str]]:
+def _rows(found: FoundCorpus, name: str) -> Iterator[dict[str, str]]:
     path = found.file(f"movielens/{name}")
     return csv.DictReader(io.StringIO(read_text(path), newline=""))
 
@@ -246,17 +246,17 @@ def split_ratings(ratings: Ratings, validation: float) -> tuple[Ratings, Ratings
 
 
 @dataclass(frozen=True)
-class Digits:
+class ScannedDigits:
     """Images (N, 1, 8, 8) with values from 0 to 1, and the digit that each shows."""
 
     images: NDArray[np.float32]
     labels: Ids
 
-    def select(self, chosen: NDArray[np.bool_]) -> "Digits":
-        return Digits(self.images[chosen], self.labels[chosen])
+    def select(self, chosen: NDArray[np.bool_]) -> "ScannedDigits":
+        return ScannedDigits(self.images[chosen], self.labels[chosen])
 
 
-def read_digits() -> Digits:
+def read_digits() -> ScannedDigits:
     """All 1,797 images (UCI, 1998), the only reason to need scikit-learn."""
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # not annotated
@@ -264,10 +264,10 @@ def read_digits() -> Digits:
         raise DataError("the digits come with scikit-learn: pip install scikit-learn") from None
     pixels, labels = load_digits(return_X_y=True)
     images = (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8)
-    return Digits(images, labels.astype(np.int64))
+    return ScannedDigits(images, labels.astype(np.int64))
 
 
-def split_digits(digits: Digits) -> tuple[Digits, Digits, Digits]:
+def split_digits(digits: ScannedDigits) -> tuple[ScannedDigits, ScannedDigits, ScannedDigits]:
     """Training, validation (every tenth image) and test (every fifth)."""
     at = np.arange(len(digits.labels))
     is_test, is_valid = at % 5 == 0, at % 10 == 1

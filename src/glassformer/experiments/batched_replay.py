@@ -150,9 +150,9 @@ class BatchedReplay:
         made = dict(zip(kept, results, strict=True))
         for new, memory in written.values():
             flat[id(new)] = memory
-        for at, view in enumerate(call.outputs):
-            if view is not None and id(view.version) not in flat:
-                flat[id(view.version)] = _memory_of(view, made[at])
+        for at, output in enumerate(call.outputs):
+            if output is not None and id(output.version) not in flat:
+                flat[id(output.version)] = _memory_of(output, made[at])
 
     def _value(self, cell: Cell, flat: dict[int, Tensor], count: int) -> Tensor:
         """The cell after each edit."""
@@ -161,7 +161,8 @@ class BatchedReplay:
         own = flat.get(id(cell.step.view.version))
         if own is None:
             return torch.full((count,), float(cell.value), dtype=torch.float64)
-        return _window(cell.step.view, own)[(slice(None), *cell.index)].cpu().double()
+        place: tuple[int | slice, ...] = (slice(None), *cell.index)
+        return _window(cell.step.view, own)[place].cpu().double()
 
     def _row(self, cell: Cell, flat: dict[int, Tensor], count: int) -> Tensor:
         """One number of a linear map's result: a row of its input by a row of its matrix."""
@@ -172,10 +173,11 @@ class BatchedReplay:
             own = flat.get(id(view.version))
             return view.tensor()[None] if own is None else _window(view, own)
 
-        *lead, column = cell.index
-        row = tensor(call.view("input"))[(slice(None), *lead)].cpu()
+        column = cell.index[-1]
+        lead: tuple[int | slice, ...] = (slice(None), *cell.index[:-1])
+        row = tensor(call.view("input"))[lead].cpu()
         matrix = tensor(call.view("weight"))[:, column].cpu()
-        total = (row * matrix).double().sum(-1)
+        total = (row.double() * matrix.double()).sum(-1)
         bias = call.maybe_view("bias")
         if bias is not None:
             total = total + tensor(bias)[:, column].cpu().double()

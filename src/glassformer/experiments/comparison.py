@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, ClassVar
 
@@ -46,7 +46,7 @@ class Comparison(Result):
     """The steps that differ, largest differences first, and those that cannot be compared."""
 
     kind: ClassVar[str] = "comparison"
-    measured: ClassVar[None] = None
+    measured: None = field(default=None, init=False, repr=False)
 
     steps: tuple[ComparedStep, ...]
     same: tuple[str, ...]

@@ -30,7 +30,7 @@ class HeadScores(Result):
     """One score for each head, a mean over the positions of all runs for which it is defined."""
 
     kind: ClassVar[str] = "head scores"
-    measured: ClassVar[None] = None
+    measured: None = field(default=None, init=False, repr=False)
 
     score: Score
     layers: tuple[str, ...]
@@ -189,7 +189,7 @@ class Composition(Result):
     """For each pair of an earlier and a later head, how much the one makes of the other."""
 
     kind: ClassVar[str] = "composition"
-    measured: ClassVar[None] = None
+    measured: None = field(default=None, init=False, repr=False)
 
     side: Side
     heads: tuple[str, ...]
@@ -217,7 +217,7 @@ class Composition(Result):
             {"earlier": self.heads[i], "later": self.heads[j], "share": float(self.values[i, j])}
             for i, j in (~self.values.isnan()).nonzero().tolist()
         ]
-        return sorted(found, key=lambda row: -float(row["share"]))  # type: ignore[arg-type]
+        return sorted(found, key=lambda row: -float(row["share"]))
 
     def facts(self) -> dict[str, Any]:
         return {"side": self.side, "runs": len(self.runs)}

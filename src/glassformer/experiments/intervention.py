@@ -184,7 +184,8 @@ def _without_direction(
         wanted = (_drawn(block, part, over, seed).value @ unit)[..., None]
     else:
         wanted = 0.0 if isinstance(to, str) else to
-    return own + (wanted - (own @ unit)[..., None]) * unit
+    changed: Tensor = own + (wanted - (own @ unit)[..., None]) * unit
+    return changed
 
 
 def _mean(block: CellBlock, part: StepPart, over: Sequence[Trace]) -> Tensor:

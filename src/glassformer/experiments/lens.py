@@ -26,7 +26,7 @@ class LayerAnswers(Result):
     """The output that each layer would give if it were the last."""
 
     kind: ClassVar[str] = "lens"
-    measured: ClassVar[None] = None
+    measured: None = field(default=None, init=False, repr=False)
 
     layers: tuple[str, ...]
     traces: tuple[Trace, ...] = field(repr=False)

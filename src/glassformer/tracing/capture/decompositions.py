@@ -60,7 +60,8 @@ def embedding_bag(
     Also returns the bag of each index, the bag sizes and, in mode 2, the index of each maximum.
     """
     bags = len(offsets) - int(include_last_offset)
-    bag_of_each = torch.searchsorted(offsets[:bags], torch.arange(len(indices)), right=True) - 1
+    number = torch.arange(len(indices), device=offsets.device)
+    bag_of_each = torch.searchsorted(offsets[:bags], number, right=True) - 1
     bag = bag_of_each
     if padding_idx >= 0:
         kept = indices != padding_idx
@@ -86,8 +87,8 @@ def _rows_of_largest(
 ) -> Tensor:
     """For each bag and column, the index whose row has the maximum; 0 for an empty bag."""
     count = len(rows)
-    at = torch.where(rows == largest[bag], torch.arange(count)[:, None], count)
-    nowhere = torch.full(largest.shape, count)
+    at = torch.where(rows == largest[bag], torch.arange(count, device=rows.device)[:, None], count)
+    nowhere = torch.full(largest.shape, count, device=rows.device)
     first = nowhere.scatter_reduce(0, places, at, "amin")
     return torch.cat([indices, indices.new_zeros(1)])[first]
 
@@ -108,7 +109,7 @@ def ctc_loss(
     labels = targets if targets.ndim == 2 else _below_each_other(targets, lengths.tolist())
     states = labels.new_full((len(labels), 2 * labels.shape[1] + 1), blank)
     states[:, 1::2] = labels
-    number = torch.arange(states.shape[1])
+    number = torch.arange(states.shape[1], device=states.device)
     # A label may directly follow another one, unless they are the same.
     skips = (states != blank) & (number > 1) & (states != states.roll(2, 1))
     emitted = log_probs.gather(2, states.expand(len(log_probs), -1, -1))
@@ -234,7 +235,7 @@ def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
     for place, size in zip(places, x.shape[2:], strict=True):
         inside = inside & (place >= 0) & (place < size)
         held.append(place.clamp(0, size - 1).long())
-    batch = torch.arange(len(x)).reshape(-1, *[1] * (places[0].ndim - 1))
+    batch = torch.arange(len(x), device=x.device).reshape(-1, *[1] * (places[0].ndim - 1))
     found = x[batch, :, held[0], held[1], held[2]].movedim(-1, 1)
     return torch.where(inside[:, None], found, 0.0)
 
@@ -253,7 +254,8 @@ def repeated_places(repeats: Tensor, *, output_size: int | None = None) -> Tenso
     """0 repeated `repeats[0]` times, then 1 repeated `repeats[1]` times, …."""
     ends = repeats.cumsum(0)
     count = output_size if output_size is not None else int(ends[-1]) if len(ends) else 0
-    return torch.searchsorted(ends, torch.arange(count), right=True).to(repeats.dtype)
+    places = torch.arange(count, device=repeats.device)
+    return torch.searchsorted(ends, places, right=True).to(repeats.dtype)
 
 
 def linear_cross_entropy(

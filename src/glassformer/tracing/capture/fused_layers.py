@@ -53,7 +53,7 @@ def attention(
     with named("scaled"):
         scaled = scores * factor
     if is_causal:
-        attn_mask = _causal_mask(named, query.size(-2), key.size(-2))
+        attn_mask = _causal_mask(named, query.size(-2), key.size(-2), query.device)
     if attn_mask is None:
         with named("weights"):
             weights = scaled.softmax(-1)
@@ -104,7 +104,7 @@ def flexible_attention(
     with named("scaled"):
         scaled = scores * scale
     with named("positions"):
-        places = [torch.arange(size) for size in scores.shape]
+        places = [torch.arange(size, device=scores.device) for size in scores.shape]
     with TransformGetItemToIndex():
         with named("score_mod"):
             changed = _on_all_pairs(score_mod, 1, len(score_buffers))(
@@ -144,9 +144,9 @@ def _repeat_heads(heads: Tensor, groups: int) -> Tensor:
     return spread.reshape(*batch, count * groups, length, width)
 
 
-def _causal_mask(named: Naming, queries: int, keys: int) -> Tensor:
+def _causal_mask(named: Naming, queries: int, keys: int, device: torch.device) -> Tensor:
     """Query i may attend to keys 0…i; both are counted from the start, as in the kernel."""
-    everywhere = torch.ones(queries, keys, dtype=torch.bool)
+    everywhere = torch.ones(queries, keys, dtype=torch.bool, device=device)
     with named("causal_mask"):
         return everywhere.tril()
 
@@ -161,7 +161,7 @@ def dropout(x: Tensor, p: float, train: bool = True, *, in_place: bool = False) 
         kept = torch.empty_like(x).bernoulli_(1 - p)
         factor = kept / (1 - p)
     else:
-        factor = torch.zeros((), dtype=x.dtype)
+        factor = torch.zeros((), dtype=x.dtype, device=x.device)
     return x.mul_(factor) if in_place else x * factor
 
 

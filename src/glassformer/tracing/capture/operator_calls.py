@@ -197,16 +197,9 @@ class Call:
 
     def mapped(self, change: Callable[[str, View], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with `change(name, view)` for each tensor; in a list, `tensors.0`, …."""
-
-        def put(name: str, value: Any) -> Any:
-            if isinstance(value, View):
-                return change(name, value)
-            if isinstance(value, list | tuple):
-                return type(value)(put(f"{name}.{n}", part) for n, part in enumerate(value))
-            return value
-
-        args = tuple(map(put, self.operator.parameters, self.args))
-        return args, {name: put(name, value) for name, value in self.kwargs.items()}
+        named = zip(self.operator.parameters, self.args, strict=False)
+        args = tuple([_changed(name, value, change) for name, value in named])
+        return args, {name: _changed(name, value, change) for name, value in self.kwargs.items()}
 
     def tensors(self) -> dict[str, View]:
         """The tensor arguments by name, as in `mapped`."""
@@ -229,6 +222,16 @@ class Call:
 def as_list(result: Any) -> list[Any]:
     """An operator's results; most operators have only one."""
     return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _changed(name: str, value: Any, change: Callable[[str, View], Any]) -> Any:
+    # Not nested in `mapped`: a recursive closure is a cycle and would keep `change` alive.
+    if isinstance(value, View):
+        return change(name, value)
+    if isinstance(value, list | tuple):
+        parts = enumerate(value)
+        return type(value)([_changed(f"{name}.{n}", part, change) for n, part in parts])
+    return value
 
 
 def _views_in(values: Iterable[Any]) -> Iterator[View]:

@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glassformer.data import Found, SentencePairs, TokenStore, find, prepared_folder, write_store
+from glassformer.data import (
+    FoundCorpus,
+    SentencePairs,
+    TokenStore,
+    find,
+    prepared_folder,
+    write_store,
+)
 from glassformer.data.corpora import sha256
 from glassformer.data.readers import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
 from glassformer.errors import ConfigError, DataError
@@ -112,7 +119,7 @@ def translate_zh(
     return _translate(data, model, tokenizer, [found], lambda: _tatoeba(found), "zh")
 
 
-def _multi30k(found: Found) -> _PairSplits:
+def _multi30k(found: FoundCorpus) -> _PairSplits:
     return _PairSplits(
         train=read_multi30k(found, "train"),
         valid=read_multi30k(found, "val"),
@@ -124,7 +131,7 @@ def _multi30k(found: Found) -> _PairSplits:
     )
 
 
-def _tatoeba(found: Found) -> _PairSplits:
+def _tatoeba(found: FoundCorpus) -> _PairSplits:
     pairs = read_tatoeba(found)
     # One sentence in 25 for the test, one in 50 for validation, but no more than needed.
     n_sentences = len({pair.source for pair in pairs})
@@ -138,7 +145,7 @@ def _translate(
     data: TranslationPairs,
     model: ModelConfig,
     given: Tokenizer | None,
-    sources: list[Found],
+    sources: list[FoundCorpus],
     read: Callable[[], _PairSplits],
     language: str,
     own_files: Mapping[str, str] | None = None,
