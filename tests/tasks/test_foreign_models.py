@@ -180,6 +180,26 @@ def test_our_own_modules_take_the_weights(
     assert json.loads(capsys.readouterr().out)["input"] == text
 
 
+@torch.no_grad()
+def test_heads_that_give_one_number_or_several_classes(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    several = broken(folders["bert"], tmp_path, problem_type="multi_label_classification")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(several)
+    logits = theirs(ids_of(several, TEXT)).logits[0]
+    (found,) = gf.load(several).classify([TEXT])
+    assert list(found.probabilities.values()) == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
+    theirs.config.num_labels = 1
+    one = transformers.AutoModelForSequenceClassification.from_config(theirs.config).eval()
+    (scored,) = gf.load(one, tokenizer=wordpiece()).answer([TEXT])
+    assert scored.to_dict() == {
+        "input": TEXT,
+        "score": pytest.approx(float(one(ids_of(several, TEXT)).logits), abs=1e-6),
+    }
+    masked = transformers.AutoModelForMaskedLM.from_pretrained(folders["bert_masked"])
+    assert gf.load(masked, tokenizer="ids").task == "embed"
+
+
 # --- refusals: one line each ---
 
 

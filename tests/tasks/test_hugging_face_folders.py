@@ -94,6 +94,7 @@ def test_a_folder_goes_through_every_door(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`")  # DeBERTa's module, when imported
 def test_all_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     wrong = {name: found for name in FOLDERS if (found := through(name, tmp_path, said))}

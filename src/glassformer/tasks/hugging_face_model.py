@@ -34,7 +34,6 @@ from glassformer.tasks.images import read_image
 from glassformer.tasks.model import CONTINUATION, HALF_CHARACTER, Model
 from glassformer.tasks.reading import Read, texts_of
 from glassformer.tasks.results import Alternative, Generated, Translated
-from glassformer.text import Tokenizer
 
 # By the ends of class names, which transformers keeps alike across architectures.
 _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
@@ -75,6 +74,10 @@ class HuggingFaceModel(Model):
             if name.endswith(ending):
                 if tasks[0] == "classify" and self._config.num_labels == 1:
                     return ("score", "embed"), "a regressor"
+                if tasks[0] == "fill" and (
+                    self.tokenizer is None or self.tokenizer.special.mask is None
+                ):
+                    return ("embed",), kind
                 return tasks, kind
         if self._is_pair:
             return ("embed",), "a pair of a text and an image encoder"
@@ -273,6 +276,12 @@ class HuggingFaceModel(Model):
             with evaluating(self.module.modules()):
                 return [self.module(pixel_values=self._pixels(r.source)).logits[0] for r in read]
         return self._rows(read, batch_size, lambda ids: self.module(ids, **self._switches).logits)
+
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        """Of classes that exclude one another, unless the config says that several may hold."""
+        if self._config.problem_type == "multi_label_classification":
+            return logits.sigmoid()
+        return logits.softmax(dim=-1)
 
     @torch.inference_mode()
     def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
@@ -490,15 +499,18 @@ class HuggingFaceModel(Model):
             except BaseException as error:  # raised where the pieces are read
                 queue.put(error)
 
-        threading.Thread(target=write, daemon=True).start()
-        queue.get()  # the prompt
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
         pieces, ends = self.writer.stream(), self._ends()
+        is_prompt = True
         while (new := queue.get()) is not None:
             if isinstance(new, BaseException):
                 raise new
-            for id_ in new:
+            for id_ in () if is_prompt else new:
                 if id_ not in ends and (piece := pieces.push(id_)):
                     yield piece
+            is_prompt = False
+        writer.join()  # it has the random generator until then
         if rest := pieces.finish().removesuffix(HALF_CHARACTER):
             yield rest
 
@@ -517,45 +529,3 @@ def _seeded(search: Search) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(search.seed if isinstance(search, Sampling) else 0)
         yield
-
-
-class ModuleModel(Model):
-    """Any module that takes token ids first, with a tokenizer: it can be traced on texts."""
-
-    tasks: tuple[Task, ...] = ()
-
-    def __init__(self, module: nn.Module, tokenizer: Tokenizer | None, name: str) -> None:
-        self.module, self.tokenizer, self.name = module, tokenizer, name
-        self.kind = f"a {type(module).__name__}"
-
-    def read(self, texts: Sequence[str]) -> list[Read]:
-        encoded = self.reader.encode_batch(texts)
-        return [Read(ids, cut=False, empty=not ids) for ids in encoded]
-
-    def forward_pass(self, text: str, target: str | None = None) -> Pass:
-        if target is not None:
-            raise InputError(
-                "a {kind} has no target: only a translator takes one",
-                kind=type(self.module).__name__,
-            )
-        (read,) = self.read([text])
-        if read.empty:
-            raise EmptyTextError("the text is empty: a model needs at least one token")
-        return self._pass(read.ids)
-
-    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
-        del target
-        import inspect
-
-        first = next(iter(inspect.signature(self.module.forward).parameters), "input")
-        device = next((p.device for p in self.module.parameters()), torch.device("cpu"))
-        labels = {first: self.reader.display_tokens(ids)} if len(ids) > 1 else {}
-        return Pass(
-            self.module, (torch.tensor([list(ids)], device=device),), labels=labels, ids=tuple(ids)
-        )
-
-    def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
-        raise NotImplementedError("it has no tasks")
-
-    def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
-        raise NotImplementedError("it has no tasks")

@@ -212,7 +212,7 @@ class Model(ABC):
     ) -> list[Classified]:
         answers = []
         for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
-            shares = logits.float().softmax(dim=-1).tolist()
+            shares = self._probabilities(logits.float()).tolist()
             of_each = dict(zip(self._names(len(shares)), shares, strict=True))
             best = max(of_each, key=of_each.__getitem__)
             seen = self._attention(self._pass(one.ids)) if attention else None
@@ -220,6 +220,9 @@ class Model(ABC):
                 Classified(text, best, of_each[best], of_each, one.cut, seen, one.unknown)
             )
         return answers
+
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        return logits.softmax(dim=-1)
 
     def fill(
         self, texts: Iterable[str], *, n_best: int = GUESSES, batch_size: int = 32

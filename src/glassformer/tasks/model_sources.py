@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
 from glassformer.nn import ModelConfig
 from glassformer.nn.attention import Implementation
 from glassformer.nn.tensors import as_device
+from glassformer.tasks.answers import Task
 from glassformer.tasks.foreign_tokenizer import as_tokenizer
+from glassformer.tasks.forward_pass import EmptyTextError, Pass
 from glassformer.tasks.glassformer_model import GlassformerModel
 from glassformer.tasks.hugging_face_folder import (
     Opened,
@@ -25,9 +29,11 @@ from glassformer.tasks.hugging_face_folder import (
     open_tokenizer,
     read_config,
 )
-from glassformer.tasks.hugging_face_model import HuggingFaceModel, ModuleModel
+from glassformer.tasks.hugging_face_model import HuggingFaceModel
 from glassformer.tasks.model import Model
 from glassformer.tasks.quantisation import Weights, check_weights, store
+from glassformer.tasks.reading import Read
+from glassformer.text import Tokenizer
 
 
 def load(
@@ -104,3 +110,43 @@ def _hugging_face(
     opened = open_folder(folder, attention, dtype)
     opened.module.to(as_device(device))
     return HuggingFaceModel(opened, checkpoint.name_of(folder), tokenizer)
+
+
+class ModuleModel(Model):
+    """Any module that takes token ids first, with a tokenizer: it can be traced on texts."""
+
+    tasks: tuple[Task, ...] = ()
+
+    def __init__(self, module: nn.Module, tokenizer: Tokenizer | None, name: str) -> None:
+        self.module, self.tokenizer, self.name = module, tokenizer, name
+        self.kind = f"a {type(module).__name__}"
+
+    def read(self, texts: Sequence[str]) -> list[Read]:
+        encoded = self.reader.encode_batch(texts)
+        return [Read(ids, cut=False, empty=not ids) for ids in encoded]
+
+    def forward_pass(self, text: str, target: str | None = None) -> Pass:
+        if target is not None:
+            raise InputError(
+                "a {kind} has no target: only a translator takes one",
+                kind=type(self.module).__name__,
+            )
+        (read,) = self.read([text])
+        if read.empty:
+            raise EmptyTextError("the text is empty: a model needs at least one token")
+        return self._pass(read.ids)
+
+    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+        del target
+        first = next(iter(inspect.signature(self.module.forward).parameters), "input")
+        device = next((p.device for p in self.module.parameters()), torch.device("cpu"))
+        labels = {first: self.reader.display_tokens(ids)} if len(ids) > 1 else {}
+        return Pass(
+            self.module, (torch.tensor([list(ids)], device=device),), labels=labels, ids=tuple(ids)
+        )
+
+    def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        raise NotImplementedError("it has no tasks")
+
+    def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        raise NotImplementedError("it has no tasks")

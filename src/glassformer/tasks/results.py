@@ -23,7 +23,7 @@ class Classified:
     label: str
     probability: float
     probabilities: dict[str, float]
-    """Of every class; they sum to 1."""
+    """Of every class; they sum to 1, unless several classes may hold at once."""
     cut: bool = False
     """Whether the text was longer than the model reads, so that part of it was left out."""
     attention: Attention | None = None
