@@ -183,7 +183,7 @@ def test_an_answer_that_is_read_is_not_given_up() -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> ConnectionLimits:
     """Eight connections at once, four of them from one address."""
     limits = ConnectionLimits(8)
-    monkeypatch.setattr("glassformer.explorer.server.Limits", lambda: limits)
+    monkeypatch.setattr("glassformer.explorer.server.ConnectionLimits", lambda: limits)
     return limits
 
 

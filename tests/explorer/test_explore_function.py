@@ -39,7 +39,7 @@ def test_a_module_is_a_card_with_an_open_trace(capsys: pytest.CaptureFixture[str
         assert ["the", "cat", "sat", "down"] in trace["labels"]
         assert trace["answer"]["text"] == "1×4×8" and trace["attention"][0]["n_heads"] == 2
         (note,) = trace["notes"]
-        assert note["en"].startswith("fused attention was written out") and "融合" in note["zh"]
+        assert note["en"].startswith("fused attention was expanded") and "融合" in note["zh"]
         cell = ask(page, f"traces/{card['trace']}/cell?step={trace['outputs'][0]}&index=0,1,2")
         assert cell["cell"]["value"] == pytest.approx(float(module(given)[0, 1, 2].detach()))
         assert page.is_open
@@ -56,7 +56,7 @@ def test_a_function_is_explored_too() -> None:
 
 
 def test_what_cannot_be_traced_is_said_before_anything_is_served() -> None:
-    with pytest.raises(TraceError, match="there is no tensor"):
+    with pytest.raises(TraceError, match="contains no tensor"):
         glassformer.explore(lambda x: None, torch.ones(1), open_page=False, wait=False)
 
 
