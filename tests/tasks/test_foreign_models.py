@@ -11,11 +11,14 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from starlette.testclient import TestClient
 
 import glassformer as gf
 from glassformer.cli import run
 from glassformer.decoding import Beam, Greedy
 from glassformer.errors import ConfigError, InputError
+from glassformer.explorer.api import create_api
+from glassformer.explorer.state import State
 from glassformer.tasks import GlassformerModel, HuggingFaceModel
 from glassformer.tasks.forward_pass import TooLongError
 from tests.tasks.foreign_folders import CLASSES, FOLDERS, TEXT, byte_level, picture, wordpiece
@@ -152,6 +155,9 @@ def test_ids_take_the_place_of_a_tokenizer(
         "expected token ids from 0 to 299, such as '3 17 5', got '999'" in capsys.readouterr().err
     )
     assert run(["trace", str(bare), "3,17,5", "--ids"]) == 0
+    with TestClient(create_api(State.of(str(bare))), base_url="http://localhost") as client:
+        answer = client.post("/api/traces", json={"model": "bare", "text": "3 17 5"})
+        assert answer.status_code == 201, answer.text
     traced = gf.load(bare, tokenizer="ids").trace("3 17 5")
     assert traced["logits"].labels[1] == ("3", "17", "5")
 
@@ -223,6 +229,8 @@ def test_only_pickles(
         ({"n_layer": 10**9}, ["n_layer = 1,000,000,000, more than its weights can fill"]),
         ({"n_embd": 10**9}, ["n_embd = 1,000,000,000, more than its weights can fill"]),
         ({"n_positions": 10**12}, ["n_positions = 1,000,000,000,000, more than"]),
+        ({"num_labels": 10**9}, ["num_labels = 1,000,000,000, more than its weights can fill"]),
+        ({"text_config": {"quantization_config": {"quant_method": "awq"}}}, ["quantised (awq)"]),
         ({"n_layer": 3}, ["the weights do not fit the module"]),
         ({"n_head": 7}, ["cannot be opened by transformers"]),
     ],
@@ -238,6 +246,14 @@ def test_configs_that_cannot_be(
     said = refused(capsys, "run", str(folder), "x")
     for part in parts:
         assert part in said
+
+
+def test_an_adapter_is_no_model(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = broken(folders["gpt2"], tmp_path)
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/"}')
+    assert "which is no model by itself" in refused(capsys, "run", str(folder), "x")
 
 
 def test_weights_that_lack_a_head_are_not_made_up(

@@ -76,6 +76,10 @@ def test_explain_and_words_default_to_the_answer(toy: GlassformerModel) -> None:
     assert str(toy.explain(TEXT, depth=2)).count("\n") > str(toy.explain(TEXT)).count("\n")
     found = toy.words(TEXT)
     assert found.strongest == "not" and found.tokens == ("I", "am", "not", "happy")
+    assert toy.cell(TEXT, "logits[happy]").index == (0, 1)
+    assert toy.cell(TEXT, "encoder.blocks.0.attention.weights[0, happy, not]").index == (0, 0, 3, 2)
+    with pytest.raises(TraceError, match="the indices of a cell are whole numbers, got"):
+        toy.cell(TEXT, "logits[glad]")
     other = toy.words(TEXT, "logits[1]", method="gradient")
     assert other.method == "gradient" and other.tokens == found.tokens
     with pytest.raises(UnknownNameError, match="unknown step 'nothing'"):

@@ -102,7 +102,7 @@ def load(
     if data.get("model_type") != "glassformer":
         raise CheckpointError(
             "{path} is not a Glassformer model: {config} says model_type {model_type!r}; "
-            "use load_foreign for BERT, GPT-2 or Llama",
+            "glassformer.load opens it, with as_glassformer=True in our modules",
             path=path,
             config=CONFIG,
             model_type=data.get("model_type"),

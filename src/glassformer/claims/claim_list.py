@@ -145,7 +145,7 @@ def counted(outcomes: Sequence[Outcome], language: Language) -> str:
 def _row(outcome: Outcome, language: Language) -> tuple[p.Inline, ...]:
     return (
         outcome.claim.id,
-        outcome.claim.says.say(language),
+        p.with_code(outcome.claim.says.say(language)),
         " ".join(outcome.claim.texts),
         p.Span(_verdict(outcome, language), _LOOKS[outcome.verdict]),
         p.with_code(outcome.sentence(language)),
@@ -171,7 +171,7 @@ def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Secti
         (
             id_,
             p.Span(f"glassformer claims {id_}", "code"),
-            between.join(f"{one}: {known[one].says.say(language)}" for one in ids),
+            p.with_code(between.join(f"{one}: {known[one].says.say(language)}" for one in ids)),
         )
         for id_, ids in PROPERTIES.items()
         if set(ids) <= set(known)

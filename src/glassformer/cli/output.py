@@ -1,5 +1,6 @@
 """Where a command writes: to the screen, or to a file that is whole or not there at all."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, write_whole
-from glassformer.language import words
+from glassformer.language import spoken, words
 
 if TYPE_CHECKING:
     from glassformer.documents import Document
+    from glassformer.experiments import WordScores
 
 say = words("glassformer.cli.messages")
 
 
 def check_place(output: Path | None) -> None:
-    """Refuse a file that cannot be before the work begins, not after it."""
+    """Reject an output file that cannot be written before the work begins."""
     if output is None:
         return
     as_path(output, ConfigError, "the output")
@@ -31,7 +33,7 @@ def check_place(output: Path | None) -> None:
 
 
 def show_size(n_bytes: int) -> str:
-    """A file's size in the unit that leaves something before the point."""
+    """A file size in bytes, KiB or MiB."""
     if n_bytes < 1024:
         return say("size bytes", n=n_bytes)
     kib = n_bytes / 1024
@@ -66,3 +68,12 @@ def write_documents(
         write_whole(output, made[0])
     else:
         write_text("\n".join(map(str, made)), output)
+
+
+def show_words(found: "WordScores") -> str:
+    """Which words made a number: the text in colours (in a terminal), scores, what they mean."""
+    _, _, bars = str(found).partition("\n")
+    parts = [found.title(spoken()), "", bars, "", found.note(spoken())]
+    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        parts[1:1] = ["", found.coloured()]
+    return "\n".join(parts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from cyclopts import Parameter
 
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
+from glassformer.cli.output import show_words
 from glassformer.language import words
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 say = words("glassformer.cli.messages")
 
-_MANY = 200  # lines after which progress is worth showing
+_MANY = 200  # lines before progress is shown
 
 
 def print_answers(
@@ -32,7 +33,7 @@ def print_answers(
     as_json: bool,
     why: bool = False,
 ) -> None:
-    """Answer lines in their order; say on stderr which were not read well, and how far we are."""
+    """Answer lines in order; warnings and progress go to stderr."""
     from glassformer.tasks.answers import answer_lines
 
     with Counter(_MANY) as counter:
@@ -51,18 +52,17 @@ def print_answers(
 
 def _shown(model: Model, answer: Answer, as_json: bool, why: bool) -> str:
     """An answer as a line; with `why`, which words made it below."""
-    from glassformer.cli.word_colours import coloured
     from glassformer.tasks.results import Unread
     from glassformer.tasks.results import as_json as one_object
 
     found = model.words(answer.input) if why and not isinstance(answer, Unread) else None
     if as_json:
         return one_object(answer.to_dict() | ({} if found is None else {"why": found.to_dict()}))
-    return answer.to_text() if found is None else f"{answer.to_text()}\n{coloured(found)}"
+    return answer.to_text() if found is None else f"{answer.to_text()}\n{show_words(found)}"
 
 
 def stream_answers(model: Model, lines: Iterable[str], options: dict[str, Any]) -> None:
-    """Continue lines piece by piece, as a language model writes them."""
+    """Print continuations piece by piece, as a language model writes them."""
     from glassformer.tasks.answers import sampling_of
 
     limit = {"max_new": options["max_new"]} if "max_new" in options else {}
@@ -83,7 +83,7 @@ class _Typed:
 
 
 def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
-    """The texts of the command line; without any, those of stdin."""
+    """The texts on the command line, or lines of stdin where there are none."""
     if texts:
         return list(texts)
     if sys.stdin is None:  # closed by whoever started us
@@ -102,7 +102,7 @@ def _stdin() -> Iterator[str]:
 
 
 def _write(text: str) -> None:
-    """To stdout, at once: someone may be waiting for it."""
+    """To stdout, flushed: someone may be waiting for it."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -110,7 +110,7 @@ def _write(text: str) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class RunOptions:
-    """What answers can be asked to be; `tasks.answers.OPTIONS` says by which models."""
+    """Options of the tasks; `tasks.answers.OPTIONS` says which task has which."""
 
     max_new: int | None = None
     """Most tokens to write (a translation: 50 more than its source; a continuation: 200)."""
@@ -173,7 +173,7 @@ def run(
 
 
 class Counter:
-    """Counts what is done; shows count and speed once there are many and stderr is a terminal."""
+    """Progress on stderr: count and speed, once there are many lines and it is a terminal."""
 
     def __init__(self, many: int) -> None:
         self.many = many
@@ -193,7 +193,6 @@ class Counter:
         self._erase()
 
     def count(self) -> None:
-        """One more."""
         self.done += 1
         now = time.monotonic()
         if self.done >= self.many and sys.stderr.isatty() and now - self.shown > 0.2:
@@ -203,7 +202,7 @@ class Counter:
             sys.stderr.flush()
 
     def note(self, message: str) -> None:
-        """Say something beside the count."""
+        """Print a line without garbling the count."""
         self._erase()
         sys.stderr.write(message + "\n")
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import check_place, show_size
+from glassformer.cli.output import check_place, show_size, show_words
 from glassformer.errors import ConfigError
 from glassformer.language import spoken, words
 
@@ -95,7 +95,6 @@ def explain(
         )
     check_model(model)
 
-    from glassformer.cli.word_colours import coloured
     from glassformer.documents.trace_data import json_text
     from glassformer.tracing.cells import MOST_LISTED
     from glassformer.tracing.formula import MOST_TERMS
@@ -104,7 +103,7 @@ def explain(
     if by_words:
         found = loaded.words(text, at, method=method, target=target)  # type: ignore[arg-type]  # checked there
         sys.stdout.write(
-            (json_text(found.to_dict(), indent=1) if as_json else coloured(found)) + "\n"
+            (json_text(found.to_dict(), indent=1) if as_json else show_words(found)) + "\n"
         )
         return
     cell = loaded.cell(text, at, target=target)

@@ -236,8 +236,8 @@ class _BlockWriter:
         card = Card(step[(0,) * len(step.shape)], phrases=phrases)
         if card.expression is None:
             return str(step.trace.naming.symbol(step))
-        legend = legend_text(card, self._setting.words)
-        return f"{card.name} {card.relation} {card.formula}" + (f"  ({legend})" if legend else "")
+        formula = f"{card.name} {card.relation} {card.formula}"
+        return " · ".join(filter(None, (formula, legend_text(card, self._setting.words))))
 
     def _number(self, row: int, column: int, number: Scalar, format_: Any) -> None:
         if math.isnan(number):

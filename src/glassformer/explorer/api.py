@@ -47,7 +47,7 @@ from glassformer.explorer.schemas import (
     TraceRequest,
     WatchInfo,
 )
-from glassformer.explorer.state import Holds, Opened, State, Watched
+from glassformer.explorer.state import Holds, Opened, RunReader, State
 from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
 from glassformer.language import Language
 
@@ -333,7 +333,7 @@ _BYTES_WATCHING: dict[int | str, dict[str, Any]] = {
 Count = Annotated[int, Query(ge=0, lt=2**53)]
 
 
-def _watched(state: State) -> Watched:
+def _watched(state: State) -> RunReader:
     if state.watched is None:
         raise HTTPException(404, "no training run is watched: start one with train … --watch")
     return state.watched

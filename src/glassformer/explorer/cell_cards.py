@@ -17,7 +17,7 @@ from glassformer.explorer.schemas import (
     CellRef,
     DefinitionInfo,
     DependentInfo,
-    FormulaPiece,
+    Piece,
     PrecisionInfo,
     SourceInfo,
     SumInfo,
@@ -110,10 +110,10 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     )
 
 
-def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[FormulaPiece]:
+def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[Piece]:
     """Arithmetic in numbers, its operands as links."""
     return [
-        FormulaPiece(
+        Piece(
             text=text, cell=None if operand is None else cell_ref(next(leaves(operand)), card.sight)
         )
         for text, operand in to_pieces(formula, phrases=phrases)

@@ -185,6 +185,8 @@ class Models:
         with self._lock:
             if name not in self._loaded:
                 model = load(folder, attention="written")
+                if model.tokenizer is None and model.image_of("") is None:
+                    model = load(folder, attention="written", tokenizer="ids")
                 if model.corpus == "digits":
                     from glassformer.data.readers import digit_to_test
 

@@ -336,7 +336,7 @@ class ExportRequest(Message):
 # One number: its card, its terms, where it came from and what came of it.
 
 
-class FormulaPiece(Message):
+class Piece(Message):
     """A piece of arithmetic in numbers; an operand is a link."""
 
     text: str
@@ -349,7 +349,7 @@ class TermInfo(Message):
     value: Number
     symbols: str
     numbers: str
-    pieces: list[FormulaPiece]
+    pieces: list[Piece]
     """`numbers`, cut at its operands."""
     share: float
     """Its share of Σ|terms|."""
@@ -370,7 +370,7 @@ class DefinitionInfo(Message):
     symbol: str
     symbols: str
     numbers: str
-    pieces: list[FormulaPiece]
+    pieces: list[Piece]
     value: Number
 
 
@@ -409,7 +409,7 @@ class CardInfo(Message):
     formula: str
     tex: str
     numbers: str
-    pieces: list[FormulaPiece]
+    pieces: list[Piece]
     """`numbers`, cut at its operands."""
     definitions: list[DefinitionInfo]
     sum: SumInfo | None

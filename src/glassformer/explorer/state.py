@@ -92,7 +92,7 @@ def _shown_steps(part: Part) -> Iterator[Any]:
         yield part.step
 
 
-class Watched(Protocol):
+class RunReader(Protocol):
     """What reads a training run's folder: the explorer itself knows nothing of training."""
 
     def info(self, since: int) -> WatchInfo:
@@ -114,7 +114,7 @@ class State:
     runs: Runs = field(default_factory=Runs)
     own: list[ModelInfo] = field(default_factory=list)
     """Cards for what `glassformer.explore` opened."""
-    watched: Watched | None = None
+    watched: RunReader | None = None
     """The training run being watched, if any."""
 
     def __post_init__(self) -> None:

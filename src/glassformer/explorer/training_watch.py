@@ -30,7 +30,7 @@ _QUIET_S = 0.7
 
 
 class WatchedRun:
-    """What reads a run's folder for the page; implements `state.Watched`."""
+    """What reads a run's folder for the page; implements `state.RunReader`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

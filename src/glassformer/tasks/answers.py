@@ -1,7 +1,7 @@
-"""Answers to many texts in constant memory, whatever the model is for.
+"""Answers to any number of texts in constant memory, whatever the model is for.
 
-What `glassformer run` does, without its command line: options by name, lines out of bytes, some
-lines at a time through the model, answers in their order.
+`glassformer run` without its command line: options by name, lines from bytes, a few batches at a
+time through the model, answers in input order.
 """
 
 import io
@@ -45,7 +45,7 @@ OPTIONS: dict[Task, tuple[str, ...]] = {
     ),
     "recommend": ("films",),
 }  # fmt: skip
-"""What the answers of each task can be asked to be, by name."""
+"""The options of each task, by name."""
 
 NOTHING: dict[Task, dict[str, Any]] = {
     "classify": {"label": None, "probability": None},
@@ -55,15 +55,15 @@ NOTHING: dict[Task, dict[str, Any]] = {
     "score": {"score": None},
     "recommend": {"films": []},
 }
-"""What stands in the place of an answer to an empty text."""
+"""The answer to an empty text."""
 
-_BATCHES = 16  # that are read, sorted by length and answered together
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as which the codec passes other bytes on
-_END = 500_000  # characters kept of either end of a line: more than nearly any model reads
+_BATCHES = 16  # read, sorted by length and answered together
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how surrogateescape decodes invalid bytes
+_END = 500_000  # characters kept at each end of a line; few models read more
 
 
 def check_options(model: "Model", options: Iterable[str]) -> None:
-    """Refuse an option of another kind of model: it is a mistake, not something to ignore."""
+    """Reject options that the task does not have, rather than ignore them."""
     for name in options:
         if name not in OPTIONS[model.task]:
             raise ConfigError(
@@ -75,13 +75,13 @@ def check_options(model: "Model", options: Iterable[str]) -> None:
 
 
 def beam_of(options: Mapping[str, Any]) -> Beam:
-    """The beam that was asked for: wide enough for the n best, unless its size was given."""
+    """The beam search asked for; unless its size is given, at least as wide as `n_best`."""
     given = {name: options[name] for name in ("n_best", "length_penalty") if name in options}
     return Beam(size=options.get("beam", max(4, given.get("n_best", 1))), **given)
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:
-    """The sampling that was asked for; at temperature 0.8 for some variety."""
+    """The sampling asked for; unless given, its temperature is 0.8."""
     given = {name: value for name, value in options.items() if name != "max_new"}
     return Sampling(**({"temperature": 0.8} | given))
 
@@ -94,7 +94,7 @@ def answer_lines(
     batch_size: int = 32,
     one_by_one: bool = False,
 ) -> Iterator[Answer]:
-    """An answer per line; so many lines are read and answered together as fill some batches."""
+    """One answer per line; lines are read and answered a few batches at a time."""
     remaining = iter(lines)
     per_batch = 1 if model.task == "recommend" else max(1, batch_size)
     at_once = 1 if one_by_one or model.task == "generate" else _BATCHES * per_batch
@@ -105,8 +105,8 @@ def answer_lines(
 def decoded_lines(source: BinaryIO, not_utf8: Callable[[int], None]) -> Iterator[str]:
     """Lines of UTF-8; invalid bytes become U+FFFD, and `not_utf8` is called with the line's number.
 
-    Of a line without an end only both ends are kept, so that memory stays bounded: classifiers read
-    the beginning of what is too long for them, language models the end.
+    Of an overlong line only its two ends are kept, which bounds memory: classifiers read the
+    beginning of a text that is too long for them, language models its end.
     """
     stream = io.TextIOWrapper(source, encoding="utf-8", errors="surrogateescape", newline="\n")
     number = 0

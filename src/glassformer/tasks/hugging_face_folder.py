@@ -26,6 +26,7 @@ from glassformer.text.tokenizer_limits import limits_of
 
 INDEX = "model.safetensors.index.json"
 _TOKENIZER_CONFIG, _PROCESSOR = "tokenizer_config.json", "preprocessor_config.json"
+_ADAPTER = "adapter_config.json"
 _VOCABULARIES = (
     TOKENIZER, "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "tokenizer.model",
     "sentencepiece.bpe.model", "source.spm", "target.spm",
@@ -33,9 +34,9 @@ _VOCABULARIES = (
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 _MOST_TOKENIZER = 48 * 2**20  # bytes: the largest vocabularies in use (262,000 tokens) take 33 MB
 _MOST_SHARDS = 1_000
-_COUNTS = re.compile(r"layer|depth|block|stage|expert")
+_COUNTS = re.compile(r"layer|depth|block|stage|expert|attention_types")
 _WIDTHS = re.compile(
-    r"hidden|width|dim|embd|embed|d_model|inner|intermediate|ffn|d_ff|head|channel"
+    r"hidden|width|dim|embd|embed|d_model|inner|intermediate|ffn|d_ff|head|chan|label"
 )
 _MODEL_WIDTH = re.compile(r"(hidden_size|d_model|n_embd|dim|embed_dim)")
 _POSITIONS = re.compile(r"position|n_ctx|max_len|seq_len|source_pos|target_pos")
@@ -88,6 +89,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Opened:
     """The module of a folder in evaluation mode, with its tokenizer and image processor."""
     config = read_config(path)
+    _check_adapter(path)
     _check_quantisation(path, config)
     entries = weight_entries(path)
     _check_sizes(path, config, entries)
@@ -148,8 +150,21 @@ def _no_weights(path: Path) -> CheckpointError:
     )
 
 
+def _check_adapter(path: Path) -> None:
+    """An adapter names the model that it changes, which would be opened in its place."""
+    if (path / _ADAPTER).exists():
+        raise CheckpointError(
+            "{path} holds an adapter ({file}), which is no model by itself: merge it into its "
+            "model first (merge_and_unload), and save that",
+            path=path,
+            file=_ADAPTER,
+        )
+
+
 def _check_quantisation(path: Path, config: Mapping[str, Any]) -> None:
-    found = config.get("quantization_config")
+    parts = (config, *(part for part in config.values() if isinstance(part, Mapping)))
+    key = "quantization_config"
+    found = next((part[key] for part in parts if part.get(key) is not None), None)
     if found is None:
         return
     method = found.get("quant_method", "?") if isinstance(found, Mapping) else "?"
@@ -241,7 +256,7 @@ def _check_enough(path: Path, kind: Any, entries: Mapping[str, TensorEntry]) -> 
     transformers = transformers_library()
     try:
         config = transformers.AutoConfig.from_pretrained(
-            path, local_files_only=True, trust_remote_code=False
+            path, local_files_only=True, trust_remote_code=False, attn_implementation="eager"
         )
         with torch.device("meta"):
             auto = kind is transformers.AutoModel
@@ -307,7 +322,8 @@ def _read_tokenizer(path: Path, transformers: Any) -> Any:
     held = [name for name in _VOCABULARIES if (path / name).is_file()]
     if not held and not (path / _TOKENIZER_CONFIG).is_file():
         return None
-    _check_file_sizes(path, (*held, _TOKENIZER_CONFIG))
+    others = (_TOKENIZER_CONFIG, "added_tokens.json", "special_tokens_map.json")
+    _check_file_sizes(path, (*held, *others))
     if TOKENIZER in held:
         data = read_object(
             path / TOKENIZER, error=CheckpointError, most=_MOST_TOKENIZER, what="a tokenizer.json"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -367,7 +368,8 @@ class HuggingFaceModel(Model):
         self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
     ) -> Iterator[str]:
         ids, _, room = self._prompt(prompt, max_new)
-        return self._streamed(ids, self._options(search or sampling_of({}), room))
+        search = search or sampling_of({})
+        return self._streamed(ids, self._options(search, room), _seeded(search))
 
     def _prompt(self, prompt: str, max_new: int) -> tuple[list[int], bool, int]:
         """The last ids of a prompt, whether some were cut, and the room left for new ones."""
@@ -397,7 +399,7 @@ class HuggingFaceModel(Model):
         longest = self.max_tokens or len(ids) + _MORE_THAN_SOURCE + 1
         wanted = min(len(ids) + _MORE_THAN_SOURCE, longest - 1) if max_new is None else max_new
         options = self._options(search, wanted)
-        with evaluating(self.module.modules()), quietly():
+        with evaluating(self.module.modules()), quietly(), _seeded(search):
             said = self.module.generate(self._tensor(ids), generation_config=options)
         beams = getattr(said, "beam_indices", None)
         steps = self.module.compute_transition_scores(
@@ -442,7 +444,6 @@ class HuggingFaceModel(Model):
                 "early_stopping": search.stop == "first",
             }
         elif isinstance(search, Sampling):
-            torch.manual_seed(search.seed)
             config |= {
                 "do_sample": True,
                 "temperature": float(search.temperature),
@@ -465,7 +466,9 @@ class HuggingFaceModel(Model):
         found = {*ids, self.writer.special.end} - {None}
         return {id_ for id_ in found if isinstance(id_, int)}
 
-    def _streamed(self, ids: list[int], options: Any) -> Iterator[str]:
+    def _streamed(
+        self, ids: list[int], options: Any, seeded: AbstractContextManager[None]
+    ) -> Iterator[str]:
         """Pieces as they are written, in a thread of transformers' own streamer."""
         from queue import SimpleQueue
 
@@ -480,7 +483,7 @@ class HuggingFaceModel(Model):
 
         def write() -> None:
             try:
-                with torch.inference_mode(), evaluating(self.module.modules()), quietly():
+                with torch.inference_mode(), evaluating(self.module.modules()), quietly(), seeded:
                     self.module.generate(
                         self._tensor(ids), generation_config=options, streamer=Streamer()
                     )
@@ -506,6 +509,14 @@ class HuggingFaceModel(Model):
                 "searched by transformers",
                 name=self.name,
             )
+
+
+@contextmanager
+def _seeded(search: Search) -> Iterator[None]:
+    """Random numbers from the seed of a search; the caller's generator is left as it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(search.seed if isinstance(search, Sampling) else 0)
+        yield
 
 
 class ModuleModel(Model):

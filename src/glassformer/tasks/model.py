@@ -164,12 +164,12 @@ class Model(ABC):
                 return self._embedded(texts, read, batch_size)
 
     def can_read(self, text: str) -> bool:
-        """Whether a text holds anything that the model's vocabulary knows of."""
+        """Whether a text has a token to read."""
         expect(text, str, "a text", InputError)
         return not self.read([text])[0].empty
 
     def knows_nothing_of(self, text: str) -> bool:
-        """Whether all of a text is unknown to the model, so that its answer means nothing."""
+        """Whether every token of a text is unknown, so that the answer means nothing."""
         expect(text, str, "a text", InputError)
         return self.read([text])[0].unknown
 

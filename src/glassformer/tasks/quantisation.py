@@ -1,12 +1,11 @@
-"""The numbers of a model in fewer bits: int8 or bfloat16 instead of float32.
+"""A model's weights in fewer bits: int8 or bfloat16 instead of float32.
 
     store(model, "int8")
 
-In int8, every row of a matrix is whole numbers from −127 to 127 and one scale (from −63 to 63 on
-processors that are not exact beyond: `largest_weight`); a vector that comes in is rounded to
-whole numbers as well, and the product is one of whole numbers. Norms, biases, attention and
-softmax stay in float32. In bfloat16, everything is. What either loses in score and gains in speed
-is measured in docs/inference.md.
+In int8, a row of a matrix is integers from −127 to 127 and one scale (−63 to 63 on processors whose
+sums saturate: `largest_weight`); inputs are rounded to integers as well, so that the product is one
+of integers. Norms, biases, attention and softmax stay in float32. In bfloat16, everything is
+bfloat16. docs/inference.md measures the loss in score and the gain in speed.
 Dims: N rows of vectors, I inputs, O outputs, V vocabulary, D model width.
 """
 
@@ -24,7 +23,7 @@ Weights = Literal["float32", "int8", "bfloat16"]
 
 
 def check_weights(weights: str, device: torch.device | str) -> None:
-    """Refuse what there is not, and what this machine cannot compute, before a model is read."""
+    """Reject unknown formats, and those this machine cannot compute, before a model is read."""
     if not isinstance(weights, str) or weights not in get_args(Weights):
         names = ", ".join(get_args(Weights))
         raise ConfigError(
@@ -40,7 +39,7 @@ def check_weights(weights: str, device: torch.device | str) -> None:
 
 
 def store(model: nn.Module, weights: Weights) -> nn.Module:
-    """Change how a model's numbers are stored, in place; returns the model."""
+    """Convert a model's weights in place; returns the model."""
     if weights == "bfloat16":
         return model.to(torch.bfloat16)
     if weights == "int8":
@@ -49,9 +48,9 @@ def store(model: nn.Module, weights: Weights) -> nn.Module:
 
 
 def largest_weight() -> int:
-    """127, or 63 where the processor cuts off larger sums of two products at 16 bits.
+    """127, or 63 where the processor saturates sums of two products at 16 bits.
 
-    What comes in is shifted there to 0 … 255, and 2 · 255 · 63 is below 2¹⁵.
+    Inputs are shifted to 0 … 255 there, and 2 · 255 · 63 is below 2¹⁵.
     """
     return 127 if multiplies_int8() else 63
 
@@ -59,7 +58,7 @@ def largest_weight() -> int:
 def to_int8(
     rows: Float[Tensor, "N I"], most: int = 127
 ) -> tuple[Int[Tensor, "N I"], Float[Tensor, " N"]]:
-    """Whole numbers and the scale of each row: rows ≈ numbers · scale, off by half a scale at most.
+    """Integers and a scale per row: rows ≈ integers · scale, within half a scale.
 
     The largest of a row becomes ±`most`. A row of zeros has the scale 1, since any would do.
     """
@@ -84,7 +83,7 @@ class Int8Linear(nn.Module):
         """(numbers of x · numbers of W) · scale of x · scale of W + b."""
         numbers, scales = to_int8(x.reshape(-1, x.size(-1)))
         sums = torch._int_mm(numbers, self.weight.t())
-        output = (sums * scales.unsqueeze(-1)).mul_(self.scales)  # in place: it is all memory
+        output = (sums * scales.unsqueeze(-1)).mul_(self.scales)  # in place: bound by memory
         if self.bias is not None:
             output.add_(self.bias)
         return output.view(*x.shape[:-1], -1)
@@ -113,7 +112,7 @@ class Int8Embedding(TokenEmbedding):
 
 @torch.no_grad()
 def _store_int8(model: nn.Module) -> None:
-    stored: dict[int, tuple[Tensor, Tensor]] = {}  # by parameter, so that what is tied stays tied
+    stored: dict[int, tuple[Tensor, Tensor]] = {}  # by parameter: tied ones stay tied
     made: dict[nn.Module, nn.Module] = {}
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

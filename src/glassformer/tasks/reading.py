@@ -1,7 +1,6 @@
-"""Texts to ids, as the model was trained to read them: which ends, how much, what is left out.
+"""Texts to ids as the model was trained to read them: special tokens, truncation, masks.
 
-A text that is too long is cut, and the answer says so. This file knows tokenizers and configs; it
-runs no model.
+A text that is too long is cut, and the answer says so. Knows tokenizers and configs; runs no model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,17 +17,17 @@ class Read(NamedTuple):
 
     ids: list[int]
     cut: bool
-    """Whether a part of the text had to be left out."""
+    """Whether part of the text was left out."""
     empty: bool = False
-    """Whether there is nothing to read: spaces are nothing, and to some vocabularies emoji too."""
+    """No token to read: only spaces, or only characters that the vocabulary drops."""
     unknown: bool = False
-    """Whether the vocabulary knows no token of it, as with the letters of another language."""
+    """Every token is unknown to the vocabulary, as with another script."""
     source: str = ""
     """The file of an image, which has no ids."""
 
 
 def texts_of(texts: Iterable[str]) -> list[str]:
-    """Several texts; one string would pass for a list of its characters."""
+    """A list of texts; a string is refused, since it would pass for a list of characters."""
     if isinstance(texts, str):
         raise InputError("expected several texts, received one string; put it in a list")
     if not isinstance(texts, Iterable):

@@ -1,6 +1,6 @@
-"""What a task answers: frozen records of plain values, one for each text, in the order asked.
+"""Typed results of the tasks: frozen records of plain values, one per text, in input order.
 
-`to_dict` is what the command writes with --json and what a page may be sent.
+`to_text` is what the command prints, `to_dict` what it writes with --json.
 """
 
 import json
@@ -25,18 +25,16 @@ class Classified:
     probabilities: dict[str, float]
     """Of every class; they sum to 1."""
     cut: bool = False
-    """Whether the text was longer than the model reads, and only a part of it was read."""
+    """Whether the text was longer than the model reads, so that part of it was left out."""
     attention: Attention | None = None
     """If it was asked for."""
     unknown: bool = False
-    """Whether the vocabulary knows no token of the text, so that the answer means nothing."""
+    """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
 
     def to_text(self) -> str:
-        """What the command prints."""
         return f"{self.label}\t{self.probability:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
         return {"input": self.input, "label": self.label, "probability": self.probability} | _said(
             cut=self.cut
         )
@@ -144,32 +142,30 @@ class Translated:
     alternatives: tuple[Alternative, ...]
     """Best first."""
     cut: bool = False
-    """Whether the text was longer than the model reads, and its end was left out."""
+    """Whether the text was longer than the model reads, so that its end was left out."""
     ledger: Ledger | None = None
     """Every candidate of every step, if it was asked for."""
     attention: Attention | None = None
     """Of one pass over the source and the best translation, if it was asked for."""
     unknown: bool = False
-    """Whether the vocabulary knows no token of the text, so that the answer means nothing."""
+    """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
 
     @property
     def text(self) -> str:
-        """The best translation."""
         return self.alternatives[0].text
 
     @property
     def score(self) -> float:
-        """Its score."""
         return self.alternatives[0].score
 
     def to_text(self) -> str:
-        """What the command prints: a line per alternative, with scores if there are several."""
+        """One line per alternative, with scores if there are several."""
         if len(self.alternatives) == 1:
             return _one_line(self.text)
         return "\n".join(f"{a.score:.4f}\t{_one_line(a.text)}" for a in self.alternatives)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data; the alternatives are named where there are several."""
+        """Lists the alternatives where there are several."""
         data: dict[str, Any] = {"input": self.input, "text": self.text, "score": self.score}
         if len(self.alternatives) > 1:
             data["alternatives"] = [{"text": a.text, "score": a.score} for a in self.alternatives]
@@ -180,27 +176,26 @@ class Generated(Translated):
     """The continuation of one text; its own text is not repeated."""
 
     def to_text(self) -> str:
-        """What the command prints: the text and its continuations, one after the other."""
+        """The prompt with each continuation."""
         return "\n".join(self.input + alternative.text for alternative in self.alternatives)
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """One text as a vector of length 1: texts that mean alike have a large dot product."""
+    """One text as a unit vector: texts of similar meaning have a large dot product."""
 
     input: str
     vector: tuple[float, ...]
     cut: bool = False
-    """Whether the text was longer than the model reads, and its end was left out."""
+    """Whether the text was longer than the model reads, so that its end was left out."""
     unknown: bool = False
-    """Whether the vocabulary knows no token of the text, so that the answer means nothing."""
+    """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
 
     def to_text(self) -> str:
-        """What the command prints: vectors are for programs, so JSON in any case."""
+        """JSON in any case: vectors are for programs."""
         return as_json(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
         return {"input": self.input, "vector": list(self.vector)} | _said(cut=self.cut)
 
 
@@ -222,31 +217,28 @@ class Recommended:
     unknown: bool = False
 
     def to_text(self) -> str:
-        """What the command prints: one film per line."""
+        """One film per line."""
         return "\n".join(f"{film.stars:.2f}\t{film.title}" for film in self.films)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
         films = [{"title": film.title, "stars": film.stars} for film in self.films]
         return {"input": self.input, "films": films}
 
 
 @dataclass(frozen=True)
 class Unread:
-    """The answer to a text that holds nothing for the model: an empty one, in most cases."""
+    """The answer to a text without a token to read."""
 
     input: str
     nothing: dict[str, Any]
-    """What stands in the place of an answer."""
+    """The fields of the answer, empty."""
     cut: bool = False
     unknown: bool = False
 
     def to_text(self) -> str:
-        """What the command prints."""
         return as_json(self.to_dict()) if "vector" in self.nothing else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
         return {"input": self.input, **self.nothing}
 
 
@@ -256,10 +248,10 @@ def as_json(data: dict[str, Any]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """One answer is one line, whatever characters a model writes."""
+    """Line breaks in what a model wrote become spaces: one answer, one line."""
     return " ".join(text.splitlines())
 
 
 def _said(*, cut: bool) -> dict[str, Any]:
-    """What is reported only where it applies."""
+    """Fields that appear only where they apply."""
     return {"cut": True} if cut else {}

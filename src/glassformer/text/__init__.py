@@ -11,7 +11,7 @@ This package does not know models, data sets or torch.
 
 from glassformer.text.bpe_by_hand import Merge, apply_merges, learn_merges
 from glassformer.text.subwords import SubwordTokenizer, load_tokenizer
-from glassformer.text.tokenizer import Piece, TextStream, Tokenizer, cut_ids
+from glassformer.text.tokenizer import TextStream, Tokenizer, TokenPiece, cut_ids
 from glassformer.text.vocabulary import DEFAULT_SPECIAL, SpecialTokens
 from glassformer.text.words import CharacterTokenizer, WordTokenizer, split_words, tokens_per_word
 
@@ -19,10 +19,10 @@ __all__ = [
     "DEFAULT_SPECIAL",
     "CharacterTokenizer",
     "Merge",
-    "Piece",
     "SpecialTokens",
     "SubwordTokenizer",
     "TextStream",
+    "TokenPiece",
     "Tokenizer",
     "WordTokenizer",
     "apply_merges",

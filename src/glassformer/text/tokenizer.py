@@ -107,7 +107,7 @@ _PREFIX = 1000  # characters, longer than nearly every token
 
 
 @dataclass(frozen=True)
-class Piece:
+class TokenPiece:
     """One token of a text."""
 
     id: int
@@ -209,14 +209,14 @@ class Tokenizer(ABC):
 
     def pieces(
         self, text: str, *, start: bool = False, end: bool = False, max_len: int | None = None
-    ) -> list[Piece]:
+    ) -> list[TokenPiece]:
         """The tokens of a text with labels and spans; the ids are those of `encode`."""
         head, tail = self._ends(start, end)
         body = self._align(_as_text(text))[: _room(len(head) + len(tail), max_len)]
         spans: list[tuple[int, Span | None]] = [(id_, None) for id_ in head]
         spans += body
         spans += [(id_, None) for id_ in tail]
-        return [Piece(id_, self._label(id_), span) for id_, span in spans]
+        return [TokenPiece(id_, self._label(id_), span) for id_, span in spans]
 
     def bytes_of_first(self, text: str) -> int:
         """The number of UTF-8 bytes up to the end of a text's first token; 0 if it has none."""

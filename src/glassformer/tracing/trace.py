@@ -367,7 +367,10 @@ _ADDRESS = re.compile(r"(?P<name>[^\[\]]+?)\s*(?:\[(?P<index>[^\[\]]*)\])?")
 
 
 def find_cell(trace: Trace, address: str) -> Cell:
-    """The cell at `step[i, j]`; a step with a single number needs no index."""
+    """The cell at `step[i, j]`; a step with a single number needs no index.
+
+    In the place of a number, the label of a position: `logits[-1, ␣cat]`, `logits[happy]`.
+    """
     found = _ADDRESS.fullmatch(address.strip())
     if found is None:
         raise TraceError(
@@ -377,7 +380,9 @@ def find_cell(trace: Trace, address: str) -> Cell:
     step = trace[found["name"].strip()]
     parts = [part.strip() for part in (found["index"] or "").split(",") if part.strip()]
     try:
-        index = tuple(int(part) for part in parts)
+        index = tuple(
+            _position(step, axis, part) for axis, part in enumerate(parts, start=-len(parts))
+        )
     except ValueError:
         raise TraceError(
             "the indices of a cell are whole numbers, got [{found}]; {name} has shape {shape}",
@@ -386,3 +391,12 @@ def find_cell(trace: Trace, address: str) -> Cell:
             shape=tuple(step.shape),
         ) from None
     return step[index]
+
+
+def _position(step: Step, axis: int, part: str) -> int:
+    """A position by its number, or by the first label that is spelled so."""
+    labels = step.labels[axis] if -axis <= len(step.shape) else None
+    number = part.removeprefix("-")
+    if labels is not None and part in labels and not number.isdecimal():
+        return labels.index(part)
+    return int(part)

@@ -88,7 +88,7 @@ class FigurePart:
         self.box = Box(x - self.width / 2, y - self.height / 2, self.width, self.height)
 
     def draw(self, canvas: Canvas) -> None:
-        """Draw it where it was placed; a bare `Piece` only takes up space."""
+        """Draw it where it was placed; a bare `FigurePart` only takes up space."""
 
 
 class Label(FigurePart):
