@@ -129,10 +129,8 @@ def measure(side: str, sizes: argparse.Namespace) -> dict[str, Any]:
     began, worked = time.perf_counter(), time.process_time()
     table = run()
     seconds, worked = time.perf_counter() - began, time.process_time() - worked
-    return {
-        "seconds": seconds, "processor": worked, "bytes": _memory("VmHWM") - before,
-        "table": table.tolist(),
-    }  # fmt: skip
+    peak = _memory("VmHWM") - before
+    return {"seconds": seconds, "processor": worked, "bytes": peak, "table": table.tolist()}
 
 
 def _memory(what: str) -> int:

@@ -31,7 +31,8 @@ def test_two_texts_of_one_length() -> None:
     assert here.index == there.index
     assert logits.changed == int((gap != 0).sum())
     assert all(step.name in found.same for step in one.parameters.values())
-    assert found.in_order()[0].name == "input_ids"
+    ids = found.in_order()[0]
+    assert (ids.name, ids.size) == ("input_ids", 2 / 5)
 
 
 def test_two_texts_of_different_lengths_are_aligned_by_their_tokens() -> None:

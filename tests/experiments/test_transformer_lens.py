@@ -76,8 +76,8 @@ def test_a_position_patched_and_all_of_them(tmp_path: Path) -> None:
         return torch.cat([resid[:, :3], clean[hook.name][:, 3:4], resid[:, 4:]], 1)
 
     with torch.no_grad():
-        hooked = bridge.run_with_hooks(IDS, fwd_hooks=[("blocks.2.hook_resid_mid", there)])
-    close(patch(one, other, "transformer.h.2.resid_mid", position=3)["logits"].value, hooked)
+        hooked = bridge.run_with_hooks(IDS, fwd_hooks=[("blocks.1.hook_mlp_out", there)])
+    close(patch(one, other, "transformer.h.1.mlp_out", position=3)["logits"].value, hooked)
 
 
 def test_the_logit_lens(tmp_path: Path) -> None:

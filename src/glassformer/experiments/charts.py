@@ -5,6 +5,7 @@ Colours are those of the whole house: signed numbers from blue over white to ora
 
 from __future__ import annotations
 
+import math
 import os
 import unicodedata
 from collections.abc import Sequence
@@ -122,11 +123,19 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Te
             drawn.append(f'<rect {where} fill="{fill}"><title>{said}</title></rect>\n')
             if wide > 40:
                 ink = "on-dark" if abs(number) > 0.8 * limit else "on-light"
-                drawn.append(_middle(left + wide * (x_at + 0.5), y + 16, f"{number:.2g}", ink))
+                drawn.append(
+                    _middle(left + wide * (x_at + 0.5), y + 16, _short(number, limit), ink)
+                )
     bottom = above + 8 + 24 * len(rows)
     drawn.append(_scale(left, bottom + 14, limit))
     width = max(left + wide * len(columns) + 16, left + 280, 32 + text_width(title, 14))
     return Picture(title, width, bottom + 44, "".join(drawn))
+
+
+def _short(number: float, limit: float) -> str:
+    """Two digits of the largest number of a map, and as many decimals for the others."""
+    decimals = max(0, 1 - math.floor(math.log10(limit)))
+    return f"{number:.{decimals}f}" if decimals <= 3 else f"{number:.0e}"
 
 
 def bars(title: str, labels: Sequence[str], values: Sequence[float]) -> Picture:
@@ -158,7 +167,7 @@ def coloured_words(title: str, words: Sequence[str], scores: Sequence[float]) ->
     limit, x, y, room = limit_of(scores), 16.0, 44.0, 720.0
     drawn = [_text(16, 24, title, "title")]
     for word, score in zip(words, scores, strict=True):
-        wide = text_width(word, 15) + 12
+        wide = max(text_width(word, 15), text_width(f"{score:+.2g}")) + 12
         if x + wide > room and x > 16:
             x, y = 16.0, y + 46
         ink = "on-dark" if abs(score) > 0.8 * limit else "on-light"

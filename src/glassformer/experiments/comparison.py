@@ -27,7 +27,8 @@ class ComparedStep:
     one: Step
     other: Step
     size: float
-    """The root mean square of the difference, over that of the first run's numbers."""
+    """The root mean square of the difference, over that of the first run's numbers; of ids and
+    masks the share of cells that differ."""
     largest: float
     """The largest |other − one|; infinite where only one of the two is finite."""
     changed: int
@@ -186,11 +187,13 @@ def _compared(one: Step, other: Step, axes: list[Aligned | None]) -> ComparedSte
     gap = (new - old).abs().nan_to_num(nan=torch.inf).masked_fill(same, 0.0)
     at = tuple(int(place) for place in np.unravel_index(int(gap.argmax()), gap.shape))
     scale = float(old[old.isfinite()].square().mean().sqrt()) if old.isfinite().any() else 0.0
-    size = float(gap.square().mean().sqrt())
+    size = float(gap.square().mean().sqrt()) / scale if scale else torch.inf
+    if not one.dtype.is_floating_point:
+        size = float((~same).double().mean())
     return ComparedStep(
         one,
         other,
-        size / scale if scale else torch.inf,
+        size,
         float(gap.max()),
         int((~same).sum()),
         gap.numel(),
