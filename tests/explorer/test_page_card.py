@@ -77,10 +77,11 @@ def test_from_a_translators_score_to_a_weight(visit: Visit) -> None:
     page = visit(link("en-de", SENTENCE, SCORES, "0,0,1,2"))
     cell = recorded("en-de", SENTENCE)[SCORES][0, 0, 1, 2]
     expect_cell(page, cell)
-    largest = max(cell.terms, key=lambda term: abs(term.value)).cells[0]
+    largest = cell.path()[1]
     page.keyboard.press("[")
     expect_cell(page, largest)
-    expect(page.get_by_role("heading", name="projected_queries", exact=False).first).to_be_visible()
+    name = largest.step.name.rpartition(".")[2]
+    expect(page.get_by_role("heading", name=name, exact=False).first).to_be_visible()
     weight = max(largest.terms, key=lambda term: abs(term.value)).cells[-1]
     assert weight.role == "parameter"
     place = ",".join(map(str, weight.index))

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 
 import type { CardInfo, CellRef } from '../lib/api';
 import { asLatex, asMarkdown, relation } from './copying';
-import { largestPrecedent } from './keys';
 
 function cell(name: string, value: CellRef['value']): CellRef {
   return { step: 0, index: [0], name, role: 'activation', value, labels: [null] };
@@ -61,20 +60,5 @@ describe('a card to copy', () => {
   it('of a given number has no arithmetic', () => {
     const given = card({ formula: '', numbers: '', is_given: true });
     expect(asMarkdown(given, 'int64')).toBe('**S[0, 1]** = 1.5 (int64)\n');
-  });
-});
-
-describe('the largest precedent', () => {
-  const term = (value: number | 'NaN', name: string) => ({ value, cells: [cell(name, 1)] });
-
-  it('is the first factor of the largest term', () => {
-    const sum = { shown: [term(2, 'a'), term(-5, 'b'), term(4, 'c')] };
-    expect(largestPrecedent(card({ sum: sum as never }))?.name).toBe('b');
-  });
-
-  it('is the largest operand where there is no sum, and none of a given number', () => {
-    const operands = [cell('a', 1), cell('b', '-Infinity'), cell('c', 3)];
-    expect(largestPrecedent(card({ operands }))?.name).toBe('b');
-    expect(largestPrecedent(card({}))).toBeUndefined();
   });
 });

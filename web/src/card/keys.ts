@@ -1,12 +1,12 @@
 /** Keys that act on the open card, wherever the focus is; Backspace and Escape are the page's. */
 
 import { editing } from '../edit/editing.svelte';
-import { toNumber, type CardInfo, type CellRef } from '../lib/api';
+import type { CardInfo, CellRef } from '../lib/api';
 import { isFree } from '../lib/keys';
 import type { Session } from '../lib/session.svelte';
 import { source } from '../lib/source';
 
-/** `[` to the largest precedent, `]` to the first dependent, F2 to edit. */
+/** `[` to the largest contribution, `]` to the first dependent, F2 to edit. */
 export function cardKey(event: KeyboardEvent, session: Session, card: CardInfo): void {
   if (!isFree(event) || editing.card !== null) return;
   const action = actionFor(event.key, session, card);
@@ -18,7 +18,7 @@ export function cardKey(event: KeyboardEvent, session: Session, card: CardInfo):
 function actionFor(key: string, session: Session, card: CardInfo): (() => void) | null {
   switch (key) {
     case '[':
-      return goTo(session, largestPrecedent(card));
+      return card.is_given ? null : () => void followLargest(session, card.cell);
     case ']':
       return goTo(session, session.dependents?.[0]?.cells[0]);
     case 'F2':
@@ -33,13 +33,11 @@ function goTo(session: Session, cell: CellRef | undefined): (() => void) | null 
   return () => void session.cards.explain({ step: cell.step, index: cell.index });
 }
 
-/** Of a sum, the first factor of the largest term; otherwise the largest operand. */
-export function largestPrecedent(card: CardInfo): CellRef | undefined {
-  const largest = <T>(items: readonly T[], size: (item: T) => number): T | undefined =>
-    items.reduce<T | undefined>(
-      (best, item) => (best === undefined || size(item) > size(best) ? item : best),
-      undefined,
-    );
-  const term = largest(card.sum?.shown ?? [], ({ value }) => Math.abs(toNumber(value)));
-  return term?.cells[0] ?? largest(card.operands, ({ value }) => Math.abs(toNumber(value)));
+/** One step of "Follow the largest contribution": the two mean the same. */
+async function followLargest(session: Session, cell: CellRef): Promise<void> {
+  if (session.trace === null) return;
+  const place = { step: cell.step, index: cell.index };
+  const path = await source.path(session.trace.id, place).catch(() => []); // the card stays
+  const onward = goTo(session, path[1]);
+  if (session.card?.cell.name === cell.name) onward?.();
 }
