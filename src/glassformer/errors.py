@@ -62,13 +62,17 @@ class ConfigError(GlassformerError, ValueError):
     """An invalid setting, or two settings that do not fit together."""
 
 
+_MAX_NAME = 80  # characters of an unknown name that its error repeats
+
+
 class UnknownNameError(GlassformerError, LookupError):
     """A preset, step, model or key that does not exist."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         name, known = str(name), sorted(known)
         near = did_you_mean(name, known)
-        super().__init__("unknown {what} {name!r:.80}{near}", what=what, name=name, near=near)
+        shown = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
+        super().__init__("unknown {what} {name!r}{near}", what=what, name=shown, near=near)
         self.what = what
         self.name = name
         self.known = known

@@ -25,9 +25,9 @@ from tests.explorer.conftest import PATIENCE
 STEPS = 240
 PROGRAM = """
 from glassformer.__main__ import main
-from glassformer.cli import watched_run, watching
+from glassformer.explorer import training_watch
 
-watching._FAREWELL_S, watched_run._QUIET_S = 60.0, 5.0  # a browser on a busy machine takes longer
+training_watch._FAREWELL_S, training_watch._QUIET_S = 60.0, 5.0  # a browser on a busy machine takes longer
 main()
 """
 

@@ -279,7 +279,7 @@ def test_expanded_attention_has_the_five_names() -> None:
     before, after = ["scores", "scaled", "ones", "causal_mask"], ["masked", "weights", "context"]
     assert names(traced) == before + after
     assert all(traced[name].expanded for name in ("scores", "scaled", "masked", "weights"))
-    assert any("written out" in note for note in traced.notes)
+    assert any("expanded" in note for note in traced.notes)
 
 
 class Recurrent(nn.Module):

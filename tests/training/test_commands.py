@@ -179,7 +179,7 @@ def test_data_sets_are_listed_and_checked(
     monkeypatch.delenv("GLASSFORMER_DATA")
     assert run(["data", "imdb"]) == 1
     error = capsys.readouterr().err
-    assert "was not found" in error
+    assert "not found" in error
     assert error.count("\n") == 1
 
 

@@ -154,7 +154,8 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
     for name, value in data.items():
         key = _RENAMED.get(name, name)
         if key not in hints or get_origin(hints[key]) is ClassVar:
-            raise UnknownNameError("setting", f"{where}.{key}", [f"{where}.{h}" for h in hints])
+            known = (name for name, hint in hints.items() if get_origin(hint) is not ClassVar)
+            raise UnknownNameError(f"setting in {where}", key, known)
         nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
         values[key] = (
             restored(nested, value, f"{where}.{key}")
