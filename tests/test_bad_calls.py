@@ -58,8 +58,8 @@ def cases(tmp: Path) -> dict[str, Case]:
         ),
         "load": (
             glassformer.load,
-            {"name_or_folder": "toy", "device": "cpu", "attention": "fused", "weights": "float32"},
-            ("name_or_folder", "device", "attention", "weights"),
+            {"model": "toy", "device": "cpu", "attention": "fused", "weights": "float32"},
+            ("model", "tokenizer", "device", "attention", "weights", "as_glassformer"),
         ),
         "classify": (
             CLASSIFIER.classify,
