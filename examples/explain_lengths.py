@@ -46,7 +46,7 @@ def main() -> None:
         base["projected_queries"][0, 7],
     )
     for cell in cells:
-        print(cell.explain(depth=0), end="\n\n")
+        print(cell.explain(), end="\n\n")
 
 
 if __name__ == "__main__":

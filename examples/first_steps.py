@@ -42,7 +42,7 @@ def worked_example() -> None:
     traced = trace(attention, x, axis_labels={"x": ["input 1", "input 2", "input 3"]})
     for name in ("projected_queries", "projected_keys", "scores", "weights", "context"):
         print(render_text(traced[name]))
-    print(traced["weights"][0, 0, 1].explain(depth=0))
+    print(traced["weights"][0, 0, 1].explain())
 
 
 def learned_example() -> None:
@@ -91,7 +91,7 @@ def trained_example(page: Path | None) -> None:
     traced = translator.trace(sentence)
     weights = traced["decoder.blocks.2.cross_attention.weights"]
     print(render_text(weights, at=(0, 0)))
-    print(weights[0, 2, 3].explain(depth=0))
+    print(weights[0, 2, 3].explain())
     if page is not None:
         render(traced, path=page)
         print(f"\nEvery number of this run, each with its arithmetic: open {page} in a browser.")
