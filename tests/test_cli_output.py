@@ -2,13 +2,15 @@
 
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
 from glassformer.cli import run
-from glassformer.cli.output import show_size
+from glassformer.cli.output import Format, show_size
 from glassformer.cli.run_command import lines_of
+from glassformer.documents import FORMATS
 from glassformer.tasks.results import _one_line as as_one_line
 
 
@@ -108,3 +110,7 @@ def test_an_error_of_ours_keeps_its_traceback(
 )  # fmt: skip
 def test_a_size_has_a_digit_before_its_point(n_bytes: int, shown: str) -> None:
     assert show_size(n_bytes) == shown
+
+
+def test_commands_offer_every_format() -> None:
+    assert {*get_args(Format), "json"} == FORMATS.keys()

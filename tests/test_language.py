@@ -4,9 +4,10 @@ import ast
 import os
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,25 @@ def test_both_languages_have_the_same_placeholders(file: Path) -> None:
         assert said.en, key
         if is_filled(said.en) and file.name != "reference.toml":  # whose English is elsewhere
             assert placeholders(said.en) == placeholders(said.zh), key
+
+
+def only_english(table: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of texts without Chinese, which `Words` takes for tables."""
+    for key, entry in table.items():
+        if isinstance(entry, dict):
+            if isinstance(entry.get("en"), str) and not isinstance(entry.get("zh"), str):
+                yield key
+            yield from only_english(entry)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_every_text_has_chinese(file: Path) -> None:
+    assert list(only_english(Words(file).data)) == []
+
+
+def test_a_text_without_chinese_is_found() -> None:
+    table = {"a": {"en": "x", "zh": "x"}, "b": {"c": {"en": "x"}}, "d": {"zh": "x"}, "e": 1}
+    assert list(only_english(table)) == ["c"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))

@@ -94,6 +94,12 @@ def test_a_lesson_is_data(name: str) -> None:
     assert all(step["title"] and step["parts"] for step in data["steps"])
 
 
+def test_a_sentence_that_is_missing_is_named() -> None:
+    say = Speaker("en", words("glassformer.lessons.roses"))
+    with pytest.raises(AssertionError, match=r"roses\.toml lacks 'thorns', or its Chinese"):
+        say("thorns")
+
+
 def test_an_unknown_lesson_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'illustrated'"):
         make_lesson("ilustrated")

@@ -18,7 +18,7 @@ from glassformer.training import RunConfig, log, recipe, train
 from glassformer.training.command import configure, main
 from glassformer.training.problems import SingleTexts
 from glassformer.training.problems.prepared_problem import cut_texts
-from glassformer.training.recipes import command_of
+from glassformer.training.recipes import RECIPES, command_of
 from glassformer.training.settings import changed, parse_arguments, to_json
 from tests.training.made import tiny
 
@@ -156,10 +156,14 @@ def test_a_trained_model_cuts_long_texts_as_in_training(tmp_path: Path) -> None:
     assert [read.ids for read in GlassformerModel(model).read(texts)] == trained
 
 
-def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_recipes_are_listed_with_what_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RECIPES, "a-recipe-with-a-long-name", "What it is.")
     assert run(["recipes"]) == 0
     listed = capsys.readouterr().out
     assert "imdb-pretrain" in listed
+    assert "a-recipe-with-a-long-name What it is.\n" in listed
     assert run(["recipes", "imdb"]) == 0
     shown = capsys.readouterr().out
     assert "--optimiser.lr 0.0003\n    Peak learning rate" in shown

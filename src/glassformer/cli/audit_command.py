@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_format, check_place, write_documents, write_text
+from glassformer.cli.output import Format, check_format, check_place, write_documents, write_text
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.language import spoken, words
 
@@ -18,7 +18,7 @@ def audit(
     /,
     *,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    to: Literal["terminal", "md", "tex", "html", "xlsx"] = "terminal",
+    to: Format = "terminal",
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Check every printed number of a worked example; exit 1 where one is wrong."""

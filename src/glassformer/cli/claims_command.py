@@ -4,11 +4,11 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_format, check_place, write_documents, write_text
+from glassformer.cli.output import Format, check_format, check_place, write_documents, write_text
 from glassformer.errors import ConfigError
 from glassformer.language import Language, spoken, words
 
@@ -21,7 +21,7 @@ say = words("glassformer.cli.messages")
 def claims(
     *ids: str,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    to: Literal["terminal", "md", "tex", "html", "xlsx"] = "terminal",
+    to: Format = "terminal",
     slow: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,

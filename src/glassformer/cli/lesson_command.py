@@ -6,29 +6,24 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_format, check_place
+from glassformer.cli.output import Format, check_format, check_place
 from glassformer.errors import ConfigError
 from glassformer.language import spoken, words
 
 say = words("glassformer.cli.messages")
-
-Format = Literal["terminal", "md", "tex", "html", "xlsx", "json", "svg"]
-_SUFFIXES: dict[str, Format] = {
-    ".txt": "terminal", ".md": "md", ".tex": "tex", ".html": "html", ".xlsx": "xlsx",
-    ".json": "json",
-}  # fmt: skip
 
 
 def lesson(
     name: str | None = None,
     /,
     *,
-    to: Format | None = None,
+    to: Literal[Format, "json", "svg"] | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     off: Annotated[list[str] | None, Parameter(name="--off")] = None,
 ) -> None:
     """Walk through a worked example in numbered steps; without a name, list the lessons."""
     from glassformer.documents import render, render_text
+    from glassformer.documents.renderer import SUFFIXES
     from glassformer.lessons import LESSONS, make_lesson
 
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
@@ -44,12 +39,12 @@ def lesson(
         for key, entry in LESSONS.items():
             sys.stdout.write(f"{key:<{width}}  {entry.summary.say(spoken())}\n")
         return
-    chosen = to or (_SUFFIXES.get(output.suffix.lower()) if output is not None else None)
+    chosen = to or (SUFFIXES.get(output.suffix.lower()) if output is not None else None)
     if chosen is None and output is not None:
         raise ConfigError(
             "{output}: expected a file that ends in {endings}; or name the format with --to",
             output=output,
-            endings=", ".join(_SUFFIXES),
+            endings=", ".join(SUFFIXES),
         )
     check_format(chosen or "terminal", output)
     check_place(output)

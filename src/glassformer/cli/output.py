@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, write_whole
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from glassformer.experiments import WordScores
 
 say = words("glassformer.cli.messages")
+
+Format = Literal["terminal", "md", "tex", "html", "xlsx"]
+"""What `--to` takes: `documents.FORMATS`, which would take long to import here, less JSON."""
 
 
 def check_place(output: Path | None) -> None:

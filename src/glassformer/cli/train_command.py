@@ -50,7 +50,8 @@ def recipes(
             key = f"setting {setting.name.removeprefix('first.').replace('.', ' ')}"
             sys.stdout.write(f"--{setting.name} {value}\n    {known.of(setting.help, key)}\n")
     else:
+        width = max(map(len, RECIPES)) + 1
         for recipe_name, about in RECIPES.items():
-            shown = f"{recipe_name:<18}{known.of(about, f'recipe {recipe_name}')}"
+            shown = f"{recipe_name:<{width}}{known.of(about, f'recipe {recipe_name}')}"
             line = json.dumps({"name": recipe_name, "about": about}) if as_json else shown
             sys.stdout.write(f"{line}\n")

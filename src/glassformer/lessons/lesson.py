@@ -109,7 +109,8 @@ class Speaker:
         self._tables = (*tables, _COMMON)
 
     def __call__(self, key: str, **values: object) -> str:
-        table = next(table for table in self._tables if key in table)
+        table = next((table for table in self._tables if key in table), self._tables[0])
+        assert key in table, f"{table.file.name} lacks {key!r}, or its Chinese"
         said = table[key].say(self.language).format(**values)
         if self.language == "zh":
             return _BETWEEN_HAN.sub("", _QUOTED.sub(r"\1", said))

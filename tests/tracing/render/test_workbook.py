@@ -123,7 +123,10 @@ def test_every_rule_becomes_a_formula_that_gives_its_value(name: str, tmp_path: 
             cell = workbook_layout.cell_name(*block.at(place))
             if book[block.sheet][cell].formula is None:
                 known = step.role == "constant" or step.rule in NOT_IN_SPREADSHEETS
-                assert known or _is_number(step, place), "no rule is frozen"
+                assert known or _is_number(step, place), (
+                    f"the workbook has no formula for {step.rule}; if spreadsheets lack a function "
+                    "that it uses, name it in NOT_IN_SPREADSHEETS"
+                )
                 continue
             wanted = step[index_of(step.shape, place)]
             shown = calculator.formula(block.sheet, cell)
