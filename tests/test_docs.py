@@ -17,7 +17,9 @@ READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
 
 def blocks(guide: Path, language: str) -> list[str]:
     text = guide.read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    # All fences first: the closing one of a Python block would open a block without a language.
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [block for found, block in fenced if found == language]
 
 
 @cache  # both READMEs show the same code
