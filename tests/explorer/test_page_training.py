@@ -27,7 +27,8 @@ PROGRAM = """
 from glassformer.__main__ import main
 from glassformer.explorer import training_watch
 
-training_watch._FAREWELL_S, training_watch._QUIET_S = 60.0, 5.0  # a browser on a busy machine takes longer
+# A browser on a busy machine takes longer.
+training_watch._FAREWELL_S, training_watch._QUIET_S = 60.0, 5.0
 main()
 """
 
