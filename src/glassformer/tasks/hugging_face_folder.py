@@ -306,6 +306,11 @@ def _read_module(path: Path, kind: Any, attention: Implementation, dtype: torch.
             missing = sorted(info["missing_keys"])
     except Exception as error:  # whatever transformers, safetensors and torch raise
         raise _library_failed(path, error) from None
+    # Sinusoids are computed by their module, and folders often leave them out.
+    computed = {
+        f"{name}.weight" for name, part in module.named_modules() if hasattr(part, "create_weight")
+    }
+    missing = [name for name in missing if name not in computed]
     if missing:
         raise CheckpointError(
             "{path}: the weights lack {name!r} and {n} more that {kind} needs",
