@@ -51,8 +51,8 @@ def load(
     or with `as_glassformer` its weights in our own modules (BERT, GPT-2, Llama). A nanoGPT `.pt` or
     a llama2.c `.bin` is given by its file. `tokenizer` takes the place of the folder's own: ours,
     one of transformers or tokenizers, or "ids" for texts such as "3 17 5". `weights` says how the
-    numbers are stored: int8 is smaller and for some models faster on a CPU, bfloat16 where the machine has it, each
-    with a small loss (docs/inference.md).
+    numbers are stored: int8 is smaller, and for some models faster on a CPU; bfloat16 needs a
+    machine that has it. Both lose a little accuracy (docs/inference.md).
     """
     if isinstance(model, nn.Module):
         return _in_memory(model, tokenizer)
