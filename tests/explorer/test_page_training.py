@@ -77,7 +77,8 @@ def test_a_run_is_watched_from_its_first_update_to_its_end(
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.goto(address)
-    expect(page.get_by_role("heading", name="Training thrones")).to_be_visible()
+    # The run imports and prepares in a process of its own: on a busy machine that takes a while.
+    expect(page.get_by_role("heading", name="Training thrones")).to_be_visible(timeout=60_000)
     expect(page.locator("[data-curve=loss]")).to_be_visible()
     expect(page.locator("[data-state]")).to_have_text("finished", timeout=60_000)
 
