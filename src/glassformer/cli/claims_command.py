@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import Format, check_format, check_place, write_documents, write_text
+from glassformer.cli.output import (
+    Format,
+    check_format,
+    check_place,
+    format_of,
+    write_documents,
+    write_text,
+)
 from glassformer.errors import ConfigError
 from glassformer.language import Language, spoken, words
 
@@ -21,7 +28,7 @@ say = words("glassformer.cli.messages")
 def claims(
     *ids: str,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    to: Format = "terminal",
+    to: Format | None = None,
     slow: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -30,19 +37,20 @@ def claims(
     from glassformer.claims import find
     from glassformer.claims.claim_list import claims_document
 
-    if as_json and to != "terminal":
+    if as_json and to is not None:
         raise ConfigError("expected either --json or --to {to}, got both", to=to)
+    chosen_format = "json" if as_json else format_of(to, output)
     check_place(output)
-    check_format(to, output)
+    check_format(chosen_format, output)
     lang = spoken()
     chosen = find(ids)
     if plot is not None:
         _draw(chosen, plot)
     run = _run(chosen, slow=slow)
-    if as_json:
+    if chosen_format == "json":
         _write_json(run, lang, output)
     else:
-        write_documents([claims_document(list(run), lang)], to, output, width=140)
+        write_documents([claims_document(list(run), lang)], chosen_format, output, width=140)
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":

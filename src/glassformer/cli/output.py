@@ -51,6 +51,13 @@ def write_text(text: str, output: Path | None) -> None:
     write_whole(output, text)
 
 
+def format_of(to: Format | None, output: Path | None) -> str:
+    """What `--to` says, else what the file's ending says, else plain text."""
+    from glassformer.documents.renderer import SUFFIXES
+
+    return to or (SUFFIXES.get(output.suffix.lower(), "terminal") if output else "terminal")
+
+
 def check_format(to: str, output: Path | None) -> None:
     """Refuse to print a workbook."""
     if to == "xlsx" and output is None:
