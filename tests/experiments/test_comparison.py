@@ -87,3 +87,13 @@ def test_what_cannot_be_compared_is_named() -> None:
     with pytest.raises(UnknownNameError, match="did you mean"):
         compare(run, ablate(run, "transformer.h.1")).cell("logit")
     assert compare(run, run).steps == ()
+
+
+def test_texts_without_a_token_in_common_are_not_the_same() -> None:
+    model = made("gpt2")
+    one, other = trace(model, IDS), trace(model, torch.tensor([[20, 21, 22]]))
+    found = compare(one, other)
+    logits = one["logits"].name
+    assert logits in found.unaligned
+    assert logits not in found.same
+    assert "input_ids" in found.unaligned

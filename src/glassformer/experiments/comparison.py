@@ -53,7 +53,8 @@ class Comparison(Result):
     same: tuple[str, ...]
     """Steps with the same numbers in both runs."""
     unaligned: tuple[str, ...]
-    """Steps that only one run has, or that have shapes between which no axis tells the way."""
+    """Steps that only one run has, that have shapes between which no axis tells the way, or of
+    which no position has a partner."""
 
     def cell(self, step: int | str) -> tuple[Cell, Cell]:
         """Where a step differs most: the cell of each run."""
@@ -111,7 +112,7 @@ def compare(one: Trace, other: Trace) -> Comparison:
         if name not in second:
             continue
         axes = _axes(first[name], second[name], lengths)
-        if axes is None:
+        if axes is None or any(aligned is not None and not aligned[0] for aligned in axes):
             unaligned.append(name)
             continue
         found = _compared(first[name], second[name], axes)
@@ -175,10 +176,10 @@ def _axes(
 
 
 def _compared(one: Step, other: Step, axes: list[Aligned | None]) -> ComparedStep | None:
-    """How far cells that have a partner are apart; None if they are equal, or there are none."""
+    """How far cells that have a partner are apart; None if they are equal."""
     old = _chosen(one.view.tensor_on_cpu(), axes, 0)
     new = _chosen(other.view.tensor_on_cpu(), axes, 1)
-    if old.numel() == 0 or torch.equal(old, new):
+    if torch.equal(old, new):
         return None
     old, new = old.double(), new.double()
     same = (old == new) | (old.isnan() & new.isnan())
