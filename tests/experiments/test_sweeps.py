@@ -192,3 +192,25 @@ def test_the_store_is_lines_of_json(tmp_path: Path) -> None:
     header, *lines = [json.loads(line) for line in store.read_text().splitlines()]
     assert header["over"] == "head"
     assert lines[3]["value"] == float(found.values[1, 1])
+
+
+def test_the_measured_step_itself_is_swept() -> None:
+    """A linear map's own cell: where it is ablated it is what it was set to, elsewhere as it was."""
+    run = trace(made("llama"), IDS)
+    name = run.stages["model.layers.1.mlp_out"].name
+    cell = run[name][0, 2, 3]
+    together = sweep(run, measure=cell, stage="mlp_out").values
+    apart = sweep(run, measure=lambda other: other[name][0, 2, 3], stage="mlp_out").values
+    torch.testing.assert_close(together, apart, rtol=1e-10, atol=1e-12)
+    assert together[1].tolist() == [float(cell.value)] * 2 + [0.0] + [float(cell.value)] * 2
+
+
+def test_a_difference_of_a_linear_map_and_what_follows_from_it() -> None:
+    run = trace(made("llama"), IDS)
+    name = run.stages["model.layers.1.mlp_out"].name
+
+    def gap(other: Trace) -> Any:
+        return difference(other["logits"][0, -1, 5], other[name][0, 2, 3])
+
+    together, apart = sweep(run, measure=gap(run)).values, sweep(run, measure=gap).values
+    torch.testing.assert_close(together, apart, rtol=1e-10, atol=1e-12)

@@ -37,8 +37,7 @@ def calls_before(calls: Sequence[Call], views: Iterable[View], stops: Iterable[V
     stopped = {id(view.version) for view in stops}
     found = []
     for call in reversed(calls):
-        made = [view.version for view in call.outputs if view is not None]
-        made += [new for _, new in call.writes]
+        made = _made(call)
         if call.result is not None or any(id(version) in needed for version in made):
             found.append(call)
             if made and all(id(version) in stopped for version in made):
@@ -47,6 +46,13 @@ def calls_before(calls: Sequence[Call], views: Iterable[View], stops: Iterable[V
                 id(version) for view in call.inputs() for version in _with_bases(view.version)
             }
     return found[::-1]
+
+
+def _made(call: Call) -> list[Version]:
+    """The versions of memory that a call makes."""
+    return [view.version for view in call.outputs if view is not None] + [
+        new for _, new in call.writes
+    ]
 
 
 def _with_bases(version: Version) -> Iterable[Version]:
@@ -65,8 +71,13 @@ class BatchedReplay:
         if any(step.pinned for step in trace.steps):
             raise NotBatchedError("an edited trace keeps what was set")
         calls = trace.recording.calls
-        self._last = {id(cell.step.call) for _, cell in self._cells if _is_linear(cell)}
         self._calls = calls_before(calls, [cell.step.view for _, cell in self._cells], ())
+        read = {id(view.version) for call in self._calls for view in call.inputs()}
+        self._last = {
+            id(cell.step.call)
+            for _, cell in self._cells
+            if _is_linear(cell) and id(cell.step.view.version) not in read
+        }
         self._readers: dict[int, int] = {}
         """The last call that reads a version, by its identity."""
         for at, call in enumerate(self._calls):
@@ -85,11 +96,14 @@ class BatchedReplay:
     def values(self, edits: Sequence[Edits]) -> Tensor:
         """The number after each of the edits, in float64; they all change the same steps."""
         flat = self._start(edits)
+        edited = set(flat)
         try:
             with torch.no_grad():
                 for at, call in enumerate(self._calls):
                     stop_if_cancelled()
                     stale = any(id(view.version) in flat for view in call.inputs())
+                    if stale and any(id(version) in edited for version in _made(call)):
+                        raise NotBatchedError("one edited step follows from another")
                     if stale and id(call) not in self._last:
                         self._again(call, flat, len(edits))
                     for view in call.inputs():
@@ -156,9 +170,9 @@ class BatchedReplay:
 
     def _value(self, cell: Cell, flat: dict[int, Tensor], count: int) -> Tensor:
         """The cell after each edit."""
-        if id(cell.step.call) in self._last:
-            return self._row(cell, flat, count)
         own = flat.get(id(cell.step.view.version))
+        if own is None and id(cell.step.call) in self._last:  # else an edit has set it
+            return self._row(cell, flat, count)
         if own is None:
             return torch.full((count,), float(cell.value), dtype=torch.float64)
         place: tuple[int | slice, ...] = (slice(None), *cell.index)
