@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.experiments import contributions, gradients, logit_lens, words
+from glassformer.experiments import ablate, contributions, gradients, logit_lens, words
 from glassformer.experiments.attribution import token_steps
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, made, target
@@ -167,3 +167,30 @@ def test_what_cannot_be_asked_is_named() -> None:
     bert = trace(made("bert"), IDS)
     with pytest.raises(TraceError, match="do not add up"):
         contributions(cell_of(bert))
+
+
+def test_what_an_edit_has_set_hands_no_gradient_on() -> None:
+    """Against autograd through a hook that sets the same numbers: a whole step, and some cells."""
+    model = made("gpt2")
+    run = trace(model, IDS)
+    block = "transformer.h.1"
+    for position in (None, 2):
+        edited = ablate(run, f"{block}.mlp_out", position=position, to=0.25)
+
+        def hook(_: Any, __: Any, output: Tensor, at: int | None = position) -> Tensor:
+            here = torch.arange(output.shape[1])[None, :, None]
+            return torch.where(here == here if at is None else here == at, 0.25, output)
+
+        x = embedded(model).requires_grad_()
+        handle = model.get_submodule(f"{block}.mlp").register_forward_hook(hook)
+        score = scored(model)(x)
+        (wanted,) = torch.autograd.grad(score, x)
+        handle.remove()
+        assert float(cell_of(edited).value) == pytest.approx(float(score.detach()), rel=1e-9)
+        found = gradients(cell_of(edited), [token_steps(edited)[0]])[0]
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+        shares = words(cell_of(edited), "integrated", steps=60)
+        assert shares.whole is not None
+        assert sum(shares.scores) == pytest.approx(shares.whole, rel=1e-2)
+    stopped = ablate(run, "transformer.h.2.resid_post")
+    assert not gradients(cell_of(stopped), [token_steps(stopped)[0]])[0].any()

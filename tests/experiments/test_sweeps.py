@@ -195,7 +195,7 @@ def test_the_store_is_lines_of_json(tmp_path: Path) -> None:
 
 
 def test_the_measured_step_itself_is_swept() -> None:
-    """A linear map's own cell: where it is ablated it is what it was set to, elsewhere as it was."""
+    """A linear map's own cell: what it was set to where it is ablated, else as it was."""
     run = trace(made("llama"), IDS)
     name = run.stages["model.layers.1.mlp_out"].name
     cell = run[name][0, 2, 3]

@@ -20,6 +20,7 @@ from glassformer.tracing import Step
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.capture.memory import Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.cell_block import Places
 
 
 def gradients(target: Measured, steps: list[Step]) -> list[Tensor]:
@@ -152,11 +153,18 @@ class _Differentiation:
             if step.call is None:
                 self._start(step, step.view.tensor())
         stops = [step.view for step in self._steps] if self._held else []
-        calls = targets[0].trace.recording.calls
+        trace = targets[0].trace
+        calls = trace.recording.calls
+        pinned: dict[int, list[Step]] = {}
+        for step in trace.steps:
+            if step.call is not None and isinstance(step.pinned, Places):
+                pinned.setdefault(id(step.call), []).append(step)
         for call in calls_before(calls, [step.view for step in targets], stops):
             starting = [step for step in self._steps if step.call is call]
             if not (self._held and starting) and self._runs_again(call):
                 self._again(call)
+                for step in pinned.get(id(call), ()):
+                    self._set_again(step)
             for step in starting:
                 self._start(step, self._tensor(step.view))
 
@@ -170,6 +178,18 @@ class _Differentiation:
             leaf = value if value.requires_grad else value.detach().clone().requires_grad_()
         self._leaves[id(step)] = leaf
         self._put(step.view, leaf)
+
+    def _set_again(self, step: Step) -> None:
+        """What an edit has set stays what it is, whatever the operator makes of its operands."""
+        flat = self._flat.get(id(step.view.version))
+        if flat is None or flat.dtype != step.view.dtype:
+            return
+        assert isinstance(step.pinned, Places)
+        mask = torch.zeros(step.view.numel, dtype=torch.bool)
+        mask[torch.from_numpy(step.pinned.flat)] = True
+        recorded, made = step.view.tensor(), self._tensor(step.view)
+        kept = mask.view(step.shape).to(made.device)
+        self._put(step.view, torch.where(kept, recorded, made))
 
     def _runs_again(self, call: Call) -> bool:
         """Whether it makes numbers that depend on the steps."""
