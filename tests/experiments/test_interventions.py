@@ -88,8 +88,8 @@ def test_a_mean_over_runs_of_any_length() -> None:
     module = model.transformer.h[0].mlp
     outputs = []
     for ids in (IDS, OTHER, torch.tensor([[3, 3, 1]])):
-        hooked(model, module, lambda x: outputs.append(x[0].mean(0)) or x, ids)  # type: ignore[func-returns-value]
-    mean = torch.stack(outputs).mean(0)
+        hooked(model, module, lambda x: outputs.append(x[0]) or x, ids)  # type: ignore[func-returns-value]
+    mean = torch.cat(outputs).mean(0)  # each position counts as much
     assert_close(logits_of(found), hooked(model, module, lambda x: mean.expand_as(x), IDS))
     with pytest.raises(TraceError, match="from runs of a data set"):
         ablate(runs[0], "transformer.h.0.mlp_out", to="mean")
@@ -146,6 +146,8 @@ def test_what_is_not_there_is_named() -> None:
     short = trace(made("gpt2"), IDS[:, :3])
     with pytest.raises(TraceError, match="has 2 heads, counted from 0: there is no head 5"):
         ablate(run, "transformer.h.0.attn", head=5)
+    with pytest.raises(TraceError, match="head is a whole number, counted from 0; got '0'"):
+        ablate(run, "transformer.h.0.attn", head="0")  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="no axis of heads"):
         ablate(run, "transformer.h.0.mlp_out", head=0)
     with pytest.raises(TraceError, match="there is no position 9"):
@@ -160,3 +162,65 @@ def test_what_is_not_there_is_named() -> None:
         ablate(run, "transformer.h.0.mlp_out", to="nought")
     with pytest.raises(UnknownNameError, match="unknown stage 'resid_q'; did you mean"):
         sweep(run, stage="resid_q", measure=lambda t: t["logits"][0, -1, 0])
+
+
+@pytest.mark.parametrize("part", ["query", "key", "value"])
+def test_a_head_before_the_heads_are_split(part: str) -> None:
+    """BERT has queries, keys and values as (batch, position, heads * width)."""
+    model = made("bert")
+    name = "bert.encoder.layer.1.attention.self"
+    stage = {"query": "queries", "key": "keys", "value": "values"}[part]
+    module = model.get_submodule(f"{name}.{part}")
+    run, other = trace(model, IDS), trace(model, OTHER)
+
+    def without_head(x: Tensor) -> Tensor:
+        return torch.cat([x[..., :4], torch.zeros_like(x[..., 4:])], -1)
+
+    found = ablate(run, f"{name}.{stage}", head=1)
+    assert_close(logits_of(found), hooked(model, module, without_head, IDS))
+    theirs = other[f"{name}.{stage}"].value
+
+    def patched(x: Tensor) -> Tensor:
+        x = x.clone()
+        x[:, 3, :4] = theirs[:, 3, :4]
+        return x
+
+    found = patch(run, other, f"{name}.{stage}", head=0, position=3)
+    assert_close(logits_of(found), hooked(model, module, patched, IDS))
+
+    def neuron(x: Tensor) -> Tensor:
+        return torch.where(torch.arange(8) == 6, 3.0, x)
+
+    found = ablate(run, f"{name}.{stage}", head=1, neuron=2, to=3.0)
+    assert_close(logits_of(found), hooked(model, module, neuron, IDS))
+    with pytest.raises(TraceError, match="has 2 heads, counted from 0: there is no head 2"):
+        ablate(run, f"{name}.{stage}", head=2)
+
+
+def test_the_mean_along_a_direction_is_of_each_step_by_itself() -> None:
+    model = made("gpt2")
+    run, other = trace(model, IDS), trace(model, OTHER)
+    unit = torch.eye(8, dtype=torch.float64)[3]
+    found = ablate(run, "transformer.h.1", direction=unit, to="mean", over=[run, other])
+    for stage in ("attn_out", "mlp_out"):
+        name = f"transformer.h.1.{stage}"
+        wanted = torch.cat([run[name].value, other[name].value])[..., 3].mean()
+        assert_close(found[name].value[..., 3], wanted.expand(5))
+
+
+def test_positions_are_neither_classes_nor_the_vocabulary() -> None:
+    run = trace(made("bert"), IDS)
+    with pytest.raises(TraceError, match=r"\(1, 3\) has no axis of positions"):
+        ablate(run, "logits", position=1)
+    labelled = trace(
+        made("bert"), IDS, axis_labels={"input_ids": list("abcde"), "logits": list("xyz")}
+    )
+    with pytest.raises(TraceError, match=r"\(1, 3\) has no axis of positions"):
+        ablate(labelled, "logits", position=1)
+    run = trace(made("gpt2"), IDS, axis_labels={"logits": [f"word {at}" for at in range(50)]})
+    assert run["logits"].labels[-1] is not None
+    found = ablate(run, "logits", position=1)["logits"].value
+    assert (found == 0).all(-1)[0].tolist() == [False, True, False, False, False]
+    name = "transformer.h.1.attn.context"  # whose heads have labels
+    found = ablate(run, name, position=1)[name].value
+    assert (found == 0).all(-1)[0].tolist() == [[False, True, False, False, False]] * 2

@@ -6,6 +6,7 @@ module (`transformer.h.3.attn`), narrowed down by `head`, `position` or `neuron`
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from glassformer.tracing import Step, Trace
 from glassformer.tracing.cell_block import CellBlock
 
 _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
+_SPLIT = ("scores", "scaled", "masked", "weights", "context")
+"""Of these, the ones that are never anything but split into heads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,24 @@ class StepPart:
 
     def _of(self, step: Step) -> CellBlock:
         index: list[Any] = [slice(None)] * len(step.shape)
+        last, first, width = len(step.shape) - 1, 0, step.shape[-1] if step.shape else 1
         if self.head is not None:
-            index[_head_axis(step)] = _checked(step, _head_axis(step), self.head, "head")
+            axis, heads = _heads(step)
+            head = _checked(step, heads, self.head, "head")
+            if axis == last:
+                width //= heads
+                first = head * width
+                index[last] = slice(first, first + width)
+            else:
+                index[axis] = head
         if self.position is not None:
             axis = _position_axis(step)
-            index[axis] = _checked(step, axis, _place(step, axis, self.position), "position")
+            place = _place(step, axis, self.position)
+            index[axis] = _checked(step, step.shape[axis], place, "position")
         if self.neuron is not None:
-            index[-1] = _checked(step, len(step.shape) - 1, self.neuron, "neuron")
-        found = step[tuple(index)] if any(isinstance(i, int) for i in index) else step[...]
+            at = first + _checked(step, width, self.neuron, "neuron")
+            index[-1] = slice(at, at + 1) if last == 0 or isinstance(index[0], int) else at
+        found = step[tuple(index)] if index else step[...]
         assert isinstance(found, CellBlock)
         return found
 
@@ -178,7 +191,9 @@ def _without_direction(
     unit = unit / unit.norm()
     wanted: Tensor | float
     if to == "mean":
-        alike = [other for run in over for other in part.find(run)]
+        alike = [
+            other for run in over for other in part.find(run) if other.step.name == block.step.name
+        ]
         wanted = torch.cat([(other.value @ unit).reshape(-1) for other in alike]).mean()
     elif to == "resample":
         wanted = (_drawn(block, part, over, seed).value @ unit)[..., None]
@@ -191,14 +206,14 @@ def _without_direction(
 def _mean(block: CellBlock, part: StepPart, over: Sequence[Trace]) -> Tensor:
     """Over runs, and over positions where the part has them all: lengths may then differ."""
     own = block.step
-    axis = None if part.position is not None else _position_axis(own)
-    values = []
+    axis = None if part.position is not None else _positions(own)
+    values, count = [], 0
     for run in over:
         step = run[own.name]
-        value = step.value if axis is None else step.value.mean(axis, keepdim=True)
-        values.append(value)
+        values.append(step.value if axis is None else step.value.sum(axis, keepdim=True))
+        count += 1 if axis is None else step.shape[axis]
     try:
-        mean = torch.stack(values).mean(0).expand(own.shape)
+        mean = (torch.stack(values).sum(0) / count).expand(own.shape)
     except RuntimeError:
         raise TraceError(
             "{name} has other shapes in these runs, and no mean: name a step whose last axis does "
@@ -238,34 +253,94 @@ def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
     return [own[-1]]
 
 
-def _head_axis(step: Step) -> int:
-    """Heads stand before positions: (batch, head, query, key), (batch, head, position, width)."""
+def _heads(step: Step) -> tuple[int, int]:
+    """The axis of the heads, and how many there are.
+
+    Heads stand before positions: (batch, head, query, key), (batch, head, position, width). Where
+    queries, keys and values have not been split yet, (batch, position, heads * width), it is the
+    last axis.
+    """
     stage = step.stage or step.name.rpartition(".")[2]
-    if len(step.shape) < 3 or stage not in _PER_HEAD:
-        raise TraceError(
-            "{name} {shape} has no axis of heads; the context of its attention has",
-            name=step.name,
-            shape=tuple(step.shape),
-        )
-    return len(step.shape) - 3
+    rank = len(step.shape)
+    if rank >= 3 and stage in _PER_HEAD:
+        split = _split(step)
+        if split is None or stage in _SPLIT:
+            return rank - 3, step.shape[-3]
+        (*lead, heads, queries, keys), width = split
+        if rank == len(lead) + 3 and heads % step.shape[-3] == 0:
+            return rank - 3, step.shape[-3]
+        own, left = divmod(step.shape[-1], width)
+        if (
+            rank == len(lead) + 2
+            and [*step.shape[:-2]] == lead
+            and step.shape[-2] == (queries if stage == "queries" else keys)
+            and left == 0 < own
+            and heads % own == 0
+        ):
+            return rank - 1, own
+    raise TraceError(
+        "{name} {shape} has no axis of heads; the context of its attention has",
+        name=step.name,
+        shape=tuple(step.shape),
+    )
+
+
+def _split(step: Step) -> tuple[tuple[int, ...], int] | None:
+    """The shape of the weights of a step's own attention, and the width of one head."""
+    stages = step.trace.stages
+    for known, other in stages.items():
+        if other.name != step.name:
+            continue
+        module = known.rpartition(".")[0]
+        weights, context = (stages.get(f"{module}.{stage}") for stage in ("weights", "context"))
+        if weights is not None and context is not None and len(weights.shape) >= 3:
+            return tuple(weights.shape), context.shape[-1]
+    return None
 
 
 def _position_axis(step: Step) -> int:
-    """The axis whose labels are tokens, else the last but one."""
-    named = [axis for axis, labels in enumerate(step.labels) if labels is not None]
-    tokens = [axis for axis in named if axis != len(step.shape) - 1 or len(named) == 1]
-    if tokens:
-        return tokens[-1]
-    if len(step.shape) < 2:
+    found = _positions(step)
+    if found is None:
         raise TraceError(
             "{name} {shape} has no axis of positions", name=step.name, shape=tuple(step.shape)
         )
-    return len(step.shape) - 2
+    return found
+
+
+def _positions(step: Step) -> int | None:
+    """The axis that carries the input's tokens: that with their labels, else the last but one.
+
+    The last axis holds features, classes or the vocabulary, unless its labels are the tokens.
+    """
+    rank = len(step.shape)
+    if rank >= 3 and (step.stage or step.name.rpartition(".")[2]) in _PER_HEAD:
+        return rank - 2
+    ids = [
+        known
+        for known in step.trace.inputs.values()
+        if not known.dtype.is_floating_point and known.shape
+    ]
+    if any(known.name == step.name for known in ids):
+        return rank - 1
+    texts = {known.labels[-1] for known in ids} - {None}
+    named = [axis for axis, labels in enumerate(step.labels) if labels in texts]
+    before_last = [axis for axis in named if axis < rank - 1]
+    if before_last:
+        return before_last[-1]
+    lengths = {known.shape[-1] for known in ids}
+    if rank >= 3 and (step.shape[-2] in lengths or not named):
+        turned = step.shape[-2] not in lengths and step.shape[-1] in lengths
+        return None if turned else rank - 2
+    if named:
+        return named[0]
+    flattened = rank == 2 and step.shape[0] in {known.view.numel for known in ids}
+    alone = all(known.view.numel == known.shape[-1] for known in ids)
+    return 0 if flattened and alone else None
 
 
 def _place(step: Step, axis: int, position: int | str) -> int:
     """A position by its number or by its token."""
-    if isinstance(position, int):
+    if not isinstance(position, str):
         return position
     labels = step.labels[axis] or ()
     found = [place for place, label in enumerate(labels) if label == position]
@@ -287,8 +362,12 @@ _MISSING = {
 }
 
 
-def _checked(step: Step, axis: int, place: int, what: str) -> int:
-    size = step.shape[axis]
-    if not -size <= place < size:
-        raise TraceError(_MISSING[what], name=step.name, size=size, place=place)
-    return place % size
+def _checked(step: Step, size: int, place: object, what: str) -> int:
+    if isinstance(place, bool) or not hasattr(place, "__index__"):
+        raise TraceError(
+            "{what} is a whole number, counted from 0; got {got!r}", what=what, got=place
+        )
+    number = operator.index(place)
+    if not -size <= number < size:
+        raise TraceError(_MISSING[what], name=step.name, size=size, place=number)
+    return number % size
