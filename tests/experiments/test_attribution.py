@@ -49,8 +49,25 @@ def test_leaving_a_word_out_is_captums_ablation(model: Any) -> None:
     torch.testing.assert_close(
         torch.tensor(found.scores, dtype=torch.float64), wanted.detach(), rtol=1e-7, atol=1e-9
     )
-    without = found.traces[1]
+    without = found.trace(1)
     assert float(cell_of(run).value) - float(cell_of(without).value) == found.scores[1]
+
+
+def test_leaving_words_out_keeps_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trace(made("gpt2"), IDS)
+    made_runs: list[Trace] = []
+    edit = Trace.edit
+
+    def noted(self: Trace, edits: Any) -> Trace:
+        made_runs.append(edit(self, edits))
+        return made_runs[-1]
+
+    monkeypatch.setattr(Trace, "edit", noted)
+    found = words(cell_of(run))
+    assert len(made_runs) == IDS.shape[1]
+    assert all(not without.steps for without in made_runs)
+    for token, score in enumerate(found.scores):
+        assert float(cell_of(run).value) - float(found.cell(token).value) == score
 
 
 def test_integrated_gradients_are_captums(model: Any) -> None:

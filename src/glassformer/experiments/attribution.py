@@ -10,6 +10,7 @@ What each assumes is said by the `note` of its result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, Literal, get_args
@@ -41,19 +42,20 @@ class WordScores(Result):
     scores: tuple[float, ...]
     whole: float | None = None
     """What the shares add up to where the method promises it: the number less its baseline."""
-    traces: tuple[Trace, ...] = field(default=(), repr=False, compare=False)
-    """Of `leave one out`, the run without each token: its numbers open as cells."""
+    _without: Callable[[int], Trace] | None = field(default=None, repr=False, compare=False)
 
-    def cell(self, token: int | str | None = None) -> Measured:
-        """The number itself; with a token of `leave one out`, the number in the run without it."""
-        if token is None:
-            return self.measured
-        if not self.traces:
+    def trace(self, token: int | str) -> Trace:
+        """Of `leave one out`, the run without a token, computed again."""
+        if self._without is None:
             raise TraceError(
                 "{method} makes no run without a word: the method that does is leave one out",
                 method=self.method,
             )
-        return same_in(self.measured, self.traces[self._place(token)])
+        return self._without(self._place(token))
+
+    def cell(self, token: int | str | None = None) -> Measured:
+        """The number itself; with a token of `leave one out`, the number in the run without it."""
+        return self.measured if token is None else same_in(self.measured, self.trace(token))
 
     def _place(self, token: int | str) -> int:
         if isinstance(token, int):
@@ -123,8 +125,7 @@ def words(cell: Measured, method: Method = "leave one out", *, steps: int = 50) 
     embedded = token_steps(trace_of(cell))
     tokens = [token for step in embedded for token in _tokens(step)]
     if method == "leave one out":
-        scores, traces = _leave_one_out(cell, embedded)
-        return WordScores(cell, method, tuple(tokens), tuple(scores), traces=tuple(traces))
+        return _leave_one_out(cell, embedded, tuple(tokens))
     if method == "rollout":
         return WordScores(cell, method, tuple(tokens), tuple(_rollout(cell, len(tokens))))
     whole = None
@@ -162,15 +163,19 @@ def _by_token(share: Tensor) -> Tensor:
     return share.double().sum(-1).reshape(-1, share.shape[-2]).sum(0)
 
 
-def _leave_one_out(cell: Measured, embedded: list[Step]) -> tuple[list[float], list[Trace]]:
+def _leave_one_out(cell: Measured, embedded: list[Step], tokens: tuple[str, ...]) -> WordScores:
     trace, value = trace_of(cell), float(cell.value)
-    scores, traces = [], []
-    for step in embedded:
-        for position in range(step.shape[-2]):
-            without = trace.edit({step[..., position, :]: 0.0})
-            scores.append(value - value_in(cell, without))
-            traces.append(without)
-    return scores, traces
+    places = [(step, position) for step in embedded for position in range(step.shape[-2])]
+
+    def without(token: int) -> Trace:
+        step, position = places[token]
+        return trace.edit({step[..., position, :]: 0.0})
+
+    scores = []
+    for token in range(len(places)):
+        with without(token) as run:  # one at a time: a run per token would fill the memory
+            scores.append(value - value_in(cell, run))
+    return WordScores(cell, "leave one out", tokens, tuple(scores), _without=without)
 
 
 def _integrated(cell: Measured, embedded: list[Step], steps: int) -> tuple[list[Tensor], float]:
