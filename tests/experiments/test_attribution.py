@@ -184,3 +184,37 @@ def test_what_cannot_be_asked_is_named() -> None:
     bert = trace(made("bert"), IDS)
     with pytest.raises(TraceError, match="do not add up"):
         contributions(cell_of(bert))
+
+
+def test_segments_and_positions_are_no_words() -> None:
+    model = made("bert")
+    inputs = {
+        "input_ids": IDS,
+        "token_type_ids": torch.ones_like(IDS),
+        "position_ids": torch.arange(IDS.shape[1])[None],
+    }
+    found = words(cell_of(trace(model, **inputs)))
+    assert len(found.tokens) == IDS.shape[1]
+    rest = {name: value for name, value in inputs.items() if name != "input_ids"}
+    for token, score in enumerate(found.scores):
+        x = embedded(model)
+        whole = target(model(inputs_embeds=x, **rest).logits)
+        x[:, token] = 0
+        without = target(model(inputs_embeds=x, **rest).logits)
+        wanted = float((whole - without).detach())
+        assert score == pytest.approx(wanted, rel=1e-7, abs=1e-9)
+
+
+def test_two_texts_added_are_refused() -> None:
+    class Added(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.of_word, self.of_place = (torch.nn.Embedding(9, 4) for _ in range(2))
+
+        def forward(self, one: Tensor, other: Tensor) -> Tensor:
+            return self.of_word(one) + self.of_place(other)
+
+    run = trace(Added(), torch.tensor([[1, 2]]), torch.tensor([[0, 1]]))
+    output = next(iter(run.outputs.values()))
+    with pytest.raises(TraceError, match="one, other are looked up and added"):
+        words(output[0, 0, 0])

@@ -26,6 +26,7 @@ from glassformer.experiments.measure import Measured, same_in, trace_of, value_i
 from glassformer.experiments.result import Result, say
 from glassformer.language import as_language
 from glassformer.tracing import Cell, Step, Trace
+from glassformer.tracing.capture.memory import View
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
 
@@ -138,19 +139,48 @@ def words(cell: Measured, method: Method = "leave one out", *, steps: int = 50) 
 
 
 def token_steps(trace: Trace) -> list[Step]:
-    """The embeddings of the tokens: what an input of whole numbers was looked up as."""
-    found = []
+    """The embeddings of the tokens: what the token ids among the inputs were looked up as.
+
+    Segments (`token_type_ids`) and positions are inputs that are looked up, too, but are no words.
+    """
+    looked_up = []
     for step in trace.steps:
         if step.call is None or step.op != "embedding":
             continue
-        owner, _ = step.call.view("indices").owner((0,) * step.call.view("indices").ndim)
+        owner = _owner(step.call.view("indices"))
         if owner.role == "input":
-            found.append(step)
+            looked_up.append((owner.name, step))
+    named = [(name, step) for name, step in looked_up if name.endswith("input_ids")]
+    found = named or [(name, step) for name, step in looked_up if not name.endswith(_NO_WORDS)]
     if not found:
         raise TraceError(
             "no input of this trace is looked up in an embedding, so there are no words to ask for"
         )
-    return found
+    _check_one_text(trace, found)
+    return [step for _, step in found]
+
+
+_NO_WORDS = ("token_type_ids", "position_ids")
+
+
+def _owner(view: View) -> Step:
+    return view.owner((0,) * view.ndim)[0]
+
+
+def _check_one_text(trace: Trace, found: list[tuple[str, Step]]) -> None:
+    """Refuse two inputs whose embeddings are added: only one of them holds the words."""
+    inputs = {id(step): name for name, step in found}
+    for step in trace.steps:
+        if step.call is None or step.op != "add":
+            continue
+        owners = [id(_owner(view)) for view in step.call.inputs() if view.numel]
+        added = {inputs[owner] for owner in owners if owner in inputs}
+        if len(added) > 1:
+            raise TraceError(
+                "{names} are looked up and added, and which of them holds the words cannot be "
+                "told: call that input input_ids",
+                names=", ".join(sorted(added)),
+            )
 
 
 def _tokens(step: Step) -> list[str]:
