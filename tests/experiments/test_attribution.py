@@ -218,3 +218,21 @@ def test_two_texts_added_are_refused() -> None:
     output = next(iter(run.outputs.values()))
     with pytest.raises(TraceError, match="one, other are looked up and added"):
         words(output[0, 0, 0])
+
+
+def test_the_lens_reads_a_layer_each_time_it_runs() -> None:
+    model = made("albert")
+    found = logit_lens(trace(model, IDS))
+    with torch.no_grad():
+        before, *states = model(IDS, output_hidden_states=True).hidden_states
+        norm = model.albert.encoder.albert_layer_groups[0].albert_layers[0].full_layer_layer_norm
+        states = [norm(before), *states]  # the last norm reads what no layer has normed yet
+        read = [model.albert.pooler_activation(model.albert.pooler(s[:, 0])) for s in states]
+        wanted = torch.stack([model.classifier(state) for state in read])
+    torch.testing.assert_close(found.values, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_rollout_of_several_texts_is_refused() -> None:
+    run = trace(made("gpt2"), IDS.repeat(2, 1))
+    with pytest.raises(TraceError, match="is of several texts at once"):
+        words(run["logits"][1, -1, 5], "rollout")

@@ -10,6 +10,7 @@ What each assumes is said by the `note` of its result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
@@ -22,6 +23,7 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of, text_width
 from glassformer.experiments.differentiation import gradients
+from glassformer.experiments.lens import ONE_ROW, stages_called
 from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
 from glassformer.experiments.result import Result, say
 from glassformer.language import as_language
@@ -147,7 +149,7 @@ def token_steps(trace: Trace) -> list[Step]:
     for step in trace.steps:
         if step.call is None or step.op != "embedding":
             continue
-        owner = _owner(step.call.view("indices"))
+        owner = owner_of(step.call.view("indices"))
         if owner.role == "input":
             looked_up.append((owner.name, step))
     named = [(name, step) for name, step in looked_up if name.endswith("input_ids")]
@@ -163,7 +165,7 @@ def token_steps(trace: Trace) -> list[Step]:
 _NO_WORDS = ("token_type_ids", "position_ids")
 
 
-def _owner(view: View) -> Step:
+def owner_of(view: View) -> Step:
     return view.owner((0,) * view.ndim)[0]
 
 
@@ -173,7 +175,7 @@ def _check_one_text(trace: Trace, found: list[tuple[str, Step]]) -> None:
     for step in trace.steps:
         if step.call is None or step.op != "add":
             continue
-        owners = [id(_owner(view)) for view in step.call.inputs() if view.numel]
+        owners = [id(owner_of(view)) for view in step.call.inputs() if view.numel]
         added = {inputs[owner] for owner in owners if owner in inputs}
         if len(added) > 1:
             raise TraceError(
@@ -232,11 +234,7 @@ def _rollout(measured: Measured, n_tokens: int) -> list[float]:
             "rollout is about one position and not about a difference of two numbers: take another "
             "method"
         )
-    weights = [
-        step
-        for name, step in trace_of(measured).stages.items()
-        if name.rpartition(".")[2] == "weights"
-    ]
+    weights = list(stages_called(trace_of(measured), "weights").values())
     if not weights:
         raise TraceError("this trace has no attention weights to roll out")
     joint = torch.eye(n_tokens, dtype=torch.float64)
@@ -249,6 +247,8 @@ def _rollout(measured: Measured, n_tokens: int) -> list[float]:
                 name=step.name,
                 shape=tuple(step.shape),
             )
+        if math.prod(step.shape[:-3]) != 1:
+            raise TraceError(ONE_ROW, name=step.name, shape=tuple(step.shape))
         mean = step.value.double().reshape(-1, n_tokens, n_tokens).mean(0)
         joint = (mean + torch.eye(n_tokens, dtype=torch.float64)) / 2 @ joint
     has_positions = len(measured.index) > 1 and measured.step.shape[-2] == n_tokens
