@@ -8,7 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.experiments import ablate, patch, sweep
+from glassformer.experiments import (
+    ablate,
+    contributions,
+    head_scores,
+    logit_lens,
+    patch,
+    sweep,
+    words,
+)
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
 
@@ -160,3 +168,24 @@ def test_what_is_not_there_is_named() -> None:
         ablate(run, "transformer.h.0.mlp_out", to="nought")
     with pytest.raises(UnknownNameError, match="unknown stage 'resid_q'; did you mean"):
         sweep(run, stage="resid_q", measure=lambda t: t["logits"][0, -1, 0])
+
+
+def test_a_closed_trace_is_said_to_be_closed() -> None:
+    run = trace(made("gpt2"), IDS)
+    number = run["logits"][0, -1, 5]
+    run.close()
+    asked: list[Callable[[], object]] = [
+        run.verify,
+        lambda: run.edit({"logits": 0.0}),
+        lambda: run.stages,
+        lambda: ablate(run, "transformer.h.0.attn"),
+        lambda: sweep(run, measure=number),
+        lambda: logit_lens(run),
+        lambda: words(number),
+        lambda: contributions(number),
+        lambda: head_scores([run]),
+    ]
+    for ask in asked:
+        with pytest.raises(TraceError, match="this trace was closed"):
+            ask()
+    assert "logits" not in run

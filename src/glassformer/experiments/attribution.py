@@ -145,6 +145,7 @@ def token_steps(trace: Trace) -> list[Step]:
 
     Segments (`token_type_ids`) and positions are inputs that are looked up, too, but are no words.
     """
+    trace.check_open()
     looked_up = []
     for step in trace.steps:
         if step.call is None or step.op != "embedding":
