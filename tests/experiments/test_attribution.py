@@ -188,7 +188,7 @@ def test_what_cannot_be_asked_is_named() -> None:
 
 def test_segments_and_positions_are_no_words() -> None:
     model = made("bert")
-    inputs = {
+    inputs: dict[str, Any] = {
         "input_ids": IDS,
         "token_type_ids": torch.ones_like(IDS),
         "position_ids": torch.arange(IDS.shape[1])[None],
@@ -212,7 +212,8 @@ def test_two_texts_added_are_refused() -> None:
             self.of_word, self.of_place = (torch.nn.Embedding(9, 4) for _ in range(2))
 
         def forward(self, one: Tensor, other: Tensor) -> Tensor:
-            return self.of_word(one) + self.of_place(other)
+            added: Tensor = self.of_word(one) + self.of_place(other)
+            return added
 
     run = trace(Added(), torch.tensor([[1, 2]]), torch.tensor([[0, 1]]))
     output = next(iter(run.outputs.values()))

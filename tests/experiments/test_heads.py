@@ -159,7 +159,7 @@ def test_a_layer_that_runs_again_has_heads_each_time() -> None:
 def test_of_an_encoder_decoder_the_decoders_self_attention_is_scored(source: Tensor) -> None:
     """With its own ids, also where the source is as long as the target."""
     model = eager("bart")
-    inputs = {"input_ids": source, "decoder_input_ids": REPEATED}
+    inputs: dict[str, Any] = {"input_ids": source, "decoder_input_ids": REPEATED}
     with torch.no_grad():
         weights = model(**inputs, output_attentions=True).decoder_attentions
     one = torch.stack([layer[0] for layer in weights])
