@@ -117,8 +117,7 @@ class Trace:
         return len(self.steps)
 
     def __getitem__(self, name: str) -> Step:
-        if not self._by_name:
-            raise TraceError("{name!r} cannot be shown: this trace was closed", name=name)
+        self.check_open()
         if not isinstance(name, str):
             raise TraceError(
                 "a step is asked for by its name, got {name!r}; by its place it is t.steps[0]",
