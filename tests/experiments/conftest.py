@@ -35,13 +35,36 @@ def bert() -> Any:
     return transformers.BertForSequenceClassification(config)
 
 
+def albert() -> Any:
+    """One layer that runs three times."""
+    config = transformers.AlbertConfig(
+        vocab_size=50, hidden_size=8, embedding_size=8, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=16, num_labels=3,
+    )  # fmt: skip
+    return transformers.AlbertForSequenceClassification(config)
+
+
+def bart() -> Any:
+    config = transformers.BartConfig(
+        vocab_size=50, d_model=8, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+        max_position_embeddings=16,
+    )  # fmt: skip
+    return transformers.BartForConditionalGeneration(config)
+
+
+def bert_mlm() -> Any:
+    return transformers.BertForMaskedLM(bert().config)
+
+
 MODELS: dict[str, Callable[[], Any]] = {"gpt2": gpt2, "llama": llama, "bert": bert}
+MORE = {"albert": albert, "bart": bart, "bert_mlm": bert_mlm}
 
 
 def made(name: str) -> Any:
     """A model of that family whose parameters are large enough to matter."""
     torch.manual_seed(5)
-    model = MODELS[name]().eval()
+    model = (MODELS | MORE)[name]().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:

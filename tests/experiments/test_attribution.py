@@ -49,8 +49,25 @@ def test_leaving_a_word_out_is_captums_ablation(model: Any) -> None:
     torch.testing.assert_close(
         torch.tensor(found.scores, dtype=torch.float64), wanted.detach(), rtol=1e-7, atol=1e-9
     )
-    without = found.traces[1]
+    without = found.trace(1)
     assert float(cell_of(run).value) - float(cell_of(without).value) == found.scores[1]
+
+
+def test_leaving_words_out_keeps_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trace(made("gpt2"), IDS)
+    made_runs: list[Trace] = []
+    edit = Trace.edit
+
+    def noted(self: Trace, edits: Any) -> Trace:
+        made_runs.append(edit(self, edits))
+        return made_runs[-1]
+
+    monkeypatch.setattr(Trace, "edit", noted)
+    found = words(cell_of(run))
+    assert len(made_runs) == IDS.shape[1]
+    assert all(not without.steps for without in made_runs)
+    for token, score in enumerate(found.scores):
+        assert float(cell_of(run).value) - float(found.cell(token).value) == score
 
 
 def test_integrated_gradients_are_captums(model: Any) -> None:
@@ -194,3 +211,56 @@ def test_what_an_edit_has_set_hands_no_gradient_on() -> None:
         assert sum(shares.scores) == pytest.approx(shares.whole, rel=1e-2)
     stopped = ablate(run, "transformer.h.2.resid_post")
     assert not gradients(cell_of(stopped), [token_steps(stopped)[0]])[0].any()
+
+
+def test_segments_and_positions_are_no_words() -> None:
+    model = made("bert")
+    inputs: dict[str, Any] = {
+        "input_ids": IDS,
+        "token_type_ids": torch.ones_like(IDS),
+        "position_ids": torch.arange(IDS.shape[1])[None],
+    }
+    found = words(cell_of(trace(model, **inputs)))
+    assert len(found.tokens) == IDS.shape[1]
+    rest = {name: value for name, value in inputs.items() if name != "input_ids"}
+    for token, score in enumerate(found.scores):
+        x = embedded(model)
+        whole = target(model(inputs_embeds=x, **rest).logits)
+        x[:, token] = 0
+        without = target(model(inputs_embeds=x, **rest).logits)
+        wanted = float((whole - without).detach())
+        assert score == pytest.approx(wanted, rel=1e-7, abs=1e-9)
+
+
+def test_two_texts_added_are_refused() -> None:
+    class Added(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.of_word, self.of_place = (torch.nn.Embedding(9, 4) for _ in range(2))
+
+        def forward(self, one: Tensor, other: Tensor) -> Tensor:
+            added: Tensor = self.of_word(one) + self.of_place(other)
+            return added
+
+    run = trace(Added(), torch.tensor([[1, 2]]), torch.tensor([[0, 1]]))
+    output = next(iter(run.outputs.values()))
+    with pytest.raises(TraceError, match="one, other are looked up and added"):
+        words(output[0, 0, 0])
+
+
+def test_the_lens_reads_a_layer_each_time_it_runs() -> None:
+    model = made("albert")
+    found = logit_lens(trace(model, IDS))
+    with torch.no_grad():
+        before, *states = model(IDS, output_hidden_states=True).hidden_states
+        norm = model.albert.encoder.albert_layer_groups[0].albert_layers[0].full_layer_layer_norm
+        states = [norm(before), *states]  # the last norm reads what no layer has normed yet
+        read = [model.albert.pooler_activation(model.albert.pooler(s[:, 0])) for s in states]
+        wanted = torch.stack([model.classifier(state) for state in read])
+    torch.testing.assert_close(found.values, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_rollout_of_several_texts_is_refused() -> None:
+    run = trace(made("gpt2"), IDS.repeat(2, 1))
+    with pytest.raises(TraceError, match="is of several texts at once"):
+        words(run["logits"][1, -1, 5], "rollout")

@@ -141,3 +141,41 @@ def test_what_has_no_score_is_named() -> None:
         head_scores([trace(made("bert"), REPEATED)], "copy")
     with pytest.raises(UnknownNameError, match="unknown side"):
         composition([run], "query")  # type: ignore[arg-type]
+
+
+def test_a_layer_that_runs_again_has_heads_each_time() -> None:
+    model = eager("albert")
+    weights = attentions(model, REPEATED)
+    found = head_scores([trace(model, REPEATED)], "previous")
+    wanted = sum(weights[..., at, at - 1] for at in range(1, 7)) / 6
+    torch.testing.assert_close(found.values, wanted, rtol=1e-9, atol=1e-12)
+    assert found.layers[1].endswith("attention call 2")
+    assert float(found.cell(2, 1)[0, 3, 0].value) == pytest.approx(float(weights[2, 1, 3, 0]))
+    shares = composition([trace(model, REPEATED)], "queries")
+    assert shares.values.isfinite().sum() == 12  # 3 pairs of layers, 2 × 2 heads each
+
+
+@pytest.mark.parametrize("source", [OTHER, torch.tensor([[8, 8, 8, 8, 8, 8, 8]])])
+def test_of_an_encoder_decoder_the_decoders_self_attention_is_scored(source: Tensor) -> None:
+    """With its own ids, also where the source is as long as the target."""
+    model = eager("bart")
+    inputs: dict[str, Any] = {"input_ids": source, "decoder_input_ids": REPEATED}
+    with torch.no_grad():
+        weights = model(**inputs, output_attentions=True).decoder_attentions
+    one = torch.stack([layer[0] for layer in weights])
+    wanted = sum(one[..., at, at - 2] for at in (3, 4, 5, 6)) / 4
+    run = trace(model, **inputs)
+    found = head_scores([run], "induction")
+    torch.testing.assert_close(found.values, wanted, rtol=1e-9, atol=1e-12)
+    assert [layer.split(".")[-1] for layer in found.layers] == ["self_attn", "self_attn"]
+    assert composition([run]).values.isfinite().sum() == 4
+    assert head_scores([run], "copy").values.shape == (2, 2)
+
+
+def test_what_would_be_scored_wrongly_is_refused() -> None:
+    rows = trace(made("gpt2"), REPEATED.repeat(2, 1))
+    for refused in (head_scores, composition):
+        with pytest.raises(TraceError, match="is of several texts at once"):
+            refused([rows])
+    with pytest.raises(TraceError, match="more than sums, norms and linear maps"):
+        head_scores([trace(made("bert_mlm"), REPEATED)], "copy")

@@ -8,7 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.experiments import ablate, patch, sweep
+from glassformer.experiments import (
+    ablate,
+    contributions,
+    head_scores,
+    logit_lens,
+    patch,
+    sweep,
+    words,
+)
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
 
@@ -224,3 +232,24 @@ def test_positions_are_neither_classes_nor_the_vocabulary() -> None:
     name = "transformer.h.1.attn.context"  # whose heads have labels
     found = ablate(run, name, position=1)[name].value
     assert (found == 0).all(-1)[0].tolist() == [[False, True, False, False, False]] * 2
+
+
+def test_a_closed_trace_is_said_to_be_closed() -> None:
+    run = trace(made("gpt2"), IDS)
+    number = run["logits"][0, -1, 5]
+    run.close()
+    asked: list[Callable[[], object]] = [
+        run.verify,
+        lambda: run.edit({"logits": 0.0}),
+        lambda: run.stages,
+        lambda: ablate(run, "transformer.h.0.attn"),
+        lambda: sweep(run, measure=number),
+        lambda: logit_lens(run),
+        lambda: words(number),
+        lambda: contributions(number),
+        lambda: head_scores([run]),
+    ]
+    for ask in asked:
+        with pytest.raises(TraceError, match="this trace was closed"):
+            ask()
+    assert "logits" not in run

@@ -214,3 +214,29 @@ def test_a_difference_of_a_linear_map_and_what_follows_from_it() -> None:
 
     together, apart = sweep(run, measure=gap(run)).values, sweep(run, measure=gap).values
     torch.testing.assert_close(together, apart, rtol=1e-10, atol=1e-12)
+
+
+def test_a_layer_that_runs_again_is_swept_each_time() -> None:
+    """ALBERT's one layer, written out as a loop in which a position is zero at one of its calls."""
+    model = made("albert")
+    run = trace(model, IDS)
+    found = sweep(run, measure=run["logits"][0, 2])
+    layer = model.albert.encoder.albert_layer_groups[0].albert_layers[0]
+    wanted = torch.zeros(3, IDS.shape[1], dtype=torch.float64)
+    for call in range(3):
+        for position in range(IDS.shape[1]):
+            calls = iter(range(3))
+
+            def hook(_: nn.Module, args: Any, call: int = call, at: int = position) -> Any:
+                if next(calls) != call:  # noqa: B023 - run at once
+                    return args
+                changed = args[0].clone()
+                changed[:, at] = 0
+                return (changed, *args[1:])
+
+            handle = layer.register_forward_pre_hook(hook)
+            with torch.no_grad():
+                wanted[call, position] = model(IDS).logits[0, 2]
+            handle.remove()
+    torch.testing.assert_close(found.values, wanted, rtol=1e-9, atol=1e-12)
+    assert sweep(run, measure=run["logits"][0, 2], over="head").values.shape == (3, 2)

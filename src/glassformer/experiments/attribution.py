@@ -10,6 +10,8 @@ What each assumes is said by the `note` of its result.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, Literal, get_args
@@ -21,10 +23,12 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of, text_width
 from glassformer.experiments.differentiation import gradients
+from glassformer.experiments.lens import ONE_ROW, stages_called
 from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
 from glassformer.experiments.result import Result, say
 from glassformer.language import as_language
 from glassformer.tracing import Cell, Step, Trace
+from glassformer.tracing.capture.memory import View
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
 
@@ -41,19 +45,20 @@ class WordScores(Result):
     scores: tuple[float, ...]
     whole: float | None = None
     """What the shares add up to where the method promises it: the number less its baseline."""
-    traces: tuple[Trace, ...] = field(default=(), repr=False, compare=False)
-    """Of `leave one out`, the run without each token: its numbers open as cells."""
+    _without: Callable[[int], Trace] | None = field(default=None, repr=False, compare=False)
 
-    def cell(self, token: int | str | None = None) -> Measured:
-        """The number itself; with a token of `leave one out`, the number in the run without it."""
-        if token is None:
-            return self.measured
-        if not self.traces:
+    def trace(self, token: int | str) -> Trace:
+        """Of `leave one out`, the run without a token, computed again."""
+        if self._without is None:
             raise TraceError(
                 "{method} makes no run without a word: the method that does is leave one out",
                 method=self.method,
             )
-        return same_in(self.measured, self.traces[self._place(token)])
+        return self._without(self._place(token))
+
+    def cell(self, token: int | str | None = None) -> Measured:
+        """The number itself; with a token of `leave one out`, the number in the run without it."""
+        return self.measured if token is None else same_in(self.measured, self.trace(token))
 
     def _place(self, token: int | str) -> int:
         if isinstance(token, int):
@@ -123,8 +128,7 @@ def words(cell: Measured, method: Method = "leave one out", *, steps: int = 50) 
     embedded = token_steps(trace_of(cell))
     tokens = [token for step in embedded for token in _tokens(step)]
     if method == "leave one out":
-        scores, traces = _leave_one_out(cell, embedded)
-        return WordScores(cell, method, tuple(tokens), tuple(scores), traces=tuple(traces))
+        return _leave_one_out(cell, embedded, tuple(tokens))
     if method == "rollout":
         return WordScores(cell, method, tuple(tokens), tuple(_rollout(cell, len(tokens))))
     whole = None
@@ -137,19 +141,49 @@ def words(cell: Measured, method: Method = "leave one out", *, steps: int = 50) 
 
 
 def token_steps(trace: Trace) -> list[Step]:
-    """The embeddings of the tokens: what an input of whole numbers was looked up as."""
-    found = []
+    """The embeddings of the tokens: what the token ids among the inputs were looked up as.
+
+    Segments (`token_type_ids`) and positions are inputs that are looked up, too, but are no words.
+    """
+    trace.check_open()
+    looked_up = []
     for step in trace.steps:
         if step.call is None or step.op != "embedding":
             continue
-        owner, _ = step.call.view("indices").owner((0,) * step.call.view("indices").ndim)
+        owner = owner_of(step.call.view("indices"))
         if owner.role == "input":
-            found.append(step)
+            looked_up.append((owner.name, step))
+    named = [(name, step) for name, step in looked_up if name.endswith("input_ids")]
+    found = named or [(name, step) for name, step in looked_up if not name.endswith(_NO_WORDS)]
     if not found:
         raise TraceError(
             "no input of this trace is looked up in an embedding, so there are no words to ask for"
         )
-    return found
+    _check_one_text(trace, found)
+    return [step for _, step in found]
+
+
+_NO_WORDS = ("token_type_ids", "position_ids")
+
+
+def owner_of(view: View) -> Step:
+    return view.owner((0,) * view.ndim)[0]
+
+
+def _check_one_text(trace: Trace, found: list[tuple[str, Step]]) -> None:
+    """Refuse two inputs whose embeddings are added: only one of them holds the words."""
+    inputs = {id(step): name for name, step in found}
+    for step in trace.steps:
+        if step.call is None or step.op != "add":
+            continue
+        owners = [id(owner_of(view)) for view in step.call.inputs() if view.numel]
+        added = {inputs[owner] for owner in owners if owner in inputs}
+        if len(added) > 1:
+            raise TraceError(
+                "{names} are looked up and added, and which of them holds the words cannot be "
+                "told: call that input input_ids",
+                names=", ".join(sorted(added)),
+            )
 
 
 def _tokens(step: Step) -> list[str]:
@@ -162,15 +196,19 @@ def _by_token(share: Tensor) -> Tensor:
     return share.double().sum(-1).reshape(-1, share.shape[-2]).sum(0)
 
 
-def _leave_one_out(cell: Measured, embedded: list[Step]) -> tuple[list[float], list[Trace]]:
+def _leave_one_out(cell: Measured, embedded: list[Step], tokens: tuple[str, ...]) -> WordScores:
     trace, value = trace_of(cell), float(cell.value)
-    scores, traces = [], []
-    for step in embedded:
-        for position in range(step.shape[-2]):
-            without = trace.edit({step[..., position, :]: 0.0})
-            scores.append(value - value_in(cell, without))
-            traces.append(without)
-    return scores, traces
+    places = [(step, position) for step in embedded for position in range(step.shape[-2])]
+
+    def without(token: int) -> Trace:
+        step, position = places[token]
+        return trace.edit({step[..., position, :]: 0.0})
+
+    scores = []
+    for token in range(len(places)):
+        with without(token) as run:  # one at a time: a run per token would fill the memory
+            scores.append(value - value_in(cell, run))
+    return WordScores(cell, "leave one out", tokens, tuple(scores), _without=without)
 
 
 def _integrated(cell: Measured, embedded: list[Step], steps: int) -> tuple[list[Tensor], float]:
@@ -197,11 +235,7 @@ def _rollout(measured: Measured, n_tokens: int) -> list[float]:
             "rollout is about one position and not about a difference of two numbers: take another "
             "method"
         )
-    weights = [
-        step
-        for name, step in trace_of(measured).stages.items()
-        if name.rpartition(".")[2] == "weights"
-    ]
+    weights = list(stages_called(trace_of(measured), "weights").values())
     if not weights:
         raise TraceError("this trace has no attention weights to roll out")
     joint = torch.eye(n_tokens, dtype=torch.float64)
@@ -214,6 +248,8 @@ def _rollout(measured: Measured, n_tokens: int) -> list[float]:
                 name=step.name,
                 shape=tuple(step.shape),
             )
+        if math.prod(step.shape[:-3]) != 1:
+            raise TraceError(ONE_ROW, name=step.name, shape=tuple(step.shape))
         mean = step.value.double().reshape(-1, n_tokens, n_tokens).mean(0)
         joint = (mean + torch.eye(n_tokens, dtype=torch.float64)) / 2 @ joint
     has_positions = len(measured.index) > 1 and measured.step.shape[-2] == n_tokens

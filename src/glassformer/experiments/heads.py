@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
@@ -10,9 +11,18 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
+from glassformer.experiments.attribution import owner_of, token_steps
 from glassformer.experiments.charts import Picture, heat_map
-from glassformer.experiments.differentiation import DirectPaths
-from glassformer.experiments.lens import written_parts
+from glassformer.experiments.differentiation import DirectPaths, linear_parts
+from glassformer.experiments.lens import (
+    ONE_ROW,
+    attention_name,
+    residual_stream,
+    stage_called,
+    stages_called,
+    tower_of,
+    written_parts,
+)
 from glassformer.experiments.result import Result, say
 from glassformer.language import as_language
 from glassformer.tracing import Step, Trace
@@ -41,7 +51,7 @@ class HeadScores(Result):
 
     def cell(self, layer: int, head: int, run: int = 0) -> CellBlock:
         """The weights of a head in one of the runs (queries × keys), each of them a cell."""
-        block = self.runs[run][join(self.layers[layer], "weights")][..., head, :, :]
+        block = self.runs[run][_named(self.layers[layer], "weights")][..., head, :, :]
         assert isinstance(block, CellBlock)
         return block
 
@@ -78,8 +88,9 @@ def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores
     total: Tensor | None = None
     count = 0
     for run in runs:
-        ids = _token_ids(run)
-        weights = torch.stack([run[join(layer, "weights")].value.double() for layer in layers])
+        _check_attentions(run, layers)
+        ids = _token_ids(run, run[_named(layers[-1], "weights")].shape[-1])
+        weights = torch.stack([run[_named(layer, "weights")].value.double() for layer in layers])
         weights = weights.reshape(len(layers), -1, *weights.shape[-2:])
         if score == "copy":
             found, places = _copied(run, layers, weights, ids)
@@ -98,27 +109,79 @@ def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores
 
 
 def _attentions(run: Trace) -> list[str]:
-    """The self-attentions, by path: as many keys as queries."""
-    found = [
-        name.rpartition(".")[0]
-        for name, step in run.stages.items()
-        if name.rpartition(".")[2] == "weights"
-        and len(step.shape) >= 3
+    """The self-attentions by path, as many keys as queries; of an encoder-decoder the decoder's."""
+    weights = stages_called(run, "weights")
+    tower = ""
+    if stages_called(run, "resid_post"):
+        tower = tower_of(residual_stream(run)[-1][0])
+    crossing = _crossing(run)
+    found = {
+        name: step
+        for name, step in weights.items()
+        if len(step.shape) >= 3
         and step.shape[-1] == step.shape[-2]
-    ]
+        and name not in crossing
+        and (not tower or name.startswith(f"{tower}."))
+    }
     if not found:
         raise TraceError("this trace has no self-attention whose heads could be scored")
-    shape = run[join(found[-1], "weights")].shape
-    return [name for name in found if run[join(name, "weights")].shape == shape]
+    for name, step in found.items():
+        if math.prod(step.shape[:-3]) != 1:
+            raise TraceError(ONE_ROW, name=name, shape=tuple(step.shape))
+    shape = list(found.values())[-1].shape
+    chosen = [stage_called(name) for name, step in found.items() if step.shape == shape]
+    return [attention_name(path, call) for path, _, call in chosen]
 
 
-def _token_ids(run: Trace) -> Tensor:
-    """The ids that the attention is over."""
-    size = run[join(_attentions(run)[-1], "weights")].shape[-1]
-    for step in run.inputs.values():
-        if not step.dtype.is_floating_point and step.shape[-1:] == (size,):
-            return step.value.reshape(-1, size)[0]
-    raise TraceError("no input of this trace holds the tokens that its attention is over")
+def _check_attentions(run: Trace, layers: list[str]) -> None:
+    """Refuse a run of another model, or of several texts."""
+    if _attentions(run) != layers:
+        raise TraceError("the runs have different attentions: give runs of one model")
+
+
+def _crossing(run: Trace) -> set[str]:
+    """The weights of attentions over another stream: of each block, the last before `cross_out`."""
+    found = set()
+    for name, out in stages_called(run, "cross_out").items():
+        path, _, _ = stage_called(name)
+        before = [
+            (step.number, known)
+            for known, step in stages_called(run, "weights").items()
+            if known.startswith(f"{path}.") and step.number < out.number
+        ]
+        if before:
+            found.add(max(before)[1])
+    return found
+
+
+def _named(layer: str, stage: str) -> str:
+    """The stage of an attention as the trace has it: `path.weights`, or `path.weights.2`."""
+    path, called, number = layer.rpartition(" call ")
+    return join(join(path, stage), number) if called else join(layer, stage)
+
+
+def _token_ids(run: Trace, size: int) -> Tensor:
+    """The ids that the attention is over: of an encoder-decoder, those that the decoder read."""
+    given = {
+        name: step
+        for name, step in run.inputs.items()
+        if not step.dtype.is_floating_point and step.shape[-1:] == (size,)
+    }
+    names = _lookups(run)
+    if stages_called(run, "cross_out"):  # the encoder's are looked up first
+        names = names[-1:] if len(names) > 1 else ["–"]
+    texts = [given[name] for name in names or given if name in given]
+    if not texts:
+        raise TraceError("no input of this trace holds the tokens that its attention is over")
+    return texts[0].value.reshape(-1, size)[0]
+
+
+def _lookups(run: Trace) -> list[str]:
+    """The inputs that are looked up as words, in order."""
+    if not any(step.op == "embedding" for step in run.steps):
+        return []
+    calls = [step.call for step in token_steps(run) if step.call is not None]
+    return list(dict.fromkeys(owner_of(call.view("indices")).name for call in calls))
 
 
 def _looked(weights: Tensor, wanted: Tensor) -> tuple[Tensor, int]:
@@ -164,11 +227,13 @@ def _copied(run: Trace, layers: list[str], weights: Tensor, ids: Tensor) -> tupl
             shape=tuple(output.shape),
         )
     parts = written_parts(run, heads=True)
+    best = int(output.value[0, -1].argmax())
+    linear_parts(output[0, -1, best], [step for _, step in parts])  # refuses what is not linear
     paths = DirectPaths([step for _, step in parts], [output])
     by_name = dict(parts)
     found = torch.zeros(weights.shape[:2], dtype=torch.float64)
     for at, layer in enumerate(layers):
-        step = by_name[join(layer, "context")]
+        step = by_name[_named(layer, "context")]
         for head in range(weights.shape[1]):
             (logits,) = paths.effects(step, _only(step, head))
             raised = logits.reshape(-1, *logits.shape[-2:])[0].topk(_TOP).indices
@@ -203,7 +268,7 @@ class Composition(Result):
         names = [self.heads[at].rpartition(" head ") for at in (earlier, later)]
         stages = ("context", self.side)
         blocks = [
-            self.runs[run][join(path, stage)][..., int(head), :, :]
+            self.runs[run][_named(path, stage)][..., int(head), :, :]
             for (path, _, head), stage in zip(names, stages, strict=True)
         ]
         one, other = blocks
@@ -240,15 +305,16 @@ def composition(runs: Sequence[Trace], side: Side = "queries") -> Composition:
     if not runs:
         raise TraceError("a score over a data set needs runs: give a list of traces")
     layers = _attentions(runs[0])
-    n_heads = runs[0][join(layers[0], "weights")].shape[-3]
+    n_heads = runs[0][_named(layers[0], "weights")].shape[-3]
     size = len(layers) * n_heads
     added, whole = (torch.zeros(size, size, dtype=torch.float64) for _ in range(2))
     for run in runs:
+        _check_attentions(run, layers)
         parts = dict(written_parts(run, heads=True))
-        targets = [run.stages[join(layer, side)] for layer in layers]
+        targets = [run.stages[_named(layer, side)] for layer in layers]
         paths = DirectPaths(list(parts.values()), targets)
         for source, layer in enumerate(layers):
-            step = parts[join(layer, "context")]
+            step = parts[_named(layer, "context")]
             for head in range(n_heads):
                 effects = paths.effects(step, _only(step, head))
                 for later in range(source + 1, len(layers)):

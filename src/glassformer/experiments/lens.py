@@ -17,6 +17,7 @@ from glassformer.experiments.result import Result
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.cell_block import CellBlock
 
+ONE_ROW = "{name} {shape} is of several texts at once: trace one text at a time"
 _TOP = 3
 """How many of the likeliest answers a row names."""
 
@@ -94,20 +95,38 @@ def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:
 
 def residual_stream(trace: Trace) -> list[tuple[str, Step]]:
     """The residual stream: before the first layer, and after each."""
-    stages = [(name, name.rpartition(".")[2], step) for name, step in trace.stages.items()]
-    after = [(name, step) for name, stage, step in stages if stage == "resid_post"]
-    before = [(name, step) for name, stage, step in stages if stage == "resid_pre"]
+    after = list(stages_called(trace, "resid_post").items())
+    before = list(stages_called(trace, "resid_pre").items())
     if not after:
         raise TraceError("no residual stream was found in this trace, so it has no layers to read")
-    side = _tower(after[-1][0])  # of an encoder-decoder, the one that makes the answer
-    after = [(name, step) for name, step in after if _tower(name) == side]
-    before = [(name, step) for name, step in before if _tower(name) == side]
+    side = tower_of(after[-1][0])  # of an encoder-decoder, the one that makes the answer
+    after = [(name, step) for name, step in after if tower_of(name) == side]
+    before = [(name, step) for name, step in before if tower_of(name) == side]
     return [before[0], *after]
 
 
-def _tower(name: str) -> str:
+def stages_called(trace: Trace, *wanted: str) -> dict[str, Step]:
+    """The steps of these stages, by name, of every call: `resid_pre` and `resid_pre.2`."""
+    return {name: step for name, step in trace.stages.items() if stage_called(name)[1] in wanted}
+
+
+def stage_called(name: str) -> tuple[str, str, int]:
+    """The path, stage and call of a name; a module that runs again makes `path.resid_pre.2`."""
+    path, _, last = name.rpartition(".")
+    if not last.isdigit():
+        return path, last, 1
+    path, _, stage = path.rpartition(".")
+    return path, stage, int(last)
+
+
+def attention_name(path: str, call: int) -> str:
+    """An attention by its path, and by its call where its module ran before."""
+    return path if call == 1 else f"{path} call {call}"
+
+
+def tower_of(name: str) -> str:
     """The path of the list of layers: `decoder.blocks` of `decoder.blocks.2.resid_post`."""
-    parts = name.split(".")
+    parts = stage_called(name)[0].split(".")
     numbers = [at for at, part in enumerate(parts) if part.isdigit()]
     return ".".join(parts[: numbers[-1]]) if numbers else ""
 
@@ -167,8 +186,9 @@ def contributions(
     parts, rest = linear_parts(cell, [step for _, step in found])
     rows: list[tuple[str, float, CellBlock | None]] = []
     for (name, step), part in zip(found, parts, strict=True):
-        if heads and name.endswith(".context"):
-            path = name.removesuffix(".context")
+        path, stage, call = stage_called(name)
+        if heads and stage == "context":
+            path = attention_name(path, call)
             axis = len(step.shape) - 3
             by_head = part.double().movedim(axis, 0).flatten(1).sum(1).tolist()
             for head, value in enumerate(by_head):
@@ -192,11 +212,11 @@ def contributions(
 
 def written_parts(trace: Trace, *, heads: bool) -> list[tuple[str, Step]]:
     """What is added to the residual stream, in order: the embedding, attentions, feed-forwards."""
-    tower = _tower(residual_stream(trace)[-1][0])
+    tower = tower_of(residual_stream(trace)[-1][0])
     found: list[tuple[str, Step]] = [residual_stream(trace)[0]]
     wanted = ("context", "mlp_out") if heads else ("attn_out", "cross_out", "mlp_out")
-    for name, step in trace.stages.items():
-        if name.rpartition(".")[2] in wanted and (not tower or name.startswith(f"{tower}.")):
+    for name, step in stages_called(trace, *wanted).items():
+        if not tower or name.startswith(f"{tower}."):
             found.append((name, step))
     order = {id(step): at for at, step in enumerate(trace.steps)}
     found.sort(key=lambda item: order.get(id(item[1]), -1))
@@ -211,7 +231,8 @@ def _with_neurons(
     later = [
         at
         for at, (name, step) in enumerate(found)
-        if name.endswith(".mlp_out") and order.get(id(step), -1) > order.get(id(neurons), 1 << 60)
+        if stage_called(name)[1] == "mlp_out"
+        and order.get(id(step), -1) > order.get(id(neurons), 1 << 60)
     ]
     if not later:
         raise TraceError("{name} does not lead to what a feed-forward layer writes", name=name)

@@ -19,6 +19,7 @@ from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
 from glassformer.experiments.charts import Picture, heat_map
 from glassformer.experiments.intervention import Edits, StepPart, ablation, patching
+from glassformer.experiments.lens import stage_called, stages_called
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
 from glassformer.files import as_path
@@ -109,9 +110,9 @@ def sweep(
     if over not in get_args(Over):
         raise UnknownNameError("way of sweeping", over, get_args(Over))
     wanted = stage or ("resid_pre" if over == "position" else "context")
-    layers = [name for name in trace.stages if name.rpartition(".")[2] == wanted]
+    layers = list(stages_called(trace, wanted))
     if not layers:
-        raise UnknownNameError("stage", wanted, {n.rpartition(".")[2] for n in trace.stages})
+        raise UnknownNameError("stage", wanted, {stage_called(n)[1] for n in trace.stages})
     axis = -2 if over == "position" else -3
     sizes = [trace.stages[layer].shape[axis] for layer in layers]
 

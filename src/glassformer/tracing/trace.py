@@ -53,6 +53,7 @@ class Trace:
         self._fixed: set[int] | None = None
         self._stages: Stages | None = None
         self._naming: Names | None = None
+        self._closed = False
         self._add_sources()
         self._add_steps()
         self._add_found()
@@ -80,6 +81,7 @@ class Trace:
 
         Found from the structure of the model; `trace[name]` accepts these names, too.
         """
+        self.check_open()
         return self.found_stages.by_name
 
     def stage_of(self, step: Step) -> str | None:
@@ -106,7 +108,7 @@ class Trace:
         return any(step.is_unwritten for step in self.steps)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._by_name or name in self.stages
+        return name in self._by_name or name in self.found_stages.by_name
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)
@@ -115,8 +117,7 @@ class Trace:
         return len(self.steps)
 
     def __getitem__(self, name: str) -> Step:
-        if not self._by_name:
-            raise TraceError("{name!r} cannot be shown: this trace was closed", name=name)
+        self.check_open()
         if not isinstance(name, str):
             raise TraceError(
                 "a step is asked for by its name, got {name!r}; by its place it is t.steps[0]",
@@ -179,6 +180,11 @@ class Trace:
             self._fixed = fixed_steps((*given, *self.steps))
         return id(step) in self._fixed
 
+    def check_open(self) -> None:
+        """Refuse to answer from a closed trace, which has no numbers that could be asked about."""
+        if self._closed:
+            raise TraceError("this trace was closed and has no steps any more: trace the run again")
+
     def verify(self, sample: int | None = None, seed: int = 0) -> Report:
         """Recompute all cells, or `sample` of them, in float64 from the operands shown."""
         from glassformer.tracing.verification import verify
@@ -195,6 +201,7 @@ class Trace:
         """
         from glassformer.tracing.replay import edit
 
+        self.check_open()
         return edit(self, edits)
 
     def close(self) -> None:
@@ -216,6 +223,7 @@ class Trace:
             self._naming.forget()
         self._fixed = self._stages = self._naming = None
         self.recording = self.recording.emptied()
+        self._closed = True
 
     def __enter__(self) -> Self:
         return self

@@ -106,6 +106,7 @@ def verify(trace: Trace, sample: int | None, seed: int) -> Report:
     """Recompute cells of every step; in large steps a random sample, determined by `seed`."""
     if sample is not None:
         expect_whole(sample, "sample", least=0, most=None, error=TraceError)
+    trace.check_open()
     report = Report()
     steps = []
     for step in trace.steps:
