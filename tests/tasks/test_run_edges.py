@@ -1,0 +1,74 @@
+"""Hugging Face models at their edges: what explains an answer, and what is cut or refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import glassformer as gf
+from glassformer.cli import run
+from tests.tasks.foreign_folders import FOLDERS, TEXT
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("folders")
+    names = ("gpt2", "bert", "bert_tokens", "bart", "vit", "bert_vectors")
+    return {name: FOLDERS[name].write(place / name) for name in names}
+
+
+def refused(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    code = run(list(command))
+    shown = capsys.readouterr()
+    assert code in (1, 2) and shown.out == "" and shown.err.count("\n") == 1, shown.err
+    return shown.err
+
+
+# --- why ---
+
+
+def test_why_of_a_token_classifier_is_its_surest_tag(folders: dict[str, Path]) -> None:
+    model = gf.load(folders["bert_tokens"])
+    (answer,) = model.tag([TEXT])
+    shares = [token.probability for token in answer.tokens]
+    place = 1 + shares.index(max(shares))  # after [CLS]
+    assert model.why(answer).facts()["cell"].startswith(f"logits[0, {place},")
+
+
+def test_why_of_a_written_text_is_its_first_token(folders: dict[str, Path]) -> None:
+    model = gf.load(folders["bart"])
+    for beam in (1, 4):
+        (translated,) = model.translate([TEXT], beam=beam, max_new=4)
+        first = translated.alternatives[0].ids[0]
+        assert model.why(translated).facts()["cell"].endswith(f"[0, 0, {first}]")
+    model = gf.load(folders["gpt2"])
+    wild = gf.decoding.Sampling(temperature=50.0, seed=3)
+    drawn = model.generate(TEXT, search=wild, max_new=2)
+    with model.trace(TEXT) as traced:
+        last, likeliest = model.answer_cell(traced).index[1:]
+        first = drawn.alternatives[0].ids[0]
+        assert first != likeliest, "else this shows nothing"
+    assert model.why(drawn).facts()["cell"].endswith(f"[0, {last}, {first}]")
+
+
+def test_why_of_a_vector_is_refused(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "its answer is a vector" in refused(
+        capsys, "run", str(folders["bert_vectors"]), TEXT, "--why"
+    )
+
+
+def test_why_goes_on_after_a_text_that_it_cannot_explain(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "cat " * 40
+    for name, texts in (("bert", [long, TEXT]), ("bart", ["", TEXT]), ("gpt2", [long, "", TEXT])):
+        few = [] if name == "bert" else ["--max-new", "2"]
+        assert run(["run", str(folders[name]), *texts, "--why", "--json", *few]) == 0
+        shown = capsys.readouterr()
+        answers = [json.loads(line) for line in shown.out.splitlines()]
+        assert ["why" in answer for answer in answers] == [text == TEXT for text in texts]
+        assert shown.err.count("is not explained") == len(texts) - 1, shown.err
