@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 import glassformer as gf
 from glassformer.cli import run
@@ -72,3 +74,52 @@ def test_why_goes_on_after_a_text_that_it_cannot_explain(
         answers = [json.loads(line) for line in shown.out.splitlines()]
         assert ["why" in answer for answer in answers] == [text == TEXT for text in texts]
         assert shown.err.count("is not explained") == len(texts) - 1, shown.err
+
+
+# --- lengths ---
+
+
+def test_ids_that_are_too_many_are_cut(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["run", str(folders["bert"]), "4 " * 40, "--ids"]) == 0
+    shown = capsys.readouterr()
+    assert "is longer than the model reads: cut" in shown.err and shown.out
+    limit = gf.load(folders["bart"]).max_tokens
+    assert limit is not None
+    assert run(["run", str(folders["bart"]), "4 " * (limit + 9), "--ids", "--max-new", "2"]) == 0
+    assert "is longer than the model reads: cut" in capsys.readouterr().err
+
+
+def test_a_translation_is_no_longer_than_its_model_writes(folders: dict[str, Path]) -> None:
+    model = gf.load(folders["bart"])
+    assert model.max_tokens is not None
+    for beam in (1, 2):
+        (found,) = model.translate([TEXT], beam=beam, max_new=500)
+        assert len(found.alternatives[0].ids) < model.max_tokens
+
+
+# --- numbers of an answer ---
+
+
+def test_a_log_probability_is_that_of_the_model_itself(folders: dict[str, Path]) -> None:
+    model = gf.load(folders["gpt2"])
+    search = gf.decoding.Sampling(temperature=0.3, top_k=3, repetition_penalty=1.5, seed=1)
+    (found,) = model.generate(TEXT, search=search, max_new=4).alternatives
+    assert not found.ended and model.tokenizer is not None
+    ids = model.tokenizer.encode(TEXT)
+    with torch.no_grad():
+        logits = model.module(torch.tensor([[*ids, *found.ids]])).logits[0].double()
+    shares = logits.log_softmax(-1)[len(ids) - 1 : -1]
+    wanted = shares[torch.arange(len(found.ids)), list(found.ids)].sum()
+    assert found.log_probability == pytest.approx(float(wanted), abs=1e-4)
+
+
+def test_classes_of_one_name_are_all_there(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["bert"], tmp_path / "twins")
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "good", "1": "bad", "2": "good"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (found,) = gf.load(folder).classify([TEXT])
+    assert list(found.probabilities) == ["good (0)", "bad", "good (2)"]
+    assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-6)

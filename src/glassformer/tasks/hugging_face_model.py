@@ -143,7 +143,9 @@ class HuggingFaceModel(Model):
             return Read([], cut=False, empty=not source.strip(), source=source)
         tokenizer = self.reader
         if not isinstance(tokenizer, HuggingFaceTokenizer):
-            ids, cut = tokenizer.encode(text), False
+            every = tokenizer.encode(text)
+            ids = every[: self.max_tokens]
+            cut = len(ids) < len(every)
         else:
             ids, cut = tokenizer.read(text, self.max_tokens)
         words = [id_ for id_ in ids if id_ not in tokenizer.special.silent]
@@ -405,14 +407,16 @@ class HuggingFaceModel(Model):
         self, ids: Sequence[int], search: Search, max_new: int | None
     ) -> list[Alternative]:
         """What transformers writes after (or, of an encoder-decoder, for) these ids."""
-        longest = self.max_tokens or len(ids) + _MORE_THAN_SOURCE + 1
-        wanted = min(len(ids) + _MORE_THAN_SOURCE, longest - 1) if max_new is None else max_new
+        wanted = len(ids) + _MORE_THAN_SOURCE if max_new is None else max_new
         options = self._options(search, wanted)
+        if self._config.is_encoder_decoder and self.max_tokens is not None:  # after the start token
+            options.max_new_tokens = min(wanted, max(1, self.max_tokens - 1))
         with evaluating(self.module.modules()), quietly(), _seeded(search):
             said = self.module.generate(self._tensor(ids), generation_config=options)
         beams = getattr(said, "beam_indices", None)
+        # The model's own logits: scores are those after temperature and cuts.
         steps = self.module.compute_transition_scores(
-            said.sequences, said.scores, beams, normalize_logits=beams is None
+            said.sequences, said.logits, beams, normalize_logits=True
         )
         given = 1 if self._config.is_encoder_decoder else len(ids)
         ends = self._ends()
@@ -439,7 +443,8 @@ class HuggingFaceModel(Model):
         config: dict[str, Any] = {
             "max_new_tokens": max_new,
             "return_dict_in_generate": True,
-            "output_scores": True,
+            "output_scores": isinstance(search, Beam),
+            "output_logits": True,
             "do_sample": False,
             "num_beams": 1,
             "pad_token_id": next(iter(sorted(self._ends())), 0),

@@ -494,7 +494,14 @@ class Model(ABC):
         return read
 
     def _names(self, n_classes: int) -> Sequence[str]:
-        return self.labels or tuple(str(number) for number in range(n_classes))
+        """One name for each class; those that share one are numbered, so that none is lost."""
+        names = self.labels or tuple(str(number) for number in range(n_classes))
+        if len({*names}) == len(names):
+            return names
+        return tuple(
+            f"{name} ({number})" if names.count(name) > 1 else name
+            for number, name in enumerate(names)
+        )
 
     def _require(self, task: Task) -> None:
         if task not in self.tasks:
