@@ -11,7 +11,8 @@ import torch
 
 import glassformer as gf
 from glassformer.cli import run
-from tests.tasks.foreign_folders import FOLDERS, TEXT
+from glassformer.errors import ConfigError
+from tests.tasks.foreign_folders import FOLDERS, TEXT, picture
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +124,57 @@ def test_classes_of_one_name_are_all_there(folders: dict[str, Path], tmp_path: P
     (found,) = gf.load(folder).classify([TEXT])
     assert list(found.probabilities) == ["good (0)", "bad", "good (2)"]
     assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-6)
+
+
+# --- what a folder says of sentences and images ---
+
+
+def test_poolings_are_read_or_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders["bert_vectors"], tmp_path / "pooled")
+    (folder / "1_Pooling").mkdir()
+
+    def vector(pooling: dict[str, object], *more: str) -> torch.Tensor:
+        kinds = ("Transformer", "Pooling", *more)
+        places = {"Transformer": "", "Pooling": "1_Pooling"}
+        modules = [
+            {"type": f"sentence_transformers.models.{kind}", "path": places.get(kind, f"2_{kind}")}
+            for kind in kinds
+        ]
+        (folder / "modules.json").write_text(json.dumps(modules))
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+        return torch.tensor(gf.load(folder).embed([TEXT])[0].vector)
+
+    model = gf.load(folders["bert_vectors"])
+    assert model.tokenizer is not None
+    with torch.no_grad():
+        ids = torch.tensor([model.tokenizer.encode(TEXT)])
+        hidden = model.module(ids).last_hidden_state[0].double()
+    first, mean = (torch.nn.functional.normalize(v, dim=0) for v in (hidden[0], hidden.mean(0)))
+    old = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    for found, wanted in (
+        (vector({"pooling_mode": "cls"}, "Normalize"), first),
+        (vector(old), first),
+        (vector({"pooling_mode": "mean"}), mean),
+        (vector({"pooling_mode_mean_tokens": True}), mean),
+    ):
+        torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=0)
+    for pooling, more, name in (
+        ({"pooling_mode_weightedmean_tokens": True}, (), "weightedmean"),
+        ({"pooling_mode": "mean"}, ("Dense",), "Dense"),
+        ({"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}, (), "cls .+ max"),
+        ({"pooling_mode_mean_tokens": False}, (), "none"),
+    ):
+        with pytest.raises(ConfigError, match=f"makes its vectors with {name}"):
+            vector(pooling, *more)
+
+
+def test_images_are_not_scaled_to_any_size(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(folders["vit"], tmp_path / "large")
+    image = str(picture(tmp_path / "p.png"))
+    file = folder / "preprocessor_config.json"
+    config = json.loads(file.read_text())
+    for side, said in ((100_000, "would be scaled to 100,000 pixels"), (64, "cannot read the im")):
+        file.write_text(json.dumps(config | {"size": {"height": side, "width": side}}))
+        assert said in refused(capsys, "run", str(folder), image)
