@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from starlette.testclient import TestClient
 
 import glassformer as gf
 from glassformer.cli import run
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
+from glassformer.explorer.api import create_api
+from glassformer.explorer.state import State
 from tests.tasks.foreign_folders import FOLDERS, TEXT, picture
 
 
@@ -178,3 +181,31 @@ def test_images_are_not_scaled_to_any_size(
     for side, said in ((100_000, "would be scaled to 100,000 pixels"), (64, "cannot read the im")):
         file.write_text(json.dumps(config | {"size": {"height": side, "width": side}}))
         assert said in refused(capsys, "run", str(folder), image)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "a" * 5000, ""])
+def test_the_explorer_refuses_what_names_no_image(folders: dict[str, Path], text: str) -> None:
+    with TestClient(create_api(State.of(str(folders["vit"]))), base_url="http://localhost") as page:
+        body = json.dumps({"model": "vit", "text": text})
+        answer = page.post("/api/traces", content=body)
+        assert 400 <= answer.status_code < 500, answer.text
+
+
+# --- a module in memory ---
+
+
+def test_a_module_in_memory_takes_ids_and_no_options() -> None:
+    module = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 2))
+    assert gf.load(module, tokenizer="ids").trace("3 8").outputs
+    with pytest.raises(InputError, match="expected token ids from 0 to 8"):
+        gf.load(module, tokenizer="ids").trace("9")
+    with pytest.raises(ConfigError, match="it takes no token ids"):
+        gf.load(torch.nn.Linear(4, 2), tokenizer="ids")
+    for options in (
+        {"device": "meta"},
+        {"attention": "written"},
+        {"weights": "int8"},
+        {"as_glassformer": True},
+    ):
+        with pytest.raises(ConfigError, match=f"{next(iter(options))}= is for a model that"):
+            gf.load(module, **options)
