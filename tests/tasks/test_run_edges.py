@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,7 @@ def test_poolings_are_read_or_refused(folders: dict[str, Path], tmp_path: Path) 
     folder = shutil.copytree(folders["bert_vectors"], tmp_path / "pooled")
     (folder / "1_Pooling").mkdir()
 
-    def vector(pooling: dict[str, object], *more: str) -> torch.Tensor:
+    def vector(pooling: Mapping[str, object], *more: str) -> torch.Tensor:
         kinds = ("Transformer", "Pooling", *more)
         places = {"Transformer": "", "Pooling": "1_Pooling"}
         modules = [
@@ -161,12 +162,13 @@ def test_poolings_are_read_or_refused(folders: dict[str, Path], tmp_path: Path) 
         (vector({"pooling_mode_mean_tokens": True}), mean),
     ):
         torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=0)
-    for pooling, more, name in (
+    unlike: list[tuple[Mapping[str, object], tuple[str, ...], str]] = [
         ({"pooling_mode_weightedmean_tokens": True}, (), "weightedmean"),
         ({"pooling_mode": "mean"}, ("Dense",), "Dense"),
         ({"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}, (), "cls .+ max"),
         ({"pooling_mode_mean_tokens": False}, (), "none"),
-    ):
+    ]
+    for pooling, more, name in unlike:
         with pytest.raises(ConfigError, match=f"makes its vectors with {name}"):
             vector(pooling, *more)
 
