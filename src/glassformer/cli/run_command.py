@@ -16,6 +16,7 @@ from glassformer.cli.output import show_words
 from glassformer.language import words
 
 if TYPE_CHECKING:
+    from glassformer.experiments import WordScores
     from glassformer.tasks import Model
     from glassformer.tasks.answers import Answer
 
@@ -40,7 +41,8 @@ def print_answers(
         typed = isinstance(lines, _Typed)
         answers = answer_lines(model, lines, options, batch_size=batch_size, one_by_one=typed)
         for number, answer in enumerate(answers, start=1):
-            _write(_shown(model, answer, as_json, why) + "\n")
+            found = _explained(model, answer, number, counter) if why else None
+            _write(_shown(answer, as_json, found) + "\n")
             if model.task == "generate":  # it may read the end of anything
                 continue
             if answer.cut:
@@ -50,15 +52,32 @@ def print_answers(
             counter.count()
 
 
-def _shown(model: Model, answer: Answer, as_json: bool, why: bool) -> str:
-    """An answer as a line; with `why`, which words made it below."""
+def _explained(model: Model, answer: Answer, number: int, counter: Counter) -> WordScores | None:
+    """Which words made an answer; a note where a text is too long or too short for that."""
+    from glassformer.errors import InputError
+    from glassformer.language import message_of
+    from glassformer.tasks.forward_pass import EmptyTextError, TooLongError
     from glassformer.tasks.results import Unread
+
+    if isinstance(answer, Unread):
+        return None
+    try:
+        return model.why(answer)
+    except (EmptyTextError, TooLongError) as error:
+        note = InputError(
+            "the answer to text {number} is not explained: {error}", number=number, error=error
+        )
+        counter.note(f"glassformer: {message_of(note)}")
+        return None
+
+
+def _shown(answer: Answer, as_json: bool, why: WordScores | None) -> str:
+    """An answer as a line; with `why`, which words made it below."""
     from glassformer.tasks.results import as_json as one_object
 
-    found = model.words(answer.input) if why and not isinstance(answer, Unread) else None
     if as_json:
-        return one_object(answer.to_dict() | ({} if found is None else {"why": found.to_dict()}))
-    return answer.to_text() if found is None else f"{answer.to_text()}\n{show_words(found)}"
+        return one_object(answer.to_dict() | ({} if why is None else {"why": why.to_dict()}))
+    return answer.to_text() if why is None else f"{answer.to_text()}\n{show_words(why)}"
 
 
 def stream_answers(model: Model, lines: Iterable[str], options: dict[str, Any]) -> None:
@@ -166,6 +185,8 @@ def run(
     loaded = open_model(model, opening, weights=weights)
     given, lines = options.given(), lines_of(texts)
     check_options(loaded, given)
+    if why:
+        loaded.check_why()
     if loaded.task == "generate" and not (as_json or why) and given.get("n_samples", 1) == 1:
         stream_answers(loaded, lines, given)
     else:

@@ -26,7 +26,7 @@ from glassformer.explorer.schemas import (
     Task,
     TraceRequest,
 )
-from glassformer.files import read_object, read_tensor_entries
+from glassformer.files import as_path, read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
 from glassformer.tasks.forward_pass import EmptyTextError
@@ -208,7 +208,13 @@ def run_text(models: Models, request: TraceRequest) -> OpenTrace:
 
 def _check_place(image: str, folder: Path | None) -> None:
     """A request may open images in the folder of its model, or where the server was started."""
-    path = Path(image).resolve()
+    given = as_path(image, InputError, "an image")
+    try:
+        path = given.resolve()
+    except (OSError, ValueError):  # a name that no file system has
+        raise InputError(
+            "cannot read the image {path}: {reason}", path=f"{image!r:.60}", reason="no such name"
+        ) from None
     if not any(path.is_relative_to(place.resolve()) for place in (Path.cwd(), folder) if place):
         raise InputError(
             "{image} is neither in the folder of its model nor below the one that the explorer "

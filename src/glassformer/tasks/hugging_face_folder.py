@@ -7,6 +7,7 @@ held against the shapes that the weights list before a module is built from it.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -42,6 +43,9 @@ _MODEL_WIDTH = re.compile(r"(hidden_size|d_model|n_embd|dim|embed_dim)")
 _POSITIONS = re.compile(r"position|n_ctx|max_len|seq_len|source_pos|target_pos")
 _LEAST_WIDTH = 2**14  # configs keep defaults of parts that they do not have
 _MOST_NUMBER = 2**31
+POOLINGS = ("mean", "cls", "max", "lasttoken")
+_SENTENCE_MODULES = ("Transformer", "Pooling", "Normalize")
+_MOST_MODULES = 2**16  # bytes
 _ATTENTION = {"written": "eager", "fused": "sdpa"}
 
 
@@ -55,7 +59,7 @@ class Opened:
     processor: Any = None
     """Of images."""
     pooling: str = "mean"
-    """How a sentence encoder makes one vector of many."""
+    """How a sentence encoder makes one vector of many; not always one of `POOLINGS`."""
 
 
 def transformers_library() -> Any:
@@ -364,13 +368,50 @@ def _read_processor(path: Path, transformers: Any) -> Any:
 
 
 def _pooling(path: Path) -> str:
-    """How sentence-transformers pools; without its files, the mean."""
+    """How sentence-transformers pools; without its files, the mean.
+
+    What is not in `POOLINGS` is the name of a mode or module that we do not have.
+    """
+    listed = path / "modules.json"
     file = path / "1_Pooling" / CONFIG
+    if listed.is_file():
+        modules = _sentence_modules(listed)
+        unknown = [kind for kind, _ in modules if kind not in _SENTENCE_MODULES]
+        if unknown:
+            return unknown[0]
+        places = [place for kind, place in modules if kind == "Pooling"]
+        if len(places) > 1:
+            return "Pooling + Pooling"
+        if places:
+            file = path / places[0] / CONFIG
+            if Path(places[0]).name != places[0] or not file.is_file():
+                raise CheckpointError("{path} is not a list of modules", path=listed)
     if not file.is_file():
         return "mean"
     config = read_object(file, error=CheckpointError, what="a pooling config")
-    modes = ("cls_token", "max_tokens", "mean_tokens", "lasttoken")
-    return next((m for m in modes if config.get(f"pooling_mode_{m}")), "mean").partition("_")[0]
+    named = config.get("pooling_mode")
+    prefix = "pooling_mode_"
+    modes = (
+        [str(mode) for mode in (named if isinstance(named, list) else [named])]
+        if named is not None
+        else [key.removeprefix(prefix) for key, on in config.items() if on and prefix in key]
+    )
+    if not modes and any(prefix in key for key in config):
+        return "none"
+    short = [mode.removesuffix("_tokens").removesuffix("_token") for mode in modes or ["mean"]]
+    # They differ by a factor, and vectors are given with length 1.
+    return " + ".join("mean" if mode == "mean_sqrt_len" else mode for mode in short)
+
+
+def _sentence_modules(file: Path) -> list[tuple[str, str]]:
+    """The kinds and folders of the modules that sentence-transformers would run in turn."""
+    try:
+        if file.stat().st_size > _MOST_MODULES:
+            raise ValueError
+        data = json.loads(file.read_text("utf-8"))
+        return [(str(part["type"]).rpartition(".")[2], str(part.get("path", ""))) for part in data]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise CheckpointError("{path} is not a list of modules", path=file) from None
 
 
 def _check_file_sizes(path: Path, names: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ with ids alone: batches hold texts of one length, so that nothing is padded and 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Greedy, Sampling, Search
 from glassformer.decoding.fast import in_batches
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, GlassformerError, InputError
 from glassformer.modes import evaluating
 from glassformer.tasks.answers import Task, sampling_of
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
@@ -29,7 +29,7 @@ from glassformer.tasks.forward_pass import (
     vocabulary_labels,
     vocabulary_words,
 )
-from glassformer.tasks.hugging_face_folder import Opened, quietly
+from glassformer.tasks.hugging_face_folder import POOLINGS, Opened, quietly
 from glassformer.tasks.images import read_image
 from glassformer.tasks.model import CONTINUATION, HALF_CHARACTER, Model
 from glassformer.tasks.reading import Read, texts_of
@@ -46,6 +46,7 @@ _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
 )
 _NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 _IMAGE = "image:"
+_MOST_SIDE = 4096  # pixels of an image as a module reads it
 _MORE_THAN_SOURCE = 50  # tokens of a translation, unless asked otherwise
 
 
@@ -143,7 +144,9 @@ class HuggingFaceModel(Model):
             return Read([], cut=False, empty=not source.strip(), source=source)
         tokenizer = self.reader
         if not isinstance(tokenizer, HuggingFaceTokenizer):
-            ids, cut = tokenizer.encode(text), False
+            every = tokenizer.encode(text)
+            ids = every[: self.max_tokens]
+            cut = len(ids) < len(every)
         else:
             ids, cut = tokenizer.read(text, self.max_tokens)
         words = [id_ for id_ in ids if id_ not in tokenizer.special.silent]
@@ -256,17 +259,51 @@ class HuggingFaceModel(Model):
                 "{name} has no preprocessor_config.json, so it cannot read an image file",
                 name=self.name,
             )
-        with read_image(source) as image:
-            try:
-                pixels = self._processor(images=image, return_tensors="pt")["pixel_values"]
-            except Exception as error:  # of any library for images
-                raise InputError(
-                    "{name} cannot read the image {source}: {reason}",
-                    name=self.name,
-                    source=source,
-                    reason=" ".join(str(error).split())[:200],
-                ) from None
+        with read_image(source) as image, self._reading(source):
+            self._check_scaled(image.width, image.height)
+            pixels = self._processor(images=image, return_tensors="pt")["pixel_values"]
         return pixels.to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
+
+    def _check_scaled(self, width: int, height: int) -> None:
+        """Whoever sends a folder chooses the size that an image is scaled to."""
+        for name in ("size", "crop_size", "pad_size"):
+            size = getattr(self._processor, name, None) or {}
+            sides = size if isinstance(size, Mapping) else getattr(size, "__dict__", {"": size})
+            given = {side: found for side, found in sides.items() if isinstance(found, int)}
+            longest = max(given.values(), default=0)
+            if "shortest_edge" in given and "longest_edge" not in given:  # keeps proportions
+                shorter, longer = sorted((width, height))
+                longest = max(longest, given["shortest_edge"] * longer // max(1, shorter))
+            if longest > _MOST_SIDE:
+                raise InputError(
+                    "the image would be scaled to {side:,} pixels ({name} in {file}), more than "
+                    "{most:,}",
+                    side=longest,
+                    name=name,
+                    file="preprocessor_config.json",
+                    most=_MOST_SIDE,
+                )
+
+    @contextmanager
+    def _reading(self, source: str) -> Iterator[None]:
+        """Whatever a library, or a module that wants another size, raises at an image."""
+        try:
+            yield
+        except GlassformerError:
+            raise
+        except Exception as error:
+            raise InputError(
+                "{name} cannot read the image {source}: {reason}",
+                name=self.name,
+                source=source,
+                reason=" ".join(str(error).split())[:200],
+            ) from None
+
+    def _seen(self, source: str) -> Any:
+        """What the module makes of an image file."""
+        pixels = self._pixels(source)
+        with self._reading(source):
+            return self.module(pixel_values=pixels)
 
     # --- answers ---
 
@@ -274,7 +311,7 @@ class HuggingFaceModel(Model):
     def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         if self._has_images:
             with evaluating(self.module.modules()):
-                return [self.module(pixel_values=self._pixels(r.source)).logits[0] for r in read]
+                return [self._seen(one.source).logits[0] for one in read]
         return self._rows(read, batch_size, lambda ids: self.module(ids, **self._switches).logits)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
@@ -287,10 +324,7 @@ class HuggingFaceModel(Model):
     def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         if self._has_images:
             with evaluating(self.module.modules()):
-                return [
-                    self._pooled(self.module(pixel_values=self._pixels(one.source)))[0]
-                    for one in read
-                ]
+                return [self._pooled(self._seen(one.source))[0] for one in read]
         if self._is_pair:
             with evaluating(self.module.modules()):
                 return [self._features(one)[0].cpu() for one in read]
@@ -302,13 +336,23 @@ class HuggingFaceModel(Model):
     def _features(self, read: Read) -> Tensor:
         """A text or an image in the space that both share."""
         if read.source:
-            found = self.module.get_image_features(pixel_values=self._pixels(read.source))
+            pixels = self._pixels(read.source)
+            with self._reading(read.source):
+                found = self.module.get_image_features(pixel_values=pixels)
         else:
             found = self.module.get_text_features(self._tensor(read.ids))
         features: Tensor = found if isinstance(found, Tensor) else found.pooler_output
         return features
 
     def _pooled(self, output: Any) -> Tensor:
+        if self._pooling not in POOLINGS:
+            raise ConfigError(
+                "{name} makes its vectors with {pooling}, which is not supported: expected a "
+                "Transformer, one Pooling ({known}) and Normalize",
+                name=self.name,
+                pooling=self._pooling[:80],
+                known=", ".join(POOLINGS),
+            )
         hidden: Tensor = output.last_hidden_state
         if hidden.dim() == 4:  # of a convolutional network: channels first
             hidden = hidden.flatten(2).transpose(1, 2)
@@ -405,14 +449,16 @@ class HuggingFaceModel(Model):
         self, ids: Sequence[int], search: Search, max_new: int | None
     ) -> list[Alternative]:
         """What transformers writes after (or, of an encoder-decoder, for) these ids."""
-        longest = self.max_tokens or len(ids) + _MORE_THAN_SOURCE + 1
-        wanted = min(len(ids) + _MORE_THAN_SOURCE, longest - 1) if max_new is None else max_new
+        wanted = len(ids) + _MORE_THAN_SOURCE if max_new is None else max_new
         options = self._options(search, wanted)
+        if self._config.is_encoder_decoder and self.max_tokens is not None:  # after the start token
+            options.max_new_tokens = min(wanted, max(1, self.max_tokens - 1))
         with evaluating(self.module.modules()), quietly(), _seeded(search):
             said = self.module.generate(self._tensor(ids), generation_config=options)
         beams = getattr(said, "beam_indices", None)
+        # The model's own logits: scores are those after temperature and cuts.
         steps = self.module.compute_transition_scores(
-            said.sequences, said.scores, beams, normalize_logits=beams is None
+            said.sequences, said.logits, beams, normalize_logits=True
         )
         given = 1 if self._config.is_encoder_decoder else len(ids)
         ends = self._ends()
@@ -439,7 +485,8 @@ class HuggingFaceModel(Model):
         config: dict[str, Any] = {
             "max_new_tokens": max_new,
             "return_dict_in_generate": True,
-            "output_scores": True,
+            "output_scores": isinstance(search, Beam),
+            "output_logits": True,
             "do_sample": False,
             "num_beams": 1,
             "pad_token_id": next(iter(sorted(self._ends())), 0),

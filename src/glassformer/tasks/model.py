@@ -22,7 +22,7 @@ from glassformer.decoding import Greedy, Sampling, Search
 from glassformer.errors import ConfigError, InputError, expect
 from glassformer.experiments import WordScores, words
 from glassformer.tasks.answers import NOTHING, Answer, Task, beam_of, check_options, sampling_of
-from glassformer.tasks.forward_pass import Pass
+from glassformer.tasks.forward_pass import EmptyTextError, Pass, TooLongError
 from glassformer.tasks.reading import Read, texts_of
 from glassformer.tasks.results import (
     Attention,
@@ -403,6 +403,37 @@ class Model(ABC):
         """Which words made a number; without `at`, the number that decided the answer."""
         return words(self.cell(text, at, target=target), method)
 
+    def why(self, answer: Answer) -> WordScores:
+        """Which words made an answer of this model; of a text that it wrote, the first token."""
+        self.check_why()
+        if not isinstance(answer, Translated):
+            return self.words(answer.input)
+        best = answer.alternatives[0].ids
+        if self.task == "translate":
+            (read,) = self.read([answer.input])
+            if read.empty:
+                raise EmptyTextError("the text is empty: a model needs at least one token")
+            reading, position = self._pass(read.ids, best), 0
+        else:
+            reading = self.forward_pass(answer.input)
+            position = len(reading.ids) - 1
+            if answer.cut:  # by one token, which leaves room for a new one
+                raise TooLongError(position + 1, position)
+        if not best:
+            raise EmptyTextError("the answer has no token that words could explain")
+        output = next(iter(reading.trace().outputs.values()))
+        return words(output[0, position, best[0]])
+
+    def check_why(self) -> None:
+        """Refuse a model whose answers no words explain."""
+        if self.task == "embed":
+            raise ConfigError(
+                "{name} is {kind}: its answer is a vector, not one number that words could "
+                "explain; explain one number of it with --at",
+                name=self.name,
+                kind=self.kind,
+            )
+
     def attention(self, text: str, *, target: str | None = None) -> Attention:
         """The attention weights of one pass over a text, by layer."""
         return self._attention(self.forward_pass(text, target))
@@ -425,26 +456,30 @@ class Model(ABC):
         """The number of a trace that decided the answer.
 
         A classifier's largest logit; a language model's likeliest next token, at the last position;
-        the likeliest word for the first mask; of a translator the first token that it writes.
+        the likeliest word for the first mask; of a translator the first token that it writes; of a
+        token classifier the surest class of a token that is not special.
         """
         output = next(iter(recorded.outputs.values()))
         values = output.value
         place = [0] * values.dim()
         if values.dim() == 3:
-            place[1] = self._answered_position(recorded, values.size(1))
+            place[1] = self._answered_position(recorded, values)
         row = values[tuple(place[:-1])]
         place[-1] = int(row.argmax())
         return output[tuple(place)]
 
-    def _answered_position(self, recorded: Trace, n_positions: int) -> int:
+    def _answered_position(self, recorded: Trace, values: Tensor) -> int:
         if self.tasks[:1] == ("generate",):
-            return n_positions - 1
-        if self.tasks[:1] == ("fill",):
-            mask = self.reader.special.mask
-            ids = next(iter(recorded.inputs.values())).value[0].tolist()
-            if mask in ids:
-                return int(ids.index(mask))
-        return 0
+            return values.size(1) - 1
+        if self.tasks[:1] not in (("fill",), ("tag",)):
+            return 0
+        special = self.reader.special
+        ids = next(iter(recorded.inputs.values())).value[0].tolist()
+        if self.tasks[0] == "fill":
+            return int(ids.index(special.mask)) if special.mask in ids else 0
+        sure = values[0].float().softmax(dim=-1).amax(dim=-1).tolist()
+        ordinary = [at for at, id_ in enumerate(ids) if id_ not in special.silent]
+        return max(ordinary, key=sure.__getitem__, default=0)
 
     # --- refusals ---
 
@@ -459,7 +494,14 @@ class Model(ABC):
         return read
 
     def _names(self, n_classes: int) -> Sequence[str]:
-        return self.labels or tuple(str(number) for number in range(n_classes))
+        """One name for each class; those that share one are numbered, so that none is lost."""
+        names = self.labels or tuple(str(number) for number in range(n_classes))
+        if len({*names}) == len(names):
+            return names
+        return tuple(
+            f"{name} ({number})" if names.count(name) > 1 else name
+            for number, name in enumerate(names)
+        )
 
     def _require(self, task: Task) -> None:
         if task not in self.tasks:

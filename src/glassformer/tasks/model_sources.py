@@ -55,6 +55,7 @@ def load(
     machine that has it. Both lose a little accuracy (docs/inference.md).
     """
     if isinstance(model, nn.Module):
+        _refuse_options(device, attention, weights, as_glassformer)
         return _in_memory(model, tokenizer)
     check_weights(weights, device)
     if isinstance(model, str | os.PathLike) and Path(model).is_file():
@@ -73,6 +74,24 @@ def load(
     return _ours(loaded, tokenizer, checkpoint.name_of(folder))
 
 
+def _refuse_options(
+    device: torch.device | str, attention: Implementation, weights: Weights, as_glassformer: bool
+) -> None:
+    """A module in memory is used as it is."""
+    given = {
+        "device": str(device) != "cpu",
+        "attention": attention != "fused",
+        "weights": weights != "float32",
+        "as_glassformer": as_glassformer,
+    }
+    for option in (name for name, is_given in given.items() if is_given):
+        raise ConfigError(
+            "{option}= is for a model that is opened from a folder or file; a module in memory is "
+            "used as it is",
+            option=option,
+        )
+
+
 def _in_memory(module: nn.Module, tokenizer: Any) -> Model:
     name = type(module).__name__
     config = getattr(module, "config", None)
@@ -80,7 +99,9 @@ def _in_memory(module: nn.Module, tokenizer: Any) -> Model:
         return _ours(Checkpoint(module, config), tokenizer, name)
     if hasattr(module, "base_model_prefix") and hasattr(module, "main_input_name"):
         return HuggingFaceModel(Opened(module), name, tokenizer)
-    return ModuleModel(module, as_tokenizer(tokenizer, None), name)
+    tables = (part for part in module.modules() if isinstance(part, nn.Embedding))
+    vocab_size = next((table.num_embeddings for table in tables), None)
+    return ModuleModel(module, as_tokenizer(tokenizer, vocab_size), name)
 
 
 def _ours(loaded: Checkpoint, tokenizer: Any, name: str) -> Model:
