@@ -103,6 +103,7 @@ def compare(one: Trace, other: Trace) -> Comparison:
                 "two traces are compared, got {found}: a model is traced with trace(model, …)",
                 found=type(run).__name__,
             )
+        run.check_open()
     first, second = _tensors(one), _tensors(other)
     lengths = _lengths(one, other)
     different, same = [], []

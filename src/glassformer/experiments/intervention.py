@@ -43,7 +43,7 @@ class StepPart:
         index: list[Any] = [slice(None)] * len(step.shape)
         last, first, width = len(step.shape) - 1, 0, step.shape[-1] if step.shape else 1
         if self.head is not None:
-            axis, heads = _heads(step)
+            axis, heads = heads_of(step)
             head = _checked(step, heads, self.head, "head")
             if axis == last:
                 width //= heads
@@ -253,7 +253,7 @@ def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
     return [own[-1]]
 
 
-def _heads(step: Step) -> tuple[int, int]:
+def heads_of(step: Step) -> tuple[int, int]:
     """The axis of the heads, and how many there are.
 
     Heads stand before positions: (batch, head, query, key), (batch, head, position, width). Where

@@ -18,7 +18,7 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
 from glassformer.experiments.charts import Picture, heat_map
-from glassformer.experiments.intervention import Edits, StepPart, ablation, patching
+from glassformer.experiments.intervention import Edits, StepPart, ablation, heads_of, patching
 from glassformer.experiments.lens import stage_called, stages_called
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
@@ -113,8 +113,8 @@ def sweep(
     layers = list(stages_called(trace, wanted))
     if not layers:
         raise UnknownNameError("stage", wanted, {stage_called(n)[1] for n in trace.stages})
-    axis = -2 if over == "position" else -3
-    sizes = [trace.stages[layer].shape[axis] for layer in layers]
+    steps = [trace.stages[layer] for layer in layers]
+    sizes = [step.shape[-2] if over == "position" else heads_of(step)[1] for step in steps]
 
     def edits(row: int, column: int) -> Edits:
         chosen = {"head": column} if over == "head" else {"position": column}
@@ -127,8 +127,9 @@ def sweep(
         return measure(run) if callable(measure) else same_in(measure, run)
 
     measured = pick(trace)
-    longest = trace.stages[layers[sizes.index(max(sizes))]]
-    labels = longest.labels[axis] or tuple(map(str, range(max(sizes))))
+    longest = steps[sizes.index(max(sizes))]
+    tokens = longest.labels[-2] if over == "position" else None
+    labels = tokens or tuple(map(str, range(max(sizes))))
     values = torch.full((len(layers), max(sizes)), torch.nan, dtype=torch.float64)
     before = float(measured.value)
     record = _Record(store, {
