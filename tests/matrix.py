@@ -34,7 +34,7 @@ SENSITIVE = (
     "tests/lessons/test_figures.py",
     "tests/lessons/test_notebooks.py",
     "tests/lessons/test_lessons.py",
-    "tests/training/test_average.py",
+    "tests/training/test_ema.py",
     "tests/training/test_loss.py",
     "tests/training/test_muon.py",
     "tests/nn/test_baselines.py",

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix import SENSITIVE
+
 PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 
 # Which rooms (packages) each room may import. Everything may use `errors`,
@@ -242,3 +244,7 @@ def test_only_packages_declare_what_is_public() -> None:
     assert {str(f.relative_to(PACKAGE)) for f in declaring if f.name != "__init__.py"} == {
         "nn/tensors.py"
     }
+
+
+def test_the_files_that_are_sensitive_to_the_processor_are_there() -> None:
+    assert [file for file in SENSITIVE if not (PACKAGE.parent.parent / file).is_file()] == []
