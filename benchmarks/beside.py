@@ -1,7 +1,7 @@
 """This tree beside an earlier one: the same small tasks, by turns, in processes of their own.
 
-    git worktree add /tmp/before v0.1.0
-    python -m benchmarks.beside /tmp/before [--rounds 5] [--only capture click]
+    git worktree add ../before v0.1.0
+    python -m benchmarks.beside ../before [--rounds 5] [--only capture click]
 
 Prints the median of each task in both trees and the ratio (above 1: this tree is slower). A task
 does its work several times in one process and reports the fastest, since other work on the machine

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, UnknownNameError
+from glassformer.errors import ConfigError, TraceError, UnknownNameError
 from glassformer.experiments import ablate, contributions, gradients, logit_lens, words
 from glassformer.experiments.attribution import token_steps
 from glassformer.tracing import Cell, Trace, trace
@@ -179,6 +179,9 @@ def test_what_cannot_be_asked_is_named() -> None:
     gpt2 = trace(made("gpt2"), IDS)
     with pytest.raises(UnknownNameError, match="unknown method 'guess'"):
         words(cell_of(gpt2), "guess")  # type: ignore[arg-type]
+    for steps in (0, 10**5, 2.5):
+        with pytest.raises(ConfigError, match="steps"):
+            words(cell_of(gpt2), "integrated", steps=steps)  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="no residual stream"):
         contributions(run.outputs["output"][0, 0])
     bert = trace(made("bert"), IDS)

@@ -175,7 +175,7 @@ def test_a_direction_is_taken_out_and_the_rest_stays() -> None:
         ablate(run, name, direction=torch.ones(5))
 
 
-def test_what_cannot_be_swept_is_named() -> None:
+def test_what_cannot_be_swept_is_named(tmp_path: Path) -> None:
     run = trace(made("gpt2"), IDS)
     with pytest.raises(UnknownNameError, match="did you mean 'position'"):
         sweep(run, measure=asked, over="positions")  # type: ignore[arg-type]
@@ -183,6 +183,9 @@ def test_what_cannot_be_swept_is_named() -> None:
         difference(run["logits"][0, 0, 0], trace(made("gpt2"), IDS)["logits"][0, 0, 0])
     with pytest.raises(TraceError, match="what is asked about is a cell"):
         sweep(run, measure=5)  # type: ignore[arg-type]
+    for place in (tmp_path, tmp_path / "nowhere" / "sweep.jsonl"):
+        with pytest.raises(TraceError, match="a sweep is stored in a file"):
+            sweep(run, measure=asked, store=place)
 
 
 def test_the_store_is_lines_of_json(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, UnknownNameError
+from glassformer.errors import TraceError, UnknownNameError, expect_whole
 from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of, text_width
 from glassformer.experiments.differentiation import gradients
 from glassformer.experiments.lens import ONE_ROW, stages_called
@@ -31,6 +31,7 @@ from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.capture.memory import View
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
+_MAX_POINTS = 1000  # a gradient each; finding the points takes time with their cube
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,8 @@ def _leave_one_out(cell: Measured, embedded: list[Step], tokens: tuple[str, ...]
 def _integrated(cell: Measured, embedded: list[Step], steps: int) -> tuple[list[Tensor], float]:
     """Gauss-Legendre points on the way from zero embeddings to these."""
     trace = trace_of(cell)
-    places, weights = np.polynomial.legendre.leggauss(steps)
+    n_points = expect_whole(steps, "steps", most=_MAX_POINTS)
+    places, weights = np.polynomial.legendre.leggauss(n_points)
     values = [step.value for step in embedded]
     sums = [torch.zeros_like(value, dtype=torch.float64) for value in values]
     for place, weight in zip((places + 1) / 2, weights / 2, strict=True):

@@ -209,6 +209,10 @@ class _Record:
 
     def __init__(self, path: str | os.PathLike[str] | None, sweep: dict[str, Any]) -> None:
         self._path = None if path is None else as_path(path, TraceError)
+        if self._path is not None and (self._path.is_dir() or not self._path.parent.is_dir()):
+            raise TraceError(
+                "a sweep is stored in a file of a folder that exists, got {path}", path=self._path
+            )
         self._sweep = json.loads(json.dumps(sweep))
 
     def read(self, values: Tensor) -> set[tuple[int, int]]:

@@ -167,7 +167,7 @@ class ModuleModel(Model):
         )
 
     def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
-        raise NotImplementedError("it has no tasks")
+        raise AssertionError("a module without tasks is refused before it is asked")
 
     def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
-        raise NotImplementedError("it has no tasks")
+        raise AssertionError("a module without tasks is refused before it is asked")
