@@ -116,13 +116,13 @@ class Model(ABC):
     def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
         """The pass over ids as the model reads them."""
 
-    @abstractmethod
     def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         """For each text the logits of its classes (N), or those of each position (T, N)."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         """For each text one vector (D), of any length."""
+        raise NotImplementedError
 
     # --- answers ---
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
@@ -165,9 +165,3 @@ class ModuleModel(Model):
         return Pass(
             self.module, (torch.tensor([list(ids)], device=device),), labels=labels, ids=tuple(ids)
         )
-
-    def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
-        raise AssertionError("a module without tasks is refused before it is asked")
-
-    def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
-        raise AssertionError("a module without tasks is refused before it is asked")
