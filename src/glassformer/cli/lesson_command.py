@@ -1,6 +1,7 @@
 """`glassformer lesson`: a worked example, step by step, written from its trace."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,7 +9,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.output import Format, check_format, check_place
 from glassformer.errors import ConfigError
-from glassformer.language import spoken, words
+from glassformer.language import padded, spoken, words
 
 say = words("glassformer.cli.messages")
 
@@ -35,9 +36,7 @@ def lesson(
     if name is None:
         if to is not None or output is not None:
             raise ConfigError("expected the name of a lesson beside --to or -o")
-        width = max(map(len, LESSONS))
-        for key, entry in LESSONS.items():
-            sys.stdout.write(f"{key:<{width}}  {entry.summary.say(spoken())}\n")
+        sys.stdout.writelines(f"{line}\n" for line in _course())
         return
     chosen = to or (SUFFIXES.get(output.suffix.lower()) if output is not None else None)
     if chosen is None and output is not None:
@@ -54,6 +53,25 @@ def lesson(
         sys.stderr.write(f"{say('lesson written', output=output, count=len(made.steps))}\n")
     else:
         sys.stdout.write(render_text(made.document(), chosen or "terminal"))
+
+
+def _course() -> Iterator[str]:
+    """The lessons in order: number, name, minutes, title, and what they presuppose."""
+    from glassformer.lessons import LESSONS
+
+    language = spoken()
+    hours = round(sum(entry.minutes for entry in LESSONS.values()) / 60)
+    yield say("course title", count=len(LESSONS), hours=hours)
+    width = max(map(len, LESSONS))
+    indent = width + len("99  ") + len("  99 min  ")
+    for number, (name, entry) in enumerate(LESSONS.items(), start=1):
+        minutes = say("course minutes", minutes=f"{entry.minutes:>2}")
+        lead = f"{number:>2}  {name:<{width}}  {minutes}"
+        yield f"{padded(lead, indent)}{entry.title.say(language)}"
+        if entry.needs:
+            needs = say("course needs", names=", ".join(entry.needs))
+            yield f"{' ' * indent}{needs}"
+    yield say("course how")
 
 
 def _write_figures(names: list[str], output: Path | None) -> None:

@@ -14,7 +14,7 @@ from glassformer.errors import UnknownNameError
 from glassformer.language import Bilingual, Language, as_language, words
 
 if TYPE_CHECKING:
-    from glassformer.lessons.lesson import Lesson
+    from glassformer.lessons.lesson import Lesson, LessonPlace, Speaker
 
 _COURSE = words(__name__)
 _ROWS = words("glassformer.lessons.rows")
@@ -70,7 +70,28 @@ class CourseEntry:
 
         say = Speaker(language, words(self._path))
         steps = import_module(self._path).steps(say, **options)
-        return Lesson(self.name, say("title"), say("summary"), language, tuple(steps))
+        title, summary, place = say("title"), say("summary"), self._place(say)
+        return Lesson(self.name, title, summary, language, tuple(steps), place)
+
+    def _place(self, say: Speaker) -> LessonPlace:
+        from glassformer.lessons.lesson import LessonPlace
+
+        language = say.language
+        text = {name: getattr(self.text, name).say(language) for name in SourceText.__slots__}
+        return LessonPlace(
+            text=say("text line", **text),
+            able=self.able.say(language),
+            minutes=self.minutes,
+            needs=tuple((name, LESSONS[name].title.say(language)) for name in self.needs),
+            next=None if (after := self.next) is None else (after.name, after.title.say(language)),
+        )
+
+    @property
+    def next(self) -> CourseEntry | None:
+        """The lesson that follows in the course."""
+        entries = list(LESSONS.values())
+        place = entries.index(self) + 1
+        return entries[place] if place < len(entries) else None
 
     @property
     def _path(self) -> str:

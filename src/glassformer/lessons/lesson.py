@@ -13,7 +13,16 @@ from functools import lru_cache
 from typing import Any
 
 from glassformer.documents import render_text
-from glassformer.documents.parts import Document, Figure, Formula, Paragraph, Part, Section
+from glassformer.documents.parts import (
+    Document,
+    Facts,
+    Figure,
+    Formula,
+    Paragraph,
+    Part,
+    Section,
+    with_code,
+)
 from glassformer.errors import TraceError
 from glassformer.language import Language, Words, words
 from glassformer.tracing import Cell, Step, Trace
@@ -41,14 +50,60 @@ class LessonStep:
 
 
 @dataclass(frozen=True, slots=True)
+class LessonPlace:
+    """Where a lesson stands in the course, in one language: what it follows, needs and leads to.
+
+    `needs` and `next` are names and titles of lessons; `next` is None for the last one.
+    """
+
+    text: str
+    able: str
+    minutes: int
+    needs: tuple[tuple[str, str], ...]
+    next: tuple[str, str] | None
+
+    def opening(self, say: Speaker) -> Facts:
+        """What a reader wants to know before the first step."""
+        needs = say("semicolon").join(
+            say("named lesson", name=name, title=title) for name, title in self.needs
+        )
+        return Facts((
+            (say("follows"), self.text),
+            (say("able"), say("you will be able", able=self.able)),
+            (say("needs"), needs or say("needs nothing")),
+            (say("takes"), say("minutes", minutes=self.minutes)),
+        ))  # fmt: skip
+
+    def ending(self, say: Speaker) -> Paragraph:
+        """What comes next."""
+        if self.next is None:
+            return Paragraph(with_code(say("course done")))
+        name, title = self.next
+        return Paragraph(with_code(say("comes next", name=name, title=title)))
+
+    def to_dict(self) -> dict[str, Any]:
+        def lesson(one: tuple[str, str]) -> dict[str, str]:
+            return {"name": one[0], "title": one[1]}
+
+        return {
+            "text": self.text,
+            "able": self.able,
+            "minutes": self.minutes,
+            "needs": [lesson(one) for one in self.needs],
+            "next": None if self.next is None else lesson(self.next),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Lesson:
-    """A worked example in numbered steps."""
+    """A worked example in numbered steps; `place` is None for one outside the course."""
 
     name: str
     title: str
     summary: str
     language: Language
     steps: tuple[LessonStep, ...]
+    place: LessonPlace | None = None
 
     def __repr__(self) -> str:
         return f"<lesson {self.name} ({self.language}): {self.title}, {len(self.steps)} steps>"
@@ -64,9 +119,15 @@ class Lesson:
             Section(step.title, step.parts, number)
             for number, step in enumerate(self.steps, start=1)
         )
-        opening = (Paragraph(self.summary), Paragraph(say("how to read"), "quiet"))
+        opening: list[Part] = [Paragraph(self.summary)]
+        ending: list[Part] = []
+        if self.place is not None:
+            opening.append(self.place.opening(say))
+            ending.append(self.place.ending(say))
+        opening.append(Paragraph(say("how to read"), "quiet"))
         label = say("lesson sheet")
-        return Document(self.title, (*opening, *sections), self.language, label, self.to_dict)
+        parts = (*opening, *sections, *ending)
+        return Document(self.title, parts, self.language, label, self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -74,6 +135,7 @@ class Lesson:
             "title": self.title,
             "summary": self.summary,
             "language": self.language,
+            "place": None if self.place is None else self.place.to_dict(),
             "steps": [step.to_dict() for step in self.steps],
         }
 
