@@ -64,6 +64,9 @@ class Html(Renderer[str]):
     def formula(self, part: p.Formula) -> str:
         """MathML, which browsers render without scripts."""
         lines = "".join(mathml_lines(part.card, self.words))
+        if part.code:
+            lead = f'<span class="where">{escape(self.words["in code"])}</span>'
+            lines += f'<div class="source">{lead}<code>{escape(part.code)}</code></div>'
         return f'<div class="formula">{lines}</div>'
 
     def heatmap(self, part: p.HeatMap) -> str:

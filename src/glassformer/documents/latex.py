@@ -73,7 +73,11 @@ class Latex(Renderer[str]):
 
     def formula(self, part: p.Formula) -> str:
         """Math that TeX may break across lines; continuation lines are indented."""
-        return "\n\n".join(map(_formula_line, tex_lines(part.card, self.words)))
+        lines = [_formula_line(line) for line in tex_lines(part.card, self.words)]
+        if part.code:
+            said = _looking(_prose(self.words["in code"]), "quiet")
+            lines.append(rf"{{\small {said}{_typewriter(part.code)}}}")
+        return "\n\n".join(lines)
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table no wider than the page."""

@@ -48,8 +48,9 @@ class Markdown(Renderer[str]):
         """TeX between dollars, or plain text."""
         if not self._tex:
             return self.code(p.Code("\n".join(text_lines(part.card, self.words))))
-        lines = tex_lines(part.card, self.words)
-        return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
+        lines = [f"$$\n{line}\n$$" for line in tex_lines(part.card, self.words)]
+        code = [f"```python\n{part.code}\n```"] if part.code else []
+        return "\n\n".join([*lines, *code])
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table; the marked number is in brackets."""

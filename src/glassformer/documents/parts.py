@@ -77,9 +77,13 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The arithmetic of one cell, in symbols and in numbers."""
+    """The arithmetic of one cell, in symbols and in numbers.
+
+    `code` is the line of PyTorch that computed it, where a reader is shown one.
+    """
 
     card: Card
+    code: str = ""
 
     @property
     def cell(self) -> Cell:
@@ -96,6 +100,7 @@ class Formula:
             "symbols": card.formula,
             "numbers": card.numbers,
             "value": card.value,
+            "code": self.code,
             "where": [
                 {
                     "symbol": d.symbol,

@@ -68,6 +68,8 @@ class Spreadsheet(Renderer[None]):
         """Plain text; the live formula is on its step's own sheet."""
         for line in text_lines(part.card, self.words):
             self._line(line, self._formula)
+        if part.code:
+            self._line(f"{self.words['in code']}{part.code}", self._formats.quiet)
 
     def code(self, part: p.Code) -> None:
         for line in part.text.splitlines():

@@ -69,7 +69,8 @@ class CourseEntry:
         from glassformer.lessons.lesson import Lesson, Speaker
 
         say = Speaker(language, words(self._path))
-        steps = import_module(self._path).steps(say, **options)
+        made = import_module(self._path).steps(say, **options)
+        steps = (step.with_code_once() for step in made)
         title, summary, place = say("title"), say("summary"), self._place(say)
         return Lesson(self.name, title, summary, language, tuple(steps), place)
 

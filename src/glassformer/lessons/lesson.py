@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +43,17 @@ class LessonStep:
     def with_(self, *parts: Part) -> LessonStep:
         """The same step with more parts at the end."""
         return LessonStep(self.role, self.title, (*self.parts, *parts))
+
+    def with_code_once(self) -> LessonStep:
+        """The same step, each line of code below the last formula that it computed."""
+        shown: set[str] = set()
+        parts: list[Part] = []
+        for part in reversed(self.parts):
+            if isinstance(part, Formula):
+                part = replace(part, code="" if part.code in shown else part.code)
+                shown.add(part.code)
+            parts.append(part)
+        return LessonStep(self.role, self.title, tuple(reversed(parts)))
 
     def to_dict(self) -> dict[str, Any]:
         parts = [part.to_dict() for part in self.parts]
@@ -225,7 +236,29 @@ def lesson_card(cell: Cell, phrases: Phrases = ENGLISH) -> Card:
 
 def formula(cell: Cell) -> Formula:
     """The arithmetic of a cell as a part of a step."""
-    return Formula(lesson_card(cell))
+    return Formula(lesson_card(cell), code_of(cell.step))
+
+
+# What a line says that calls a kernel of PyTorch by its own name.
+_KERNELS = {"_safe_softmax": "softmax"}
+
+
+def code_of(step: Step) -> str:
+    """The line of PyTorch that computed a step, as its source has it; empty if none did.
+
+    Annotations are left out, a returned value gets the name that the trace gives it, and a gradient
+    is that of the line it goes back through.
+    """
+    if step.name.startswith("update."):
+        return "optimiser.step()"
+    text = step.line.text if step.line is not None else ""
+    text = re.sub(r"^(\w+): [\w.\[\]]+ = ", r"\1 = ", text)
+    if step.name.startswith("gradients."):
+        through = text.removeprefix("return ")
+        return f"loss.backward()  # {through}" if through else "loss.backward()"
+    text = re.sub(r"^return ", f"{step.name.rpartition('.')[2]} = ", text)
+    note = next((said for kernel, said in _KERNELS.items() if kernel in text), "")
+    return f"{text}  # {note}" if note else text
 
 
 def cell_name(cell: Cell) -> str:
