@@ -90,9 +90,9 @@ def test_a_framed_cell_stands_in_its_matrix(name: str) -> None:
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_is_data(name: str) -> None:
     data = json.loads(json.dumps(lesson(name).to_dict(), allow_nan=False))
-    assert list(data) == ["name", "title", "summary", "language", "place", "steps"]
+    assert list(data) == ["name", "title", "summary", "language", "place", "choices", "steps"]
     kinds = {part["kind"] for step in data["steps"] for part in step["parts"]}
-    assert kinds <= {"text", "remark", "formula", "matrix", "table", "figure"}
+    assert kinds <= {"text", "remark", "formula", "matrix", "table", "figure", "question"}
     assert all(step["title"] and step["parts"] for step in data["steps"])
 
 

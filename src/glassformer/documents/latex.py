@@ -112,6 +112,12 @@ class Latex(Renderer[str]):
                  for label, said in part.items)  # fmt: skip
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
+    def question(self, part: p.Question) -> str:
+        """The task, and a rule to write each number on."""
+        blank = r"\underline{\hspace{1.6cm}}"
+        blanks = r"\quad ".join(f"{_prose(label)}~{blank}" for label in part.labels)
+        return rf"\textbf{{{_prose(self.task(part))}}}\\[4pt] {blanks}"
+
     def code(self, part: p.Code) -> str:
         """Typewriter type, spaces preserved."""
         lines = (_typewriter(line).replace(" ", "~") for line in part.text.splitlines())

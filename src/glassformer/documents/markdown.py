@@ -79,6 +79,11 @@ class Markdown(Renderer[str]):
                  for label, said in part.items)  # fmt: skip
         return "\n".join(f"- {line}" for line in lines)
 
+    def question(self, part: p.Question) -> str:
+        blanks = _pipes([*map(_escaped, part.labels)], [["" for _ in part.labels]],
+                        [True] * len(part.labels))  # fmt: skip
+        return f"**{_escaped(self.task(part))}**\n\n{blanks}"
+
     def code(self, part: p.Code) -> str:
         fence = "`" * max(3, _longest_run(part.text) + 1)
         return f"{fence}text\n{part.text}\n{fence}"

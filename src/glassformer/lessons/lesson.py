@@ -7,9 +7,10 @@ can ask them for more (LaTeX, a live formula) and the explorer can link to them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 from glassformer.documents import render_text
@@ -18,8 +19,10 @@ from glassformer.documents.parts import (
     Facts,
     Figure,
     Formula,
+    Inline,
     Paragraph,
     Part,
+    Question,
     Section,
     with_code,
 )
@@ -58,6 +61,22 @@ class LessonStep:
     def to_dict(self) -> dict[str, Any]:
         parts = [part.to_dict() for part in self.parts]
         return {"role": self.role, "title": self.title, "parts": parts}
+
+
+def numbered_questions(steps: Iterable[LessonStep]) -> tuple[LessonStep, ...]:
+    """The steps with their questions numbered from 1."""
+    numbers = count(1)
+    return tuple(
+        LessonStep(
+            step.role,
+            step.title,
+            tuple(
+                replace(part, number=next(numbers)) if isinstance(part, Question) else part
+                for part in step.parts
+            ),
+        )
+        for step in steps
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +125,30 @@ class LessonPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class LessonChoice:
+    """A switch that the reader turns: its values with their labels, and the one chosen."""
+
+    name: str
+    label: str
+    values: tuple[tuple[str, str], ...]
+    chosen: str
+
+    def described(self, say: Speaker) -> tuple[str, Inline]:
+        """The switch as a fact: what is chosen, and how to choose otherwise."""
+        labels = dict(self.values)
+        others = [value for value in labels if value != self.chosen]
+        said = say(
+            "turned to", label=self.label, chosen=labels[self.chosen], name=self.name,
+            others=" ".join(f"`--set {self.name}={value}`" for value in others),
+        )  # fmt: skip
+        return say("switch"), with_code(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = [{"name": name, "label": label} for name, label in self.values]
+        return {"name": self.name, "label": self.label, "values": values, "chosen": self.chosen}
+
+
+@dataclass(frozen=True, slots=True)
 class Lesson:
     """A worked example in numbered steps; `place` is None for one outside the course."""
 
@@ -115,6 +158,7 @@ class Lesson:
     language: Language
     steps: tuple[LessonStep, ...]
     place: LessonPlace | None = None
+    choices: tuple[LessonChoice, ...] = ()
 
     def __repr__(self) -> str:
         return f"<lesson {self.name} ({self.language}): {self.title}, {len(self.steps)} steps>"
@@ -133,8 +177,12 @@ class Lesson:
         opening: list[Part] = [Paragraph(self.summary)]
         ending: list[Part] = []
         if self.place is not None:
-            opening.append(self.place.opening(say))
+            facts = self.place.opening(say).items
+            facts += tuple(choice.described(say) for choice in self.choices)
+            opening.append(Facts(facts))
             ending.append(self.place.ending(say))
+        if self.questions:
+            ending.insert(0, Paragraph(self._answers(say), "quiet"))
         opening.append(Paragraph(say("how to read"), "quiet"))
         label = say("lesson sheet")
         parts = (*opening, *sections, *ending)
@@ -147,8 +195,21 @@ class Lesson:
             "summary": self.summary,
             "language": self.language,
             "place": None if self.place is None else self.place.to_dict(),
+            "choices": [choice.to_dict() for choice in self.choices],
             "steps": [step.to_dict() for step in self.steps],
         }
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What the reader is asked: `lesson.questions[0].answer(4, 16, 12)`."""
+        return tuple(part for part in self.parts() if isinstance(part, Question))
+
+    def _answers(self, say: Speaker) -> str:
+        listed = (
+            say("one answer", number=one.number, numbers=say("comma").join(one.answers))
+            for one in self.questions
+        )
+        return say("answers", listed=" ".join(listed))
 
     def parts(self) -> Iterator[Part]:
         for step in self.steps:
