@@ -52,7 +52,7 @@ def written(tokens: Int[Tensor, " T"]) -> str:
 def steps(say: Speaker, *, mask: str = "on") -> Iterator[LessonStep]:
     noise = _trained("noise", mask)
     text = noise.texts[:1, :_SHOWN]
-    run = trace(noise.model, text, axis_labels={"ids": list(LETTERS[i] for i in text[0].tolist())})
+    run = trace(noise.model, text, axis_labels={"ids": [LETTERS[i] for i in text[0].tolist()]})
     yield _task(text, say, mask)
     yield _weights(run, say, mask)
     yield _change(noise, text, say)
@@ -87,6 +87,8 @@ def _weights(run: Trace, say: Speaker, mask: str) -> LessonStep:
         value=percent(float(cell.value)), average=percent(weight_on_answer(run)),
     )  # fmt: skip
     parts: list[Part] = [Paragraph(said), formula(cell)]
+    if weight_on_answer(run) > 0.5:
+        parts.insert(1, Paragraph(say("looks at answer")))
     if mask == "on":
         parts.append(_map(run, "hidden", say))
     parts.append(heat_map(weights, say, cell, head=head))

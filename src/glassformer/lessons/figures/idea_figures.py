@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
 from glassformer.lessons.figures.sheet import (
+    SLIM,
     FigurePart,
     MatrixFigure,
+    ModelBox,
     Point,
+    Sign,
     TableFigure,
+    heading,
     numbers_of,
 )
 from glassformer.lessons.lesson import Speaker
@@ -95,3 +100,71 @@ def mask_figure(tokens: Sequence[str], visible: Tensor | None, say: Speaker) -> 
     table = TableFigure()
     table.put(MaskGrid(tokens, visible, say), 0, 0)
     return table.drawing(say(f"mask figure {'off' if visible is None else 'on'}"))
+
+
+# --- folding ---------------------------------------------------------------------------------
+
+
+def fold_figure(step: Step, folded: Step, n_heads: int, say: Speaker) -> SvgDrawing:
+    """(b, t, h·e) above, (b·h, t, e) below; each head has its colour."""
+    roles = _HUES[:n_heads]
+    table = TableFigure(26, 40)
+    for sentence in range(step.shape[0]):
+        whole = MatrixFigure(
+            numbers_of(step, (sentence,)), title=say("fold sentence", number=sentence + 1),
+            parts=roles, cell=SLIM,
+        )  # fmt: skip
+        table.put(whole, 0, sentence * n_heads, span=n_heads)
+        for head, role in enumerate(roles):
+            place = sentence * n_heads + head
+            part = MatrixFigure(
+                numbers_of(folded, (sentence, head)), role, cell=SLIM,
+                title=say("fold head", sentence=sentence + 1, head=head + 1),
+            )  # fmt: skip
+            table.put(part, 1, place, beat=place + 1)
+
+            def route(
+                _a: Box, b: Box, whole: MatrixFigure = whole, head: int = head
+            ) -> list[Point]:
+                group = whole.group(head)
+                return [(group.x, group.bottom + 8), (b.x, b.top - 30)]
+
+            table.line(route, whole, part, role=role, beat=place + 1)
+    return table.drawing(say("fold figure"))
+
+
+# --- residuals and norms ---------------------------------------------------------------------
+
+
+def residual_figure(residual: bool, norm: str, say: Speaker) -> SvgDrawing:
+    """A block from left to right, with residuals or without, and the norm where it is switched."""
+    table = TableFigure(34, 44)
+    stream: list[FigurePart] = [heading(say("figure input"), "input")]
+    skips: list[tuple[FigurePart, FigurePart]] = []
+    parts: dict[str, Role] = {"attention": "query", "feed-forward": "value"}
+    for part, role in parts.items():
+        entry = stream[-1]
+        if norm == "pre":
+            stream.append(ModelBox(say("figure norm"), "key", bold=False))
+        stream.append(ModelBox(say(f"figure {part}"), role))
+        if residual:
+            plus = Sign("+")
+            stream.append(plus)
+            skips.append((entry, plus))
+        if norm == "post":
+            stream.append(ModelBox(say("figure norm"), "key", bold=False))
+    stream.append(heading(say("figure output"), "output"))
+    for column, piece in enumerate(stream):
+        table.put(piece, 1, column)
+    for one, other in pairwise(stream):
+        table.join(one, other, sideways=True)
+    table.put(FigurePart(0, 10), 0, 0)
+    for start, end in skips:
+        table.line(_over, start, end, role="output", width=2.5)
+    return table.drawing(say("block figure"))
+
+
+def _over(start: Box, end: Box) -> list[Point]:
+    """Past a part of the block: up, along, and down into the sum."""
+    x, y = start.right + 16, min(start.top, end.top) - 26
+    return [(x, start.y), (x, y), (end.x, y), (end.x, end.top - 3)]
