@@ -26,6 +26,7 @@ from glassformer.lessons.figures.idea_figures import residual_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import percent
 from glassformer.nn.attention import set_attention
+from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Trace, trace
 
 CHOICES = {"residual": ("on", "off"), "norm": ("post", "pre", "none")}
@@ -93,13 +94,26 @@ def _block(run: Trace, say: Speaker, residual: str, norm: str) -> LessonStep:
     before, attended = (
         float(step.value[0, 0, 0]) for step in (run["resid_pre"], run["attention.output"])
     )
-    said = say(
-        f"sum {residual}", before=number(before), attended=number(attended),
-        value=number(cell.value),
-    )  # fmt: skip
-    parts += [Paragraph(said), formula(cell)]
-    parts.append(Paragraph(say(f"norm text {norm}")))
+    facts = {"before": number(before), "value": number(cell.value)}
+    if residual == "on":
+        facts["attended"] = number(attended)
+    said = say(f"sum {residual}", **facts)
+    parts += [Paragraph(said), formula(cell), Paragraph(say(f"norm text {norm}"))]
+    if norm != "none":
+        normed = run["attention_in" if norm == "pre" else "resid_mid"]
+        read = run["resid_pre"] if norm == "pre" else summed
+        rows = tuple(
+            (say(key), *(number(value, 3) for value in moments(step.value[0, 0])))
+            for key, step in (("before norm", read), ("after norm", normed))
+        )
+        parts.append(Table("", (say("vector of word"), say("mean"), say("deviation")), rows))
     return LessonStep("block", say("block title"), tuple(parts))
+
+
+def moments(vector: Float[Tensor, " D"]) -> tuple[float, float]:
+    """Mean and standard deviation; a mean that is only rounding is 0."""
+    mean = float(vector.mean())
+    return 0.0 if abs(mean) < 1e-6 else mean, float(vector.std(correction=0))
 
 
 def _alone(block: SwitchedBlock, say: Speaker) -> LessonStep:
@@ -131,6 +145,16 @@ def _chart(say: Speaker, key: str, lines: dict[tuple[str, str], tuple[float, ...
     )
 
 
+def _table(say: Speaker, lines: dict[tuple[str, str], tuple[float, ...]], digits: int = 2) -> Table:
+    """The same numbers after some of the blocks."""
+    after = (0, 2, 4, 8, _DEEPEST)
+    rows = tuple(
+        (_named(say, *variant), *(number(values[block], digits) for block in after))
+        for variant, values in lines.items()
+    )
+    return Table("", (say("after block"), *map(str, after)), rows)
+
+
 def _growth(first: float, last: float) -> str:
     """Whether a number grows, shrinks or stays within a factor of ten."""
     return "grows" if last > 10 * first else "shrinks" if last < 0.1 * first else "stays"
@@ -144,7 +168,7 @@ def _forwards(say: Speaker, residual: str, norm: str) -> LessonStep:
         last=number(sizes[-1], 2),
     )  # fmt: skip
     lines = {variant: signals(*variant).sizes for variant in VARIANTS}
-    parts = (Paragraph(said), Figure("size", _chart(say, "size", lines)))
+    parts = (Paragraph(said), Figure("size", _chart(say, "size", lines)), _table(say, lines))
     return LessonStep("forwards", say("forwards title"), parts)
 
 
@@ -158,7 +182,8 @@ def _alike(say: Speaker, residual: str, norm: str) -> LessonStep:
     )  # fmt: skip
     lines = {variant: signals(*variant).similarities for variant in VARIANTS}
     drawing = _chart(say, "alike", lines, log_up=False)
-    return LessonStep("alike", say("alike title"), (Paragraph(said), Figure("alike", drawing)))
+    parts = (Paragraph(said), Figure("alike", drawing), _table(say, lines, 3))
+    return LessonStep("alike", say("alike title"), parts)
 
 
 def _backwards(say: Speaker, residual: str, norm: str) -> LessonStep:
@@ -169,7 +194,8 @@ def _backwards(say: Speaker, residual: str, norm: str) -> LessonStep:
         first=number(found[0], 2),
     )  # fmt: skip
     lines = {variant: signals(*variant).gradients for variant in VARIANTS}
-    parts = (Paragraph(said), Figure("gradient", _chart(say, "gradient", lines)))
+    drawing = _chart(say, "gradient", lines)
+    parts = (Paragraph(said), Figure("gradient", drawing), _table(say, lines))
     return LessonStep("backwards", say("backwards title"), parts)
 
 
