@@ -79,8 +79,8 @@ class PlaceProducts(nn.Module):
         return rotate(words[None, None], self.rotary(places, count))[0, 0]
 
     def forward(self, places: Int[Tensor, " T"]) -> Float[Tensor, "T T"]:
-        # A step of its own, so that all four have one name.
-        vectors = self.vectors(places).clone()
+        placed = self.vectors(places)
+        vectors = torch.clone(placed)  # a step of its own, so that all four have one name
         products = vectors @ vectors.mT
         return products
 
@@ -277,10 +277,19 @@ def _experiment(say: Speaker, encoding: str) -> LessonStep:
     heads = tuple(say("at length", length=length) for length in LENGTHS)
     row = (*map(percent, now), *(say("cannot read") for _ in LENGTHS[len(now) :]))
     facts = {"trained": LENGTHS[0], "chosen": say(f"choice encoding {encoding}")}
+    rows = tuple(
+        (
+            say(f"choice encoding {kind}"),
+            *(say("cannot read") if math.isnan(share) else percent(share / 100)
+              for share in by_length),
+        )
+        for kind, by_length in zip(_ROLES, zip(*shares, strict=True), strict=True)
+    )  # fmt: skip
+    table = Table(say("all four"), (say("choice encoding"), *heads), rows)
     origin = say("stored", command=stored.command, date=stored.date)
     parts = (
         Paragraph(say("experiment", **facts)), Table(say("trained here"), heads, (row,)),
-        Figure("neighbours", drawing), Paragraph(_verdict(stored.figures, say)),
+        Figure("neighbours", drawing), table, Paragraph(_verdict(stored.figures, say)),
         Paragraph(with_code(origin), "quiet"),
     )  # fmt: skip
     return LessonStep("experiment", say("experiment title"), parts)

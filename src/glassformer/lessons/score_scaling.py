@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import torch
@@ -111,6 +111,15 @@ def _chart(
     return line_chart(say(f"{key} figure"), WIDTHS, series, axes, log_across=True, log_up=log_up)
 
 
+def _table(say: Speaker, lines: dict[str, list[float]], write: Callable[[float], str]) -> Table:
+    """The numbers of a chart, one column per divisor."""
+    rows = tuple(
+        (str(width), *(write(values[place]) for values in lines.values()))
+        for place, width in enumerate(WIDTHS)
+    )
+    return Table("", (say("width"), *(say(f"choice divisor {name}") for name in lines)), rows)
+
+
 def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> LessonStep:
     """The scores after the division, at both widths."""
     cell = narrow["scaled"][0]
@@ -142,7 +151,8 @@ def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Lesso
     ]
     lines = {name: [100 * _spread(name, w).largest_weight for w in WIDTHS] for name in _ROLES}
     drawing = _chart(say, "largest", lines, log_up=False)
-    parts = (Paragraph(said), *maps, Figure("largest", drawing))
+    table = _table(say, lines, lambda share: percent(share / 100))
+    parts = (Paragraph(said), *maps, Figure("largest", drawing), table)
     return LessonStep("weights", say("weights title"), parts)
 
 
@@ -158,7 +168,8 @@ def _gradient(say: Speaker, divisor: str) -> LessonStep:
     rows = tuple((str(share), number(share * (1 - share), 3)) for share in shares)
     table = Table("", (say("weight"), say("derivative")), rows)
     figure = Figure("gradient", _chart(say, "gradient", sizes))
-    parts = (Paragraph(say("derivative text")), table, Paragraph(said), figure)
+    sizes_table = _table(say, sizes, lambda size: number(size, 2))
+    parts = (Paragraph(say("derivative text")), table, Paragraph(said), figure, sizes_table)
     return LessonStep("gradient", say("gradient title"), parts)
 
 

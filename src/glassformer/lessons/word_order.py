@@ -199,6 +199,11 @@ def _classifier(say: Speaker) -> LessonStep:
         [Series(say("shuffled"), shares)], Axes(say("choice encoding"), say("shuffled axis")),
         write=lambda share: number(share, 2) if share > 1e-3 else "≈ 0",
     )  # fmt: skip
+    rows = tuple(
+        (say(f"choice encoding {kind}"), number(share, 2))
+        for kind, share in zip(kinds, shares, strict=True)
+    )
+    table = Table("", (say("choice encoding"), say("shuffled axis")), rows)
     shuffled = say("shuffled text", without=number(shares[0] / 100, 1))
-    parts = (Paragraph(said), Paragraph(shuffled), Figure("shuffled", drawing))
+    parts = (Paragraph(said), Paragraph(shuffled), Figure("shuffled", drawing), table)
     return LessonStep("classifier", say("classifier title"), parts)
