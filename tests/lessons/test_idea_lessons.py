@@ -453,6 +453,7 @@ def test_signals_are_those_of_the_stack_and_of_its_loss(residual: str, norm: str
     for block in model.blocks:
         block.register_forward_pre_hook(lambda _module, args: kept.append(args[0]))
     (gradient,) = torch.autograd.grad(model.loss(ids), kept[:1])
+    kept = [x.detach() for x in kept]
     assert found.sizes[:3] == pytest.approx([float(x.pow(2).mean() ** 0.5) for x in kept[:3]])
     assert found.gradients[0] == pytest.approx(float(gradient.pow(2).mean() ** 0.5), rel=1e-4)
     alike = F.cosine_similarity(kept[2][:, :, None], kept[2][:, None], dim=-1)
