@@ -345,7 +345,7 @@ def test_the_derivative_of_a_weight_is_w_less_its_square() -> None:
     scores = torch.tensor([0.3, -1.0, 2.0], dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(lambda x: torch.softmax(x, dim=0), scores)
     weights = torch.softmax(scores, dim=0)
-    torch.testing.assert_close(jacobian.diagonal(), weights - weights.square())  # type: ignore[union-attr]
+    torch.testing.assert_close(jacobian.diagonal(), weights - weights.square())
     (rows, _) = tables(switched("scaling"), "gradient")
     for row in rows.rows:
         share, derivative = (float(plain(cell)) for cell in row)

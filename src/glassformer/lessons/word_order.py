@@ -127,7 +127,7 @@ def _outputs(one: Trace, other: Trace, say: Speaker) -> LessonStep:
         heat_map(run["attention.joined"], say, title=say("of outputs", number=place))
         for place, run in enumerate((one, other), start=1)
     ]
-    parts = (Paragraph(said), Figure("order", drawing), *maps)
+    parts: tuple[Part, ...] = (Paragraph(said), Figure("order", drawing), *maps)
     return LessonStep("outputs", say("outputs title"), parts)
 
 
