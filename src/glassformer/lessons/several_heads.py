@@ -132,7 +132,7 @@ def _errors(say: Speaker) -> LessonStep:
         for count, result in found.items()
     )
     drawing = bar_chart(
-        say("errors figure"), [str(count) for count in COUNTS],
+        say("errors figure"), [say(f"choice heads {count}") for count in COUNTS],
         [Series(say("error"), [100 * result.error for result in found.values()], "query")],
         Axes(say("choice heads"), say("error axis")), most=60,
         write=lambda share: "< 0.1" if share < 0.1 else f"{share:.1f}",

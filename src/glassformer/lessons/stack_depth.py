@@ -87,7 +87,11 @@ def _named(say: Speaker, residual: str, norm: str) -> str:
 
 def _block(run: Trace, say: Speaker, residual: str, norm: str) -> LessonStep:
     """One block drawn as it is switched, and one number of its stream."""
-    parts: list[Part] = [Paragraph(say("block"))]
+    switches = {
+        "residual": say("choice residual"), "residual_is": say(f"choice residual {residual}"),
+        "norm": say("choice norm"), "norm_is": say(f"choice norm {norm}"),
+    }  # fmt: skip
+    parts: list[Part] = [Paragraph(say("block", **switches))]
     parts.append(Figure("block", residual_figure(residual == "on", norm, say)))
     summed = run["attention_sum"] if residual == "on" else run["attention.output"]
     cell = summed[0, 0, 0]
@@ -97,7 +101,7 @@ def _block(run: Trace, say: Speaker, residual: str, norm: str) -> LessonStep:
     facts = {"before": number(before), "value": number(cell.value)}
     if residual == "on":
         facts["attended"] = number(attended)
-    said = say(f"sum {residual}", **facts)
+    said = say(f"with residual {residual}", **facts)
     parts += [Paragraph(said), formula(cell), Paragraph(say(f"norm text {norm}"))]
     if norm != "none":
         normed = run["attention_in" if norm == "pre" else "resid_mid"]
