@@ -93,9 +93,10 @@ def _check(name: str, file: Path, *, as_json: bool) -> None:
     from rich.console import Console
 
     from glassformer.lessons.exercises.exercise_track import EXERCISES, note_done, title
-    from glassformer.lessons.exercises.learner_file import check_apart
+    from glassformer.lessons.exercises.learner_file import check_apart, read_source
 
-    title(name)  # an unknown name is refused before anything is run
+    title(name)  # an unknown name and a file that cannot be read are refused first
+    read_source(file)
     sys.stderr.write(f"{say('exercise run', file=file)}\n")
     found = check_apart(name, file)
     if as_json:

@@ -37,7 +37,6 @@ _STARTING = 60.0  # seconds in which Python and torch have started, on a slow an
 
 def check_apart(name: str, file: Path, *, seconds: float = SECONDS) -> Feedback:
     """Check a file in a process of its own."""
-    _source_of(file)  # what cannot be read is refused here
     with TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         command = [sys.executable, "-m", __name__, name, str(file), str(result), str(seconds)]
@@ -86,7 +85,7 @@ class _UnusableError(Exception):
 
 
 def _function(file: Path, name: str, seconds: float) -> Callable[..., Any]:
-    source = _source_of(file)
+    source = read_source(file)
     module = ModuleType("learner")
     module.__file__ = str(file)
     sys.path.insert(0, str(file.resolve().parent))  # so that it can import its neighbours
@@ -117,11 +116,13 @@ def _failed(error: str, line: int | None) -> _UnusableError:
 def _missing(file: Path, source: str, name: str) -> Bilingual:
     written = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     close = get_close_matches(name, written, n=1, cutoff=0.5) or written[-1:]
-    near = say.both("near", name=close[0]) if close else ""
-    return say.both("missing", file=file.name, function=name, near=near)
+    if close:
+        return say.both("missing near", file=file.name, function=name, near=close[0])
+    return say.both("missing", file=file.name, function=name)
 
 
-def _source_of(file: Path) -> str:
+def read_source(file: Path) -> str:
+    """The text of a learner's file; an InputError if it cannot be read."""
     path = as_path(file, InputError, "the file")
     content = read_bytes(path, error=InputError, most=_LARGEST)
     try:

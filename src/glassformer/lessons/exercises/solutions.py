@@ -22,19 +22,19 @@ def basic_self_attention(x: Tensor) -> Tensor:
 
 
 def dot_product_scores(queries: Tensor, keys: Tensor) -> Tensor:
-    """(..., Q, E), (..., K, E) → (..., Q, K)"""
+    """(…, Q, E), (…, K, E) → (…, Q, K)"""
     return queries @ keys.mT
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """(..., K) → (..., K)"""
+    """(…, K) → (…, K)"""
     largest = scores.amax(dim=-1, keepdim=True)
     powers = torch.exp(scores - largest)
     return powers / powers.sum(dim=-1, keepdim=True)
 
 
 def scaled_scores(queries: Tensor, keys: Tensor) -> Tensor:
-    """(..., Q, E), (..., K, E) → (..., Q, K)"""
+    """(…, Q, E), (…, K, E) → (…, Q, K)"""
     scores = dot_product_scores(queries, keys)
     return scores / math.sqrt(queries.size(-1))
 
@@ -53,7 +53,7 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
 ) -> Tensor:  # fmt: skip
-    """(..., Q, E), (..., K, E), (..., K, W), bool (..., Q, K) → (..., Q, W)"""
+    """(…, Q, E), (…, K, E), (…, K, W), bool (…, Q, K) → (…, Q, W)"""
     scores = scaled_scores(queries, keys)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
@@ -95,8 +95,10 @@ def multi_head(
     return merge_heads(context) @ W_O
 
 
-def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """(..., D), (D), (D) → (..., D)"""
+def layer_norm(
+    x: Tensor, gain: Tensor, bias: Tensor, eps: float = 1e-5
+) -> Tensor:  # fmt: skip
+    """(…, D), (D), (D) → (…, D)"""
     centred = x - x.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)
     return centred / torch.sqrt(variance + eps) * gain + bias
@@ -160,7 +162,7 @@ def decoder_layer(
     n_heads: int,
     memory_mask: Tensor | None = None,
 ) -> Tensor:
-    """x (B, T, D), memory (B, S, D), bool memory_mask (B, 1, 1, S) → (B, T, D)"""
+    """x (B, T, D), memory (B, S, D), bool mask (B, 1, 1, S) → (B, T, D)"""
     before = causal_mask(x.size(1))
     attended = multi_head(x, x, **parameters["attention"], n_heads=n_heads, mask=before)
     first = layer_norm(x + attended, **parameters["norm_1"])
@@ -200,7 +202,10 @@ def loss(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
 
 
 def greedy(
-    next_logits: Callable[[list[int]], Tensor], start: int, end: int, max_new: int
+    next_logits: Callable[[list[int]], Tensor],
+    start: int,
+    end: int,
+    max_new: int,
 ) -> list[int]:
     """next_logits(ids) → (V)"""
     ids = [start]
@@ -212,7 +217,9 @@ def greedy(
     return ids[1:]
 
 
-def beam_step(logits: Tensor, totals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def beam_step(
+    logits: Tensor, totals: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(R, V), (R) → totals (R), parents int (R), tokens int (R)"""
     n_beams, vocab_size = logits.shape
     sums = totals.unsqueeze(-1) + torch.log_softmax(logits, dim=-1)
