@@ -272,6 +272,7 @@ with torch.no_grad():
         (model.encoder[0], theirs.encoder.layers[0]),
         (model.decoder[0], theirs.decoder.layers[0]),
     ):
+        assert isinstance(mine, Layer)
         norms = [mine.attention_norm, mine.feed_forward_norm]
         copy_attention(mine.attention, other.self_attn)
         if other is theirs.decoder.layers[0]:

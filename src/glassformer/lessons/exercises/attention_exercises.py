@@ -77,7 +77,7 @@ BASIC = Exercise(
 def _scores(
     queries: Tensor, keys: Tensor, *, order: str = "query key", divisor: str = "none"
 ) -> Tensor:
-    product = {
+    product: Tensor = {
         "query key": lambda: queries @ keys.mT,
         "key query": lambda: keys @ queries.mT,
         "no transpose": lambda: queries @ keys,
@@ -91,7 +91,7 @@ def _scores(
     width, n_keys, n_queries = queries.size(-1), keys.size(-2), queries.size(-2)
     divisors = {
         "none": 1.0, "root": math.sqrt(width), "width": width, "times": 1 / math.sqrt(width),
-        "keys": math.sqrt(n_keys), "queries": math.sqrt(n_queries), "square": width**2,
+        "keys": math.sqrt(n_keys), "queries": math.sqrt(n_queries), "square": float(width**2),
     }  # fmt: skip
     return product / divisors[divisor]
 
@@ -300,7 +300,7 @@ def _attend(
 ) -> Tensor:
     width = queries.size(-1)
     divisor = {"root": None, "none": 1.0, "width": width, "values": math.sqrt(values.size(-1))}
-    return attention_variant(queries, keys, values, mask, divisor=divisor[divide], **slips)  # type: ignore[arg-type]
+    return attention_variant(queries, keys, values, mask, divisor=divisor[divide], **slips)
 
 
 def _attend_reference(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -473,7 +473,7 @@ def _multi(
         for inputs, matrix in ((asking, W_Q), (matched, W_K), (mixed, W_V))
     )
     divisor = {"E": None, "D": math.sqrt(x.size(-1)), "none": 1.0}[divide]
-    context = attention_variant(queries, keys, values, mask, divisor=divisor, **slips)  # type: ignore[arg-type]
+    context = attention_variant(queries, keys, values, mask, divisor=divisor, **slips)
     joined = _merge(context, by=merge)
     return {"W_O": lambda: joined @ W_O, "none": lambda: joined, "turned": lambda: joined @ W_O.mT}[
         output

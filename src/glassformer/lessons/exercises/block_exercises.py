@@ -28,7 +28,7 @@ from glassformer.nn.positions import sinusoidal_table
 
 say = words(__name__)
 
-Parameters = dict[str, dict[str, Tensor]]
+Parameters = dict[str, Any]
 
 # --- parts of a block --------------------------------------------------------------------------
 
@@ -46,7 +46,8 @@ def _norm(
     root: bool = True,
     ends: str = "gain, bias",
 ) -> Tensor:
-    axes = {"last": -1, "positions": -2, "two": (-2, -1)}[axis]
+    named: dict[str, tuple[int, ...]] = {"last": (-1,), "positions": (-2,), "two": (-2, -1)}
+    axes = named[axis]
     mean = x.mean(dim=axes, keepdim=True)
     centred = x - mean if centre else x
     squares = centred.square()
@@ -252,7 +253,7 @@ def _embed(ids: Tensor, table: Tensor, *, scale: str = "root", positions: str = 
 
 
 def _embed_reference(ids: Tensor, table: Tensor) -> Tensor:
-    module = TokenEmbedding(*table.shape, scale=True).double()
+    module = TokenEmbedding(table.size(0), table.size(1), scale=True).double()
     with torch.no_grad():
         module.weight.copy_(table)
     return module(ids) + sinusoidal_table(ids.size(1), table.size(1))  # type: ignore[no-any-return]

@@ -135,6 +135,7 @@ def _imports(body: str) -> str:
     """Those imports of `solutions` that this code may need."""
     lines = [] if "math." not in body else ["import math"]
     lines += ["from collections.abc import Callable"] if "Callable[" in body else []
+    lines += ["from typing import Any"] if "Any]" in body else []
     lines += [""] if lines else []
     return "\n".join([*lines, "import torch", "from torch import Tensor", ""])
 

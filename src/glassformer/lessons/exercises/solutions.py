@@ -9,6 +9,7 @@ E width of a head, W width of values, F feed-forward width, V vocabulary, R beam
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -144,7 +145,7 @@ def embed(ids: Tensor, table: Tensor) -> Tensor:
 
 def encoder_layer(
     x: Tensor,
-    parameters: dict[str, dict[str, Tensor]],
+    parameters: dict[str, Any],
     n_heads: int,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -158,7 +159,7 @@ def encoder_layer(
 def decoder_layer(
     x: Tensor,
     memory: Tensor,
-    parameters: dict[str, dict[str, Tensor]],
+    parameters: dict[str, Any],
     n_heads: int,
     memory_mask: Tensor | None = None,
 ) -> Tensor:
@@ -176,8 +177,8 @@ def transformer(
     source: Tensor,
     target: Tensor,
     table: Tensor,
-    encoder: list[dict[str, dict[str, Tensor]]],
-    decoder: list[dict[str, dict[str, Tensor]]],
+    encoder: list[dict[str, Any]],
+    decoder: list[dict[str, Any]],
     n_heads: int,
     pad_id: int,
 ) -> Tensor:
