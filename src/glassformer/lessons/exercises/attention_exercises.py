@@ -128,7 +128,7 @@ def _scaled_scores(queries: Tensor, keys: Tensor, **slips: str) -> Tensor:
 
 
 def _scaled_reference(queries: Tensor, keys: Tensor) -> Tensor:
-    return _scores_reference(queries, keys) * queries.size(-1) ** -0.5
+    return _scores_reference(queries, keys) / math.sqrt(queries.size(-1))
 
 
 SCALED = Exercise(
