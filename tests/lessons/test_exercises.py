@@ -1,6 +1,7 @@
 """The exercises: solutions pass, wrong answers get the hint that names their slip."""
 
 import inspect
+import json
 import math
 import time
 import tomllib
@@ -18,7 +19,13 @@ from glassformer.language import words
 from glassformer.lessons import EXERCISES, Exercise, exercise
 from glassformer.lessons.exercises import solutions
 from glassformer.lessons.exercises.exercise_check import copied, is_same
-from glassformer.lessons.exercises.exercise_track import parts_of, signature, starter
+from glassformer.lessons.exercises.exercise_track import (
+    exercise_notebook,
+    parts_of,
+    signature,
+    solution,
+    starter,
+)
 
 WRONG_ANSWERS: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("wrong_answers.toml").read_text(encoding="utf-8")
@@ -209,6 +216,8 @@ FINDINGS: list[tuple[str, str, str, str]] = [
     ("scores", "def f(q, k): raise NotImplementedError", "unwritten", "is not written yet"),
     ("greedy", "def f(n, s, e, m): return torch.tensor([1, 2])", "value", "got [1, 2]"),
     ("greedy", "def f(n, s, e, m): return None", "nothing", "None"),
+    ("greedy", "def f(n, s, e, m): return torch.ones(2).numpy()", "value", "got array("),
+    ("greedy", "def f(n, s, e, m): return [torch.ones(2), 3]", "value", "got [tensor("),
     ("beam-step", "def f(l, t): return t, t", "value", "Expected ("),
     ("basic", "def f(x):\n  r = torch.softmax(x @ x.T, -1) @ x\n  x += 1\n  return r", "changed",
      "changes its inputs"),
@@ -222,6 +231,22 @@ def test_what_fits_no_slip_is_described(name: str, code: str, hint: str, said: s
     assert said in found.text.en
     assert "\n" not in str(found)
     assert found.text.zh != found.text.en
+
+
+def test_a_module_is_a_function_too() -> None:
+    class Scores(torch.nn.Module):
+        def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+            return queries @ keys.mT
+
+    class Broken(torch.nn.Module):
+        def forward(self, queries: Any, keys: Any) -> Any:
+            return queries.nosuch(keys)
+
+    assert exercise("scores").check(Scores()).is_right
+    found = exercise("scores").check(Broken())
+    here = Path(__file__).read_text(encoding="utf-8").splitlines()
+    line = next(at for at, text in enumerate(here, start=1) if "queries.nosuch(keys)" in text)
+    assert found.text.en.startswith(f"Line {line}: AttributeError: ")
 
 
 def test_an_endless_loop_is_left_at_its_line() -> None:
@@ -279,6 +304,37 @@ def test_a_starter_is_python_with_the_function_left_open(name: str, language: An
     prose = [line for line in text.splitlines() if line.startswith("#")]
     assert max(map(len, prose)) <= 80
     assert max(map(len, signature(task.function).splitlines())) <= 78
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_track_as_a_notebook(language: Any) -> None:
+    made = json.loads(exercise_notebook(EXERCISES, language))
+    assert made["nbformat"] == 4
+    sources = ["".join(cell["source"]) for cell in made["cells"] if cell["cell_type"] == "code"]
+    checks = [source for source in sources if ".check(" in source]
+    assert len(checks) == len(EXERCISES)
+    names: dict[str, Any] = {}
+    exec(sources[0], names)
+    for source in sources[1:]:
+        if source in checks:
+            assert eval(source, names).hints == ("unwritten",)
+        else:
+            exec(source, names)
+    for name, check in zip(EXERCISES, checks, strict=True):
+        function = exercise(name).function
+        exec(solution(function), names)  # the parts that it uses are those written before
+        found = eval(check, names)
+        assert found.is_right, found
+        assert found.language == language
+
+
+def test_a_notebook_of_one_exercise_has_the_parts_that_it_needs() -> None:
+    made = json.loads(exercise_notebook(["multi-head"], "en"))
+    sources = ["".join(cell["source"]) for cell in made["cells"] if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for source in (*sources[:-2], solution("multi_head")):
+        exec(source, names)
+    assert eval(sources[-1], names).is_right
 
 
 def test_parts_are_those_of_earlier_exercises() -> None:

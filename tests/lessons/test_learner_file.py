@@ -155,6 +155,11 @@ def test_tasks_starters_and_solutions(glassformer: Callable[..., Done], tmp_path
     assert "--force overwrites it" in refused.stderr
     assert glassformer("exercise", "attention", "-o", str(starter), "--force").code == 0
     assert "def attend(" in starter.read_text(encoding="utf-8")
+    book = tmp_path / "track.ipynb"
+    assert "exercises to open in Jupyter: 22" in glassformer("exercise", "-o", str(book)).stderr
+    assert glassformer("exercise", "-o", str(book)).code == 2
+    assert glassformer("exercise", "loss", "-o", str(book), "--force").code == 0
+    assert len(json.loads(book.read_text(encoding="utf-8"))["cells"]) == 6
     task = json.loads(glassformer("exercise", "attention", "--json", "--solution").stdout)
     assert task["uses"] == ["dot_product_scores", "softmax", "scaled_scores"]
     assert "return weights @ values" in task["solution"]

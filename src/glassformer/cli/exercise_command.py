@@ -26,14 +26,21 @@ def exercise(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """List the exercises, show one, write its starter file, or check a file."""
-    if name is None:
+    if name is None and output is not None and output.suffix == ".ipynb":
+        _write_notebook(None, output, force=force)
+    elif name is None:
         if output is not None or solution or force:
-            raise ConfigError("expected the name of an exercise beside -o, --force or --solution")
+            raise ConfigError(
+                "expected the name of an exercise beside -o, --force or --solution; only a "
+                "notebook, -o FILE.ipynb, may hold them all"
+            )
         _list(as_json=as_json)
     elif sum((file is not None, output is not None, solution)) > 1:
         raise ConfigError("expected one of FILE, -o and --solution, got several")
     elif file is not None:
         _check(name, file, as_json=as_json)
+    elif output is not None and output.suffix == ".ipynb":
+        _write_notebook(name, output, force=force)
     elif output is not None:
         _write_starter(name, output, force=force)
     else:
@@ -81,12 +88,25 @@ def _write_starter(name: str, output: Path, *, force: bool) -> None:
     from glassformer.lessons.exercises.exercise_track import exercise as find
     from glassformer.lessons.exercises.exercise_track import starter
 
-    check_place(output)
-    if output.exists() and not force:
-        raise ConfigError("{output} is there already; --force overwrites it", output=output)
+    _check_place(output, force=force)
     write_text(starter(name, spoken()), output)
     function = find(name).function
     sys.stderr.write(f"{say('exercise written', output=output, function=function, name=name)}\n")
+
+
+def _write_notebook(name: str | None, output: Path, *, force: bool) -> None:
+    from glassformer.lessons.exercises.exercise_track import EXERCISES, exercise_notebook
+
+    _check_place(output, force=force)
+    names = [*EXERCISES] if name is None else [name]
+    write_text(exercise_notebook(names, spoken()), output)
+    sys.stderr.write(f"{say('exercise notebook', output=output, count=len(names))}\n")
+
+
+def _check_place(output: Path, *, force: bool) -> None:
+    check_place(output)
+    if output.exists() and not force:
+        raise ConfigError("{output} is there already; --force overwrites it", output=output)
 
 
 def _check(name: str, file: Path, *, as_json: bool) -> None:

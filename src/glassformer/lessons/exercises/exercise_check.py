@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -198,8 +199,17 @@ class _Judge:
         """The last line of the learner's own code before an exception."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if code and frame.filename == code.co_filename]
+        own = [
+            frame
+            for frame in frames
+            if (frame.filename == code.co_filename if code else _is_elsewhere(frame.filename))
+        ]
         return own[-1].lineno or "?" if own else "?"
+
+
+def _is_elsewhere(file: str) -> bool:
+    """Whether a file is neither ours nor torch's: for a callable object, such as a module."""
+    return not file.startswith((str(Path(__file__).parent), str(Path(torch.__file__).parent)))
 
 
 def _one_or_two(slips: Mapping[str, Switches]) -> Iterator[tuple[str, ...]]:
@@ -254,7 +264,10 @@ def is_same(given: Any, wanted: Any) -> bool:
         )
     if isinstance(wanted, dict):
         return given.keys() == wanted.keys() and all(is_same(given[k], wanted[k]) for k in wanted)
-    return bool(given == wanted)
+    try:
+        return bool(given == wanted)
+    except Exception:  # objects of a learner's may compare in any way
+        return False
 
 
 def _sort(x: Tensor) -> str:

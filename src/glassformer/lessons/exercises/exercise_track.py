@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.files import read_object, write_whole
@@ -129,6 +129,57 @@ def starter(name: str, language: Language = "en") -> str:
     body = "\n\n".join([*parts, empty])
     given = f"# {say['given parts'].say(language)}\n\n\n" if parts else "\n"
     return f"{prose}\n\n{_imports(body)}\n{given}{body}"
+
+
+def exercise_notebook(names: Iterable[str], language: Language = "en") -> str:
+    """A notebook: of each exercise its task, the empty function and a cell that checks it.
+
+    What an exercise uses of earlier ones is there, unless those are in the notebook themselves.
+    """
+    cells = [_cell("markdown", f"# {say['notebook title'].say(language)}"), _cell("code", _OPENING)]
+    cells.insert(1, _cell("markdown", say["notebook"].say(language)))
+    written: set[str] = set()
+    for number, name in enumerate(names, start=1):
+        task = exercise(name, language)
+        statement = task.statement.say(language).replace("\n", "\n\n")
+        cells.append(
+            _cell("markdown", f"## {number}. {task.title.say(language)} (`{name}`)\n\n{statement}")
+        )
+        missing = [part for part in parts_of(task.function) if part not in written]
+        if missing:
+            given = f"# {say['given parts'].say(language)}\n"
+            cells.append(_cell("code", given + "\n\n".join(map(solution, missing))))
+        written |= {task.function, *missing}
+        chosen = f'"{name}"' if language == "en" else f'"{name}", "{language}"'
+        cells.append(_cell("code", f"{signature(task.function)}\n    raise NotImplementedError"))
+        cells.append(_cell("code", f"exercise({chosen}).check({task.function})"))
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    made = {
+        "cells": [cell | {"id": f"cell-{at}"} for at, cell in enumerate(cells)],
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+
+
+_OPENING = """import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.lessons import exercise"""
+
+
+def _cell(kind: str, source: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {
+        "cell_type": kind,
+        "metadata": {},
+        "source": source.splitlines(keepends=True),
+    }
+    return cell if kind == "markdown" else cell | {"execution_count": None, "outputs": []}
 
 
 def _imports(body: str) -> str:

@@ -1,6 +1,6 @@
 """A learner's file: run in a process of its own, within a time limit, and its function checked.
 
-    python -m glassformer.lessons.exercises.learner_file EXERCISE FILE RESULT.json
+    python -m glassformer.lessons.exercises.learner_file EXERCISE FILE RESULT.json SECONDS
 
 The file is the learner's own Python code and may do whatever Python may; the process keeps an
 endless loop, an exit or a crash in it from ending the command. What it prints goes to stderr.
@@ -39,12 +39,12 @@ def check_apart(name: str, file: Path, *, seconds: float = SECONDS) -> Feedback:
     """Check a file in a process of its own."""
     with TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        command = [sys.executable, "-m", __name__, name, str(file), str(result), str(seconds)]
+        # -P: a file beside the learner's, such as random.py, must not hide a module of Python's.
+        command = [sys.executable, "-P", "-m", __name__, name, str(file), str(result), str(seconds)]
         try:
             done = subprocess.run(  # noqa: S603  a file that the learner asked to run
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
                 timeout=_STARTING + 2 * seconds,
                 check=False,
             )
@@ -53,14 +53,6 @@ def check_apart(name: str, file: Path, *, seconds: float = SECONDS) -> Feedback:
         if not result.is_file():
             return Feedback(name, ("died",), say.both("died", code=done.returncode))
         return Feedback.from_dict(json.loads(result.read_text(encoding="utf-8")))
-
-
-def _has_descriptor(stream: Any) -> bool:
-    try:
-        stream.fileno()
-    except (AttributeError, OSError, ValueError):
-        return False
-    return True
 
 
 def check_file(name: str, file: Path, *, seconds: float = SECONDS) -> Feedback:
