@@ -91,22 +91,23 @@ assert torch.allclose(slipped.round(decimals=4), printed("position"), atol=1.01e
 # %% [markdown]
 # ## Queries, keys, values
 #
-# From here on each step starts from what the text printed before it, so that one mistake is counted
-# once. The queries are right; the values are not: the text printed the queries a second time.
+# From here on each step starts from what the text printed before it, so that one mistake is
+# counted once. The queries are right; the values are not: the text printed the queries a second
+# time. Below: the largest difference from the print.
 
 # %% [markdown zh]
 # ## 查询、键、值
 #
-# 以下每一步都从文章前面印出的数算起，这样一个错误只算一次。查询是对的，值不对：文章把查询又印了一
-# 遍。
+# 以下每一步都从文章前面印出的数算起，这样一个错误只算一次。查询是对的，值不对：文章把查询又印了
+# 一遍。下面是与印出的数的最大差别。
 
 # %%
 x = printed("x")
 queries, keys, values = (x @ printed(name) for name in ("w_query", "w_key", "w_value"))
-print(f"{(queries - printed('query')).abs().max():.2f}")
-print(f"{(keys - printed('key')).abs().max():.2f}")
-print(f"{(values - printed('value')).abs().max():.2f}")
-print(f"{(queries - printed('value')).abs().max():.2f}")
+print(f"Q: {(queries - printed('query')).abs().max():.2f}")
+print(f"K: {(keys - printed('key')).abs().max():.2f}")
+print(f"V: {(values - printed('value')).abs().max():.2f}")
+print(f"V = Q: {(queries - printed('value')).abs().max():.2f}")
 
 # %% [markdown]
 # ## Scores, divided by √d_k
@@ -120,21 +121,22 @@ print(f"{(queries - printed('value')).abs().max():.2f}")
 
 # %%
 scores = printed("query") @ printed("key").T
-for divisor in (math.sqrt(6), math.sqrt(4)):
-    print(f"{(scores / divisor - printed('scaled')).abs().max():.2f}")
+for width in (6, 4):
+    print(f"√{width}: {(scores / math.sqrt(width) - printed('scaled')).abs().max():.2f}")
 
 # %% [markdown]
-# Does it matter? The weights of the first word, with either divisor, and the output of the head:
+# Does it matter? The weights of the first word with either divisor. (From the scores that it
+# prints, the text's head is computed correctly.)
 
 # %% [markdown zh]
-# 这有影响吗？下面是第一个词在两种除数下的权重，以及这个头的输出：
+# 这有影响吗？下面是第一个词在两种除数下的权重。（由文章印出的分数算起，这个头的输出是对的。）
 
 # %%
-for divisor in (math.sqrt(6), math.sqrt(4)):
-    weights = torch.softmax(scores / divisor, dim=-1)
-    print([round(w, 3) for w in weights[0].tolist()])
+for width in (6, 4):
+    weights = torch.softmax(scores / math.sqrt(width), dim=-1)
+    print(f"√{width}:", *(f"{weight:.3f}" for weight in weights[0].tolist()))
 head = torch.softmax(printed("softmax_input"), dim=-1) @ printed("value")
-print(f"{(head - printed('head')).abs().max():.3f}")
+assert torch.allclose(head, printed("head"), atol=1e-3)
 
 # %% [markdown]
 # ## Add & Norm

@@ -42,16 +42,17 @@ def _norm(
     variance: str = "population",
     epsilon: str = "inside",
     axis: str = "last",
+    keep: bool = True,
     centre: bool = True,
     root: bool = True,
     ends: str = "gain, bias",
 ) -> Tensor:
     named: dict[str, tuple[int, ...]] = {"last": (-1,), "positions": (-2,), "two": (-2, -1)}
     axes = named[axis]
-    mean = x.mean(dim=axes, keepdim=True)
+    mean = x.mean(dim=axes, keepdim=keep)
     centred = x - mean if centre else x
-    squares = centred.square()
-    found = squares.mean(dim=axes, keepdim=True)
+    squares = (x - x.mean(dim=axes, keepdim=True)).square() if centre else x.square()
+    found = squares.mean(dim=axes, keepdim=keep)
     if variance == "sample":
         count = squares.numel() / found.numel()
         found = found * count / (count - 1)
@@ -73,6 +74,7 @@ def _norm(
 def _norm_cases() -> Cases:
     draw = numbers(10)
     return [
+        (draw(4, 4), draw(4), draw(4)),
         (draw(2, 3, 4), draw(4), draw(4)),
         (draw(3, 5) * 0.01 + 1, draw(5), draw(5)),  # little variance: here eps counts
         (draw(2, 2, 6) + 4, draw(6), draw(6), 1e-2),
@@ -87,6 +89,7 @@ LAYER_NORM = Exercise(
         "no eps": {"epsilon": "none"},
         "over positions": {"axis": "positions"},
         "over all": {"axis": "two"},
+        "no keepdim": {"keep": False},
         "not centred": {"centre": False},
         "no root": {"root": False},
         "bias first": {"ends": "bias, gain"},

@@ -167,6 +167,7 @@ GREEDY = Exercise(
         "with start": {"gives": "with start"},
         "one too many": {"more": 1},
         "one too few": {"more": -1},
+        "limit unused": {"more": 1000},
     },
 )  # fmt: skip
 
