@@ -12,6 +12,7 @@ from glassformer.documents.parts import Paragraph, Part
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.nn.tensors import Float, Int, Tensor
@@ -65,10 +66,13 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     )
     for kind, place in (("queries", 1), ("keys", 0), ("values", 0)):
         yield walk.projection(kind, place)
-    yield walk.scores()
+    shown = {"x": heat_map(run["x"], say)}
+    yield with_question(walk.scores(), run["attention.scores"], 2, "x @ x.T", shown, say)
     scaled = run["attention.scaled"][0, 0, 1, 0]
     yield role_step("scaled", scaled, say, phrase="unscaled")
-    yield walk.masked()
+    shown = {"S": heat_map(run["attention.scaled"], say, head=0)}
+    formula = f"mask(S, causal({matrix.size(0)}))"
+    yield with_question(walk.masked(), run["attention.masked"], 0, formula, shown, say)
     yield walk.weights()
     yield walk.context()
     yield _both_heads(run, say)

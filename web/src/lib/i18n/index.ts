@@ -12,6 +12,8 @@ import { attentionEn } from './attention.en';
 import { attentionZh } from './attention.zh';
 import { cardEn } from './card.en';
 import { cardZh } from './card.zh';
+import { courseEn } from './course.en';
+import { courseZh } from './course.zh';
 import { decodingEn } from './decoding.en';
 import { decodingZh } from './decoding.zh';
 import { editEn } from './edit.en';
@@ -36,6 +38,7 @@ const en = {
   ...attentionEn,
   ...decodingEn,
   ...walkEn,
+  ...courseEn,
   ...trainingEn,
   ...exportingEn,
 };
@@ -50,6 +53,7 @@ const zh: Record<Key, string> = {
   ...attentionZh,
   ...decodingZh,
   ...walkZh,
+  ...courseZh,
   ...trainingZh,
   ...exportingZh,
 };
