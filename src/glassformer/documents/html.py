@@ -20,6 +20,11 @@ _MOST = 256
 class Html(Renderer[str]):
     """A page with a table of contents where sections are numbered."""
 
+    def __init__(self, document: p.Document) -> None:
+        super().__init__(document)
+        self._moving = 0
+        """How many moving figures have been written: their buttons need names of their own."""
+
     def render(self) -> str:
         document = self.document
         title = escape(document.title or self.words["title"])
@@ -43,6 +48,26 @@ class Html(Renderer[str]):
         )
         label = escape(self.words["contents"])
         return f'<nav aria-label="{label}"><ol>{items}</ol></nav>\n' if items else ""
+
+    def _steps(self, part: p.Figure) -> str:
+        """Buttons of a moving figure: play, pause, and each of its beats, to stop or go back to.
+
+        They are radio buttons, so the arrow keys step; the figure's own style does the rest.
+        """
+        if not part.drawing.beats:
+            return ""
+        self._moving += 1
+        values = ["play", "pause", *map(str, range(1, part.drawing.beats + 1))]
+        said = {name: escape(self.words[name]) for name in ("play", "pause", "picture")}
+        shown = {"play": "▶", "pause": "‖"}
+        buttons = "".join(
+            f'<label title="{said.get(value) or said["picture"].format(number=value)}">'
+            f'<input type="radio" name="steps-{self._moving}" value="{value}"'
+            f"{' checked' if value == 'play' else ''}><span>{shown.get(value, value)}</span></label>"
+            for value in values
+        )
+        label = escape(self.words["animation"])
+        return f'<div class="gf-steps" role="radiogroup" aria-label="{label}">{buttons}</div>'
 
     def write_all(self, parts: Sequence[p.Part]) -> list[str]:
         """Consecutive small matrices and tables are placed side by side."""
@@ -117,7 +142,8 @@ class Html(Renderer[str]):
     def figure(self, part: p.Figure) -> str:
         """The SVG, inline."""
         caption = f"<figcaption>{escape(part.caption)}</figcaption>"
-        return f'<figure class="drawn">{caption}{part.drawing.svg(alone=False)}</figure>'
+        drawn = f"{self._steps(part)}{part.drawing.svg(alone=False)}"
+        return f'<figure class="drawn">{caption}{drawn}</figure>'
 
     def section(self, part: p.Section) -> str:
         """A heading; numbered sections have anchors."""

@@ -290,6 +290,10 @@ class Drawing(Protocol):
     @property
     def title(self) -> str: ...
 
+    @property
+    def beats(self) -> int:
+        """How many pictures a moving drawing runs through; 0 if nothing moves."""
+
     def svg(self, *, alone: bool = True) -> str:
         """The SVG; `alone=False` omits the style, for pages that include it once."""
 
