@@ -93,12 +93,17 @@ class Html(Renderer[str]):
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table with coloured cells; hovering over a number shows all its digits."""
-        heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in part.matrix.columns[:_MOST])
+        return self.heat_table(part, _MOST, _MOST)
+
+    def heat_table(self, part: p.HeatMap, n_rows: int, n_columns: int) -> str:
+        """The first rows and columns, and a note on what is left out."""
+        columns = part.matrix.columns[:n_columns]
+        heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in columns)
         rows = "".join(
             f'<tr><th scope="row">{escape(label)}</th>{"".join(map(self._cell, line))}</tr>'
-            for label, line in zip(part.matrix.rows, part.cells(_MOST, _MOST), strict=False)
+            for label, line in zip(part.matrix.rows, part.cells(n_rows, n_columns), strict=False)
         )
-        note = escape(part.notes(self.words, _MOST, _MOST))
+        note = escape(part.notes(self.words, n_rows, n_columns))
         return _figure(
             part.caption,
             f'<table class="heat"><tr><td></td>{heads}</tr>{rows}</table>'
@@ -111,6 +116,8 @@ class Html(Renderer[str]):
         if cell.colour is not None:
             ground, ink = hex_colour(cell.colour), hex_colour(ink_on(cell.colour))
             look = f' style="background:{ground};color:{ink}"'
+        if cell.is_blank:
+            return f'<td class="blank" aria-label="{escape(self.words["blank"])}"></td>'
         whole = self.words["unwritten"] if cell.is_unwritten else number(cell.value, 9)
         return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
 
@@ -152,6 +159,7 @@ class Html(Renderer[str]):
         name = "" if part.number is None else f' id="step-{part.number}"'
         inside = "\n".join(self.inside(part))
         heading = f"<h{level}>{number}{_inline(part.title)}</h{level}>"
+        name += ' class="new-page"' if part.new_page else ""
         return f"<section{name}>{heading}\n{inside}\n</section>"
 
 

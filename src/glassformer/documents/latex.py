@@ -126,7 +126,8 @@ class Latex(Renderer[str]):
         """A heading; LaTeX numbers the numbered ones."""
         kind = _HEADINGS[min(self.depth, len(_HEADINGS) - 1)]
         kind = kind if part.number is not None or kind.endswith("*") else f"{kind}*"
-        heading = rf"\{kind}{{{_inline(part.title)}}}"
+        page = "\\clearpage\n" if part.new_page else ""
+        heading = rf"{page}\{kind}{{{_inline(part.title)}}}"
         return "\n\n".join([heading, *self.inside(part)])
 
 
@@ -175,6 +176,8 @@ def _formula_line(line: str) -> str:
 
 
 def _heat_cell(cell: p.HeatCell) -> str:
+    if cell.is_blank:
+        return r"\fbox{\rule{0pt}{1.4ex}\hspace{2.2em}}"
     mantissa, _, power = cell.text.partition("e")
     inside = _SIGN.sub(lambda found: _SIGNS[found[0]], mantissa)
     if power:

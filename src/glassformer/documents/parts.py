@@ -118,9 +118,11 @@ class HeatCell:
     """Its background; None if the number is not finite or has no scale."""
     is_marked: bool
     is_unwritten: bool = False
+    is_blank: bool = False
+    """Left to the reader: it has neither number nor colour."""
 
 
-UNWRITTEN = "∅"
+UNWRITTEN, BLANK = "∅", "____"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +140,8 @@ class HeatMap:
     digits: int = 4
     decimals: int | None = None
     """Decimals for numbers below 10; None: `digits` significant digits throughout."""
+    blanks: frozenset[tuple[int, int]] = frozenset()
+    """Rows and columns, as a reader sees them, of numbers that a worksheet leaves out."""
 
     @property
     def step(self) -> Step:
@@ -174,6 +178,12 @@ class HeatMap:
             for line in found[row : row + 1]:
                 line[column : column + 1] = [
                     replace(cell, is_marked=True) for cell in line[column : column + 1]
+                ]
+        for row, column in self.blanks:
+            for line in found[row : row + 1]:
+                line[column : column + 1] = [
+                    HeatCell(math.nan, BLANK, None, is_marked=False, is_blank=True)
+                    for _ in line[column : column + 1]
                 ]
         if self.step.trace.has_unwritten_memory:
             found = [
@@ -360,6 +370,8 @@ class Section:
     title: Inline
     parts: tuple[Part, ...]
     number: int | None = None
+    new_page: bool = False
+    """Whether it begins a page where there are pages."""
 
     def to_dict(self) -> dict[str, Any]:
         below = [part.to_dict() for part in self.parts]
