@@ -27,12 +27,15 @@ EXPECTED = {
         "repeat",
     ],
     "roles": ["basic", "key-query-value", "roles"],
-    "multi-head": ["reshape", "heads"],
+    "multi-head": ["reshape", "pipeline", "heads", "columns"],
+    "masked": ["mask", "pipeline"],
+    "thrones": ["translation"],
+    "switches": ["mask", "feed-forward"],
     "roses": ["gave"],
     "classifier": ["block", "classifier"],
     "films": ["score", "map"],
     "by-hand": [
-        "architecture-nothing", "architecture-encoder", "architecture-decoder",
+        "architecture-nothing", "feed-forward", "architecture-encoder", "architecture-decoder",
         "architecture-everything", "strip",
     ],
 }  # fmt: skip

@@ -27,10 +27,11 @@ def lesson(
     from glassformer.lessons import LESSONS, make_lesson
 
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
-    if off and (name != "switches" or figures):
-        raise ConfigError("only the lesson switches takes --off, and it has no figures")
+    if off and name != "switches":
+        raise ConfigError("only the lesson switches takes --off")
+    options = {"off": off} if off else {}
     if figures:
-        _write_figures([name] if name is not None else list(LESSONS), output)
+        _write_figures([name] if name is not None else list(LESSONS), output, options)
         return
     if name is None:
         if to is not None or output is not None:
@@ -48,7 +49,7 @@ def lesson(
         )
     check_format(chosen or "terminal", output)
     check_place(output)
-    made = make_lesson(name, spoken(), **({"off": off} if off else {}))
+    made = make_lesson(name, spoken(), **options)
     if output is not None:
         render(made.document(), chosen or "terminal", output)
         sys.stderr.write(f"{say('lesson written', output=output, count=len(made.steps))}\n")
@@ -56,7 +57,7 @@ def lesson(
         sys.stdout.write(render_text(made.document(), chosen or "terminal"))
 
 
-def _write_figures(names: list[str], output: Path | None) -> None:
+def _write_figures(names: list[str], output: Path | None, options: dict[str, list[str]]) -> None:
     """The figures of these lessons as files: `FOLDER/LESSON-FIGURE.svg`."""
     from glassformer.documents.renderer import write_figures
     from glassformer.lessons import make_lesson
@@ -64,7 +65,7 @@ def _write_figures(names: list[str], output: Path | None) -> None:
     if output is None or output.suffix:
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
     for name in names:
-        made = make_lesson(name, spoken())
+        made = make_lesson(name, spoken(), **options)
         if not made.figures():
             sys.stderr.write(f"{say('lesson no figures', name=name)}\n")
             continue

@@ -63,7 +63,8 @@ class Html(Renderer[str]):
         buttons = "".join(
             f'<label title="{said.get(value) or said["picture"].format(number=value)}">'
             f'<input type="radio" name="steps-{self._moving}" value="{value}"'
-            f"{' checked' if value == 'play' else ''}><span>{shown.get(value, value)}</span></label>"
+            f"{' checked' if value == 'play' else ''}>"
+            f"<span>{shown.get(value, value)}</span></label>"
             for value in values
         )
         label = escape(self.words["animation"])

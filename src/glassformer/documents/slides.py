@@ -68,14 +68,15 @@ class Slides(Html):
         style = _own("page.css") + _own("slides.css")
         style += "".join(dict.fromkeys(figure.drawing.style for figure in document.figures()))
         lang = "zh-CN" if document.language == "zh" else "en"
+        notes = escape(self.words["speaker notes"])
         return (
             f'<!doctype html>\n<html lang="{lang}" class="no-script">\n<head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width">'
             f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
             f'<main id="stage">\n{deck}\n</main>\n<div id="foot"><div id="bar"></div></div>\n'
             '<div id="count" aria-live="polite"></div>\n'
-            f'<div id="notes" role="note" aria-label="{escape(self.words["speaker notes"])}" hidden>'
-            f"</div>\n<script>\n{_own('slides.js')}</script>\n</body>\n</html>\n"
+            f'<div id="notes" role="note" aria-label="{notes}" hidden></div>\n'
+            f"<script>\n{_own('slides.js')}</script>\n</body>\n</html>\n"
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -123,8 +124,10 @@ class Slides(Html):
                 slide.notes.append(first.text)
                 block = [replace(first, text=_lead(first.text))]
             height = _height(block)
-            if isinstance(first, p.Figure) or slide.is_drawing or (
-                slide.parts and slide.used + height > _HEIGHT
+            if (
+                isinstance(first, p.Figure)
+                or slide.is_drawing
+                or (slide.parts and slide.used + height > _HEIGHT)
             ):
                 if slide.parts:
                     yield slide

@@ -155,7 +155,5 @@ def _card(cell: Cell, example: Card, known: set[Cell]) -> Card | None:
     operands = list(leaves(cell.expression))
     if len(operands) > _MOST_OPERANDS or not set(operands) <= known:
         return None
-    card = Card(
-        cell, digits=example.digits, phrases=example.phrases, names=example.sight.names
-    )
+    card = Card(cell, digits=example.digits, phrases=example.phrases, names=example.sight.names)
     return card if card.relation == "=" and not card.is_copy else None

@@ -8,7 +8,12 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.audit.example_file import load_example
-from glassformer.documents.parts import Paragraph, Part
+from glassformer.documents.parts import Figure, Paragraph, Part
+from glassformer.lessons.figures.pipeline_figures import (
+    AttentionSteps,
+    mask_figure,
+    pipeline_figure,
+)
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
@@ -68,9 +73,10 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield walk.scores()
     scaled = run["attention.scaled"][0, 0, 1, 0]
     yield role_step("scaled", scaled, say, phrase="unscaled")
-    yield walk.masked()
+    attention = AttentionSteps(run, "attention")
+    yield walk.masked().with_(Figure("mask", mask_figure(attention, say.language)))
     yield walk.weights()
-    yield walk.context()
+    yield walk.context().with_(Figure("pipeline", pipeline_figure(attention, say.language)))
     yield _both_heads(run, say)
     yield _joined(run, say)
 
