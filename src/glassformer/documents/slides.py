@@ -124,14 +124,10 @@ class Slides(Html):
                 slide.notes.append(first.text)
                 block = [replace(first, text=_lead(first.text))]
             height = _height(block)
-            if (
-                isinstance(first, p.Figure)
-                or slide.is_drawing
-                or (slide.parts and slide.used + height > _HEIGHT)
-            ):
-                if slide.parts:
-                    yield slide
-                    slide = slide.following()
+            is_full = slide.used + height > _HEIGHT or slide.is_drawing
+            if slide.parts and (is_full or isinstance(first, p.Figure)):
+                yield slide
+                slide = slide.following()
             slide.parts += block
             slide.used += height
         if slide.parts or slide.notes:
@@ -292,7 +288,9 @@ def printed(page: str) -> bytes:
             "--no-pdf-header-footer", f"--print-to-pdf={target}", source.as_uri(),
         ]  # fmt: skip
         try:
-            subprocess.run(command, check=True, capture_output=True, timeout=_PRINT_SECONDS)
+            subprocess.run(  # noqa: S603  a browser found on the path, our own page
+                command, check=True, capture_output=True, timeout=_PRINT_SECONDS
+            )
             return target.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
             raise TraceError("{program} did not print the slides", program=program) from error

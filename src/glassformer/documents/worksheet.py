@@ -111,7 +111,7 @@ def _choose(document: p.Document) -> Blanks:
         if example is None or not marked or marked[-1].step is not example.cell.step:
             continue
         seed = zlib.crc32(f"{document.title}/{at}/{example.cell.name}".encode())
-        order = random.Random(seed)
+        order = random.Random(seed)  # noqa: S311  which numbers to ask for
         known = shown - hidden
         found = [
             (cell, card)

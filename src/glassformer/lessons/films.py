@@ -120,12 +120,13 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonS
         Point(float(x), float(y), title, say(kind))
         for (x, y), title, kind in zip(learned.films, titles, kinds, strict=True)
     ]
-    axes = Axes(*(
-        words("feature named", feature=words(key), nearest=say(name), r=f"{r:+.2f}".replace("-", "−"))
+    across, up = (
+        words("feature named", feature=words(key), nearest=say(name), r=number(r, 2))
         for key, (name, r) in zip(
             ("first feature", "second feature"), _nearest(learned), strict=True
         )
-    ))  # fmt: skip
+    )
+    axes = Axes(across, up)
     drawing = draw_map(words("map figure"), points, axes, width=820, height=520)
     rows = tuple(
         (title, number(float(x), 3), number(float(y), 3))

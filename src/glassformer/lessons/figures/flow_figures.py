@@ -1,4 +1,4 @@
-"""Figures of what flows: one translation through encoder and decoder, one vector through a network."""
+"""Figures of what flows: a translation through encoder and decoder, a vector through a network."""
 
 from __future__ import annotations
 
@@ -83,9 +83,8 @@ def translation_figure(run: Trace, said: Translated, language: Language) -> SvgD
         zip(said.given, said.answers, said.shares, strict=True), start=1
     ):
         beat = row + 1
-        given.append(
-            table.put(ModelBox(word, "query", bold=False), row, 4, align="fill", beat=beat)
-        )
+        token = ModelBox(word, "query", bold=False)
+        given.append(table.put(token, row, 4, align="fill", beat=beat))
         table.put(FigurePart(60, 0), row, 5)
         shown = ModelBox(f"{answer}  {100 * share:.0f} %", "output")
         answers.append(table.put(shown, row, 6, align="fill", beat=beat))
