@@ -160,6 +160,8 @@ class Html(Renderer[str]):
         name = "" if part.number is None else f' id="step-{part.number}"'
         inside = "\n".join(self.inside(part))
         heading = f"<h{level}>{number}{_inline(part.title)}</h{level}>"
+        if part.folded:
+            return f"<details><summary>{_inline(part.title)}</summary>\n{inside}\n</details>"
         name += ' class="new-page"' if part.new_page else ""
         return f"<section{name}>{heading}\n{inside}\n</section>"
 

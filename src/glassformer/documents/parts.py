@@ -372,6 +372,8 @@ class Section:
     number: int | None = None
     new_page: bool = False
     """Whether it begins a page where there are pages."""
+    folded: bool = False
+    """Whether a page shows it only when asked, and slides not at all."""
 
     def to_dict(self) -> dict[str, Any]:
         below = [part.to_dict() for part in self.parts]

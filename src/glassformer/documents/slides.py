@@ -114,6 +114,8 @@ class Slides(Html):
         slide = _Slide(section.title, section.number)
         for block in _blocks(section.parts):
             first = block[0]
+            if isinstance(first, p.Section) and first.folded:
+                continue
             if isinstance(first, p.Section):
                 if slide.parts or slide.notes:
                     yield slide
