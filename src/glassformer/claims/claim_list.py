@@ -121,7 +121,7 @@ def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Docume
             *introduction(language),
             p.Paragraph(counted(outcomes, language), "strong"),
             *sections,
-            *_properties(outcomes, language),
+            *properties_sections(outcomes, language),
         ),
         language,
         say["label"].say(language),
@@ -167,7 +167,7 @@ def verdict_text(outcome: Outcome, language: Language) -> str:
     return say["with basis"].say(language, verdict=said, basis=basis)
 
 
-def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
+def properties_sections(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
     """Which claims demonstrate which property of the texts."""
     known = {outcome.claim.id: outcome.claim for outcome in outcomes}
     between = say["semicolon"].say(language)

@@ -13,6 +13,7 @@ from glassformer.claims.claim_list import (
     PROPERTIES,
     counted,
     introduction,
+    properties_sections,
     say,
     verdict_text,
 )
@@ -24,10 +25,7 @@ def claims_page(
     outcomes: Sequence[Outcome], language: Language, drawings: Mapping[str, p.Drawing]
 ) -> p.Document:
     """One section per group; `drawings` are the charts by claim."""
-    shown = [
-        (group, [o for o in outcomes if o.claim.id in group.claims])
-        for group in GROUPS
-    ]  # fmt: skip
+    shown = [(group, [o for o in outcomes if o.claim.id in group.claims]) for group in GROUPS]
     sections = [
         p.Section(
             group.title.say(language),
@@ -42,6 +40,7 @@ def claims_page(
             *introduction(language),
             p.Paragraph(counted(outcomes, language), "strong"),
             *sections,
+            *properties_sections(outcomes, language),
         ),
         language,
         say["label"].say(language),

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 
 from glassformer.documents import parts as p
@@ -33,7 +33,7 @@ _HEIGHT, _WIDTH = 900.0, 1744.0
 _LINE = 54.0
 _ACROSS = 92
 """Half-width characters in a line."""
-_ROWS, _COLUMNS = 12, 14
+_ROWS, _COLUMNS, _CODE_LINES = 12, 14, 20
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|$)", re.DOTALL)
 _LONGEST = 190
 """Half-width characters of a paragraph that a slide shows; the notes have all of it."""
@@ -152,7 +152,7 @@ class Slides(Html):
 
     def heatmap(self, part: p.HeatMap) -> str:
         """As on a page, but only as many rows and columns as a slide holds."""
-        return self.heat_table(part, _ROWS, _COLUMNS)
+        return self.heat_table(part, _ROWS, _columns_that_fit(part))
 
 
 def _blocks(parts: Sequence[p.Part]) -> Iterator[list[p.Part]]:
@@ -167,12 +167,12 @@ def _blocks(parts: Sequence[p.Part]) -> Iterator[list[p.Part]]:
             continue
         for part in group:
             if isinstance(part, p.Table):
-                yield from ([piece] for piece in _pieces(part))
+                for piece in _pieces(part):
+                    yield [piece]
             elif isinstance(part, p.Code):
                 lines = part.text.splitlines()
-                yield from (
-                    [p.Code("\n".join(lines[at : at + 20]))] for at in range(0, len(lines), 20)
-                )
+                for at in range(0, len(lines), _CODE_LINES):
+                    yield [replace(part, text="\n".join(lines[at : at + _CODE_LINES]))]
             else:
                 yield [part]
 
@@ -223,10 +223,22 @@ def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
 
 
 def _width(part: p.HeatMap) -> float:
-    labels = max(map(p.columns_of, part.matrix.rows), default=0)
-    cells = [max([4, p.columns_of(name)]) for name in part.matrix.columns[:_COLUMNS]]
-    table = 17.0 * labels + sum(17.0 * width + 46 for width in cells)
+    table = _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
     return max(table, 16.0 * p.columns_of(part.caption))
+
+
+def _label_width(part: p.HeatMap) -> float:
+    return 17.0 * max(map(p.columns_of, part.matrix.rows), default=0)
+
+
+def _column_widths(part: p.HeatMap) -> list[float]:
+    return [17.0 * max(4, p.columns_of(name)) + 46 for name in part.matrix.columns[:_COLUMNS]]
+
+
+def _columns_that_fit(part: p.HeatMap) -> int:
+    """At least one; a little too wide is shrunk."""
+    room = 1.1 * _WIDTH - _label_width(part)
+    return max(1, sum(width <= room for width in accumulate(_column_widths(part))))
 
 
 def _height(block: Sequence[p.Part]) -> float:

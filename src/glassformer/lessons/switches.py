@@ -237,7 +237,7 @@ def _feed_forward(run: Trace, say: Speaker) -> Figure:
 
 def _entering(run: Trace) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """What the first feed-forward network is given at the last position."""
-    return matrix(run["layers.0.attention.joined"]).values[-1]
+    return np.asarray(matrix(run["layers.0.attention.joined"]).values[-1])
 
 
 def _names(run: Trace, count: int, say: Speaker) -> tuple[str, ...]:

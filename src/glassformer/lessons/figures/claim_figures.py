@@ -43,9 +43,9 @@ def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
             Series(name, [outcome.figures[row[place]] for row in spec["cells"]], _ROLES[place])
             for place, name in enumerate(_named(id_, "series", language))
         ]
-    write = _percent if spec.get("percent") else None
+    is_share = bool(spec.get("percent"))
+    write, most = (_percent, 1.0) if is_share else (_number, None)
     axes = Axes("", _say(f"{id_} up", language))
-    most = 1.0 if write is not None else None
     return bar_chart(_title(id_, language), groups, series, axes, write=write, most=most)
 
 
@@ -68,6 +68,13 @@ def _named(id_: str, kind: str, language: Language) -> list[str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+def _number(value: float) -> str:
+    """Thousands with commas, small numbers as a power of ten, others with three digits."""
+    if value and abs(value) < 1e-3:
+        return f"{value:.0e}".replace("-", "−")
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}".replace("-", "−")
 
 
 # --- curves ----------------------------------------------------------------------------------

@@ -89,8 +89,9 @@ def translation_figure(run: Trace, said: Translated, language: Language) -> SvgD
         shown = ModelBox(f"{answer}  {100 * share:.0f} %", "output")
         answers.append(table.put(shown, row, 6, align="fill", beat=beat))
         table.join(given[-1], answers[-1], sideways=True, beat=beat)
+        seen: tuple[tuple[Role, int], ...] = (("quiet", beat), ("query", -beat))
         for strip, weight in zip(kept, weights[row - 1], strict=True):
-            for role, when in (("quiet", beat), ("query", -beat)):
+            for role, when in seen:
                 table.line(_across, strip, given[-1], role=role, beat=when, arrow=False,
                            width=max(0.4, 9 * weight))  # fmt: skip
     for answer_box, following in zip(answers, given[1:], strict=False):
@@ -201,7 +202,7 @@ def network_layers(
     say = speaker(language)
 
     def values(name: str) -> Vector:
-        return numbers_of(run[f"{path}{name}"]).values[row]
+        return np.asarray(numbers_of(run[f"{path}{name}"]).values[row])
 
     def weights(name: str) -> npt.NDArray[np.float64]:
         return numbers_of(run[f"{path}{name}.weight"]).values

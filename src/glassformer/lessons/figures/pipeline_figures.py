@@ -70,7 +70,9 @@ class AttentionSteps:
         """Which keys (columns) each query (row) may not see."""
         step = self.step("hidden")
         found = np.asarray(step.value.numpy(), dtype=np.bool_)
-        return found.reshape(-1, *found.shape[-2:])[0]
+        first: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+        first = found.reshape(-1, *found.shape[-2:])[0]
+        return first
 
     def names(self, axis: int) -> Sequence[str]:
         return self.labels or self.step("weights").labels[axis] or ()
