@@ -20,6 +20,8 @@ import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
+import { figureEn } from './figure.en';
+import { figureZh } from './figure.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -36,6 +38,7 @@ const en = {
   ...attentionEn,
   ...decodingEn,
   ...walkEn,
+  ...figureEn,
   ...trainingEn,
   ...exportingEn,
 };
@@ -50,6 +53,7 @@ const zh: Record<Key, string> = {
   ...attentionZh,
   ...decodingZh,
   ...walkZh,
+  ...figureZh,
   ...trainingZh,
   ...exportingZh,
 };
