@@ -100,13 +100,14 @@ def tikz(drawing: Drawing, prose: Callable[[str], str]) -> str:
 
 
 def _elements(parent: ElementTree.Element) -> Iterator[tuple[str, ElementTree.Element]]:
-    """What is drawn, in order, without what is visible during one beat alone."""
+    """What is drawn, in order, without the ground and what is visible during one beat alone."""
     for element in parent:
-        tag = element.tag.removeprefix(_SVG)
+        tag, classes = element.tag.removeprefix(_SVG), element.get("class", "").split()
+        if tag in ("title", "style") or "paper" in classes or "only" in classes:
+            continue
         if tag == "g":
-            if "only" not in element.get("class", "").split():
-                yield from _elements(element)
-        elif tag not in ("title", "style"):
+            yield from _elements(element)
+        else:
             yield tag, element
 
 
