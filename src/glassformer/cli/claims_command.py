@@ -44,6 +44,9 @@ def claims(
     check_place(output)
     check_format(chosen_format, output)
     lang = spoken()
+    ids, only_rows = _without_claims(ids)
+    if only_rows:
+        return
     chosen = find(ids)
     if plot is not None:
         _draw(chosen, plot)
@@ -54,6 +57,22 @@ def claims(
         write_documents([_page(list(run), lang)], chosen_format, output, width=140)
     else:
         write_documents([claims_document(list(run), lang)], chosen_format, output, width=140)
+
+
+def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Say what shows the rows that no claim bears on; the other ids, and whether there are none."""
+    from glassformer.claims.claim_list import ROWS
+    from glassformer.lessons.course import row, row_ids
+
+    shown = [id_ for id_ in ids if id_.upper() in row_ids() and id_.upper() not in ROWS]
+    others = tuple(id_ for id_ in ids if id_ not in shown)
+    out = sys.stderr if others else sys.stdout
+    for found in map(row, shown):
+        commands = [f"glassformer lesson {name}" for name in found.lessons]
+        commands += [found.command] if found.command is not None else []
+        name = found.name.say(spoken())
+        out.write(f"{say('claims row', id=found.id, name=name, commands='; '.join(commands))}\n")
+    return others, bool(shown) and not others
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":

@@ -90,6 +90,9 @@ class Html(Renderer[str]):
     def formula(self, part: p.Formula) -> str:
         """MathML, which browsers render without scripts."""
         lines = "".join(mathml_lines(part.card, self.words))
+        if part.code:
+            lead = f'<span class="where">{escape(self.words["in code"])}</span>'
+            lines += f'<div class="source">{lead}<code>{escape(part.code)}</code></div>'
         return f'<div class="formula">{lines}</div>'
 
     def heatmap(self, part: p.HeatMap) -> str:
@@ -143,6 +146,19 @@ class Html(Renderer[str]):
         shown = [heads, *rows] if any(map(p.plain, part.heads)) else rows
         lines = "".join(f"<tr>{''.join(line)}</tr>" for line in shown)
         return _figure(part.caption, f'<table class="words">{lines}</table>')
+
+    def question(self, part: p.Question) -> str:
+        """The task with blanks; the answer unfolds without a script."""
+        heads = "".join(f'<th scope="col">{escape(label)}</th>' for label in part.labels)
+        blanks = '<td class="blank"></td>' * len(part.labels)
+        table = f'<table class="words"><tr>{heads}</tr><tr>{blanks}</tr></table>'
+        answers = escape(", ".join(part.answers))
+        label = escape(self.words["answer"])
+        return (
+            f'<div class="question"><p><b>{escape(self.task(part))}</b></p>'
+            f'<div class="wide">{table}</div>'
+            f"<details><summary>{label}</summary><p>{answers}</p></details></div>"
+        )
 
     def code(self, part: p.Code) -> str:
         return f'<div class="wide"><pre>{escape(part.text)}</pre></div>'

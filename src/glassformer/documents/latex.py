@@ -75,7 +75,11 @@ class Latex(Renderer[str]):
 
     def formula(self, part: p.Formula) -> str:
         """Math that TeX may break across lines; continuation lines are indented."""
-        return "\n\n".join(map(_formula_line, tex_lines(part.card, self.words)))
+        lines = [_formula_line(line) for line in tex_lines(part.card, self.words)]
+        if part.code:
+            said = _looking(_prose(self.words["in code"]), "quiet")
+            lines.append(rf"{{\small {said}{_typewriter(part.code)}}}")
+        return "\n\n".join(lines)
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table no wider than the page."""
@@ -109,6 +113,12 @@ class Latex(Renderer[str]):
         lines = (f"{_prose(label)}: {_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
+
+    def question(self, part: p.Question) -> str:
+        """The task, and a rule to write each number on."""
+        blank = r"\underline{\hspace{1.6cm}}"
+        blanks = r"\quad ".join(f"{_prose(label)}~{blank}" for label in part.labels)
+        return rf"\textbf{{{_prose(self.task(part))}}}\\[4pt] {blanks}"
 
     def code(self, part: p.Code) -> str:
         """Typewriter type, spaces preserved."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
 from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
+from glassformer.documents.question import Question, shown_number
 from glassformer.documents.trace_words import Words
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
@@ -77,9 +78,13 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The arithmetic of one cell, in symbols and in numbers."""
+    """The arithmetic of one cell, in symbols and in numbers.
+
+    `code` is the line of PyTorch that computed it, where a reader is shown one.
+    """
 
     card: Card
+    code: str = ""
 
     @property
     def cell(self) -> Cell:
@@ -96,6 +101,7 @@ class Formula:
             "symbols": card.formula,
             "numbers": card.numbers,
             "value": card.value,
+            "code": self.code,
             "where": [
                 {
                     "symbol": d.symbol,
@@ -123,6 +129,8 @@ class HeatCell:
 
 
 UNWRITTEN, BLANK = "∅", "____"
+ASKED = "?"
+"""In place of a number that the reader computes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +148,8 @@ class HeatMap:
     digits: int = 4
     decimals: int | None = None
     """Decimals for numbers below 10; None: `digits` significant digits throughout."""
+    hidden: tuple[int, ...] = ()
+    """Rows that a reader is asked to compute: a question mark stands for their numbers."""
     blanks: frozenset[tuple[int, int]] = frozenset()
     """Rows and columns, as a reader sees them, of numbers that a worksheet leaves out."""
 
@@ -179,6 +189,9 @@ class HeatMap:
                 line[column : column + 1] = [
                     replace(cell, is_marked=True) for cell in line[column : column + 1]
                 ]
+        for row in self.hidden:
+            for line in found[row : row + 1]:
+                line[:] = [HeatCell(cell.value, ASKED, None, cell.is_marked) for cell in line]
         for row, column in self.blanks:
             for line in found[row : row + 1]:
                 line[column : column + 1] = [
@@ -200,10 +213,7 @@ class HeatMap:
     def _text(self, number: float) -> str:
         if self.decimals is None:
             return number_text(number, self.digits)
-        if 0 < abs(number) < 0.5 * 10**-self.decimals:
-            return f"{number:.0e}".replace("-", "−")
-        rounded = number if abs(number) >= 10 else round(number, self.decimals)
-        return number_text(rounded, self.digits).replace("-", "−")
+        return shown_number(number, self.decimals, self.digits)
 
     def notes(self, words: Words, rows: int | None = None, columns: int | None = None) -> str:
         """Notes on the first rows and columns: what is left out, what ∅ means."""
@@ -227,6 +237,7 @@ class HeatMap:
             "at": list(shown.lead),
             "turned": self.turned,
             "marked": None if self.marked is None else list(self.marked),
+            "hidden": list(self.hidden),
             "rows": list(shown.rows),
             "columns": list(shown.columns),
             "values": [[_json_number(float(x)) for x in row] for row in shown.values],
@@ -381,7 +392,17 @@ class Section:
 
 
 Part: TypeAlias = (
-    Paragraph | Remark | Formula | HeatMap | Table | Figure | Code | Facts | Tree | Section
+    Paragraph
+    | Remark
+    | Formula
+    | HeatMap
+    | Table
+    | Figure
+    | Code
+    | Facts
+    | Tree
+    | Question
+    | Section
 )
 
 

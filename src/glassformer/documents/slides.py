@@ -262,6 +262,8 @@ def _part_height(part: p.Part) -> float:
         return 30 + _LINE * -(-p.columns_of(p.plain(part.text)) // _ACROSS)
     if isinstance(part, p.Code):
         return 40 + 36.0 * len(part.text.splitlines())
+    if isinstance(part, p.Question):
+        return 190 + _LINE * -(-p.columns_of(part.text) // _ACROSS)
     if isinstance(part, p.Facts):
         return 64.0 * len(part.items)
     return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0

@@ -1,9 +1,10 @@
 """Worksheets: a document with blanks in its matrices, and an answer sheet at the end.
 
-A step that works out one number of a matrix leaves others of that matrix to the reader. A number
-becomes a blank only if the sheet shows what it is computed from and no formula on it gives it away;
-which ones is decided by the document's words, so a worksheet is the same every time. Drawings and
-remarks on the texts are left out: they would show the answers.
+A step that asks a question leaves the row it asks for to the reader; a step that works out one
+number of a matrix, others of that matrix. A number becomes a blank only if the sheet shows what it
+is computed from and no formula on it gives it away; which ones is decided by the document's words,
+so a worksheet is the same every time. Drawings and remarks on the texts are left out: they would
+show the answers.
 """
 
 from __future__ import annotations
@@ -70,12 +71,14 @@ def _blanked(part: p.Part, hidden: frozenset[Cell]) -> p.Part | None:
     """A part without the hidden numbers; None for what would show them."""
     if isinstance(part, p.Figure | p.Remark):
         return None
+    if isinstance(part, p.Question):  # its row is blank in the matrix above
+        return p.Paragraph(part.text, "strong")
     if isinstance(part, p.Section):
         inside = (_blanked(one, hidden) for one in part.parts)
         return replace(part, parts=tuple(one for one in inside if one is not None))
     if isinstance(part, p.HeatMap):
         blanks = frozenset(place for place, cell in _cells(part) if cell in hidden)
-        return replace(part, blanks=blanks) if blanks else part
+        return replace(part, blanks=blanks, hidden=())
     return part
 
 
@@ -98,8 +101,10 @@ def _answers(document: p.Document, asked: Blanks) -> p.Section:
 def _choose(document: p.Document) -> Blanks:
     """The blanks of each section that works out a number of a matrix it shows."""
     told = set(_told(document))
+    questions = [part for part in document.walk() if isinstance(part, p.Question)]
+    needed = {cell for part in questions for asked in part.cells for cell in _operands(asked)}
+    hidden = {cell for part in questions for cell in part.cells} - told
     shown: set[Cell] = set()
-    hidden: set[Cell] = set()
     asked: Blanks = {}
     for at, section in enumerate(document.parts):
         if not isinstance(section, p.Section):
@@ -110,13 +115,19 @@ def _choose(document: p.Document) -> Blanks:
         marked = [part for part in maps if part.marked is not None]
         if example is None or not marked or marked[-1].step is not example.cell.step:
             continue
+        rows = [part for part in section.parts if isinstance(part, p.Question)]
+        if rows:
+            cells = [cell for part in rows for cell in part.cells if cell in hidden]
+            asked |= {at: [(cell, _answer(cell, example.card)) for cell in cells]} if cells else {}
+            continue
         seed = zlib.crc32(f"{document.title}/{at}/{example.cell.name}".encode())
         order = random.Random(seed)  # noqa: S311  which numbers to ask for
         known = shown - hidden
         found = [
             (cell, card)
             for cell in _candidates(marked[-1], order)
-            if cell not in told and (card := _card(cell, example.card, known)) is not None
+            if cell not in told | needed | hidden
+            and (card := _card(cell, example.card, known)) is not None
         ][:_MOST]
         if found:
             asked[at] = found
@@ -129,8 +140,11 @@ def _told(document: p.Document) -> Iterator[Cell]:
     for part in document.walk():
         if isinstance(part, p.Formula):
             yield part.cell
-            if part.cell.expression is not None:
-                yield from leaves(part.cell.expression)
+            yield from _operands(part.cell)
+
+
+def _operands(cell: Cell) -> Iterator[Cell]:
+    return iter(()) if cell.expression is None else leaves(cell.expression)
 
 
 def _cells(part: p.HeatMap) -> Iterator[tuple[tuple[int, int], Cell]]:
@@ -155,5 +169,10 @@ def _card(cell: Cell, example: Card, known: set[Cell]) -> Card | None:
     operands = list(leaves(cell.expression))
     if len(operands) > _MOST_OPERANDS or not set(operands) <= known:
         return None
-    card = Card(cell, digits=example.digits, phrases=example.phrases, names=example.sight.names)
+    card = _answer(cell, example)
     return card if card.relation == "=" and not card.is_copy else None
+
+
+def _answer(cell: Cell, example: Card) -> Card:
+    """A cell worked out in the notation of the example."""
+    return Card(cell, digits=example.digits, phrases=example.phrases, names=example.sight.names)

@@ -29,6 +29,8 @@ from glassformer.explorer.overview import describe, described
 from glassformer.explorer.panels import equation, fitting_lead, operand_of, thumbnail, window
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
 from glassformer.explorer.schemas import (
+    AnswerInfo,
+    AnswerRequest,
     CardInfo,
     CellRef,
     Changes,
@@ -39,6 +41,7 @@ from glassformer.explorer.schemas import (
     Equation,
     ExportRequest,
     LessonInfo,
+    LessonSetting,
     LessonSummary,
     ModelInfo,
     TermPage,
@@ -289,6 +292,10 @@ def models(state: Holds) -> list[ModelInfo]:
 
 
 lessons_router = APIRouter(prefix="/lessons", tags=["lessons"])
+Settings = Annotated[
+    tuple[LessonSetting, ...],
+    Query(alias="set", max_length=8, description="switches of the lesson: `encoding=rotary`"),
+]
 
 
 @lessons_router.get("")
@@ -299,10 +306,16 @@ def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
 
 @lessons_router.get("/{name}")
 async def lesson(
-    request: Request, state: Holds, name: str, language: Language = "en"
+    request: Request, state: Holds, name: str, language: Language = "en", settings: Settings = ()
 ) -> LessonInfo:
     """One lesson; its matrices and formulas link to cells of open traces."""
-    return await state.runs.do(request, lambda: state.lessons.get(name, language))
+    return await state.runs.do(request, lambda: state.lessons.get(name, language, settings))
+
+
+@lessons_router.post("/{name}/answers")
+async def answer(request: Request, state: Holds, name: str, answers: AnswerRequest) -> AnswerInfo:
+    """Whether an answer to a question of a lesson is right, and what went wrong."""
+    return await state.runs.do(request, lambda: state.lessons.answer(name, answers))
 
 
 # --- decoding ---

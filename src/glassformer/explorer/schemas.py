@@ -500,20 +500,59 @@ class DecodeAnswer(Message):
 # Lessons, and the steps of one.
 
 
+class LessonName(Message):
+    """A lesson that another one needs or leads to."""
+
+    name: str
+    title: str
+
+
 class LessonSummary(Message):
-    """A lesson of the catalogue."""
+    """A lesson of the course."""
 
     name: str
     title: str
     summary: str
+    able: str
+    """What a reader can do afterwards."""
+    minutes: int
+    needs: list[LessonName]
+    """The lessons to take before."""
+
+
+class LessonPlaceInfo(Message):
+    """Where a lesson stands in the course."""
+
+    text: str
+    """The text that it follows: title, author, where."""
+    able: str
+    minutes: int
+    needs: list[LessonName]
+    next: LessonName | None
+
+
+class LessonChoiceValue(Message):
+    """A value of a switch."""
+
+    name: str
+    label: str
+
+
+class LessonChoiceInfo(Message):
+    """A switch of a lesson, and how it stands."""
+
+    name: str
+    label: str
+    values: list[LessonChoiceValue]
+    chosen: str
 
 
 class LessonPart(Message):
-    """Prose, a remark, a formula, a matrix, a table or a figure, as `Lesson.to_dict()` has it."""
+    """A part of a step: prose, a formula, a question …, as `Lesson.to_dict()` has it."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    kind: Literal["text", "remark", "formula", "matrix", "table", "figure"]
+    kind: Literal["text", "remark", "formula", "matrix", "table", "figure", "question"]
     trace: str | None = None
     """Where the part is a cell or a matrix: the trace it belongs to."""
     number: int | None = None
@@ -535,7 +574,28 @@ class LessonInfo(Message):
     title: str
     summary: str
     language: Language
+    place: LessonPlaceInfo | None
+    choices: list[LessonChoiceInfo]
     steps: list[LessonStepInfo]
+
+
+LessonSetting = Annotated[str, Field(max_length=80, description="a switch: `encoding=rotary`")]
+
+
+class AnswerRequest(Message):
+    """An answer to a question of a lesson, one text per number."""
+
+    question: Annotated[int, Field(ge=1, le=99)]
+    answers: Annotated[list[Annotated[str, Field(max_length=40)]], Field(max_length=64)]
+    language: Language = "en"
+    settings: Annotated[list[LessonSetting], Field(max_length=8)] = []
+
+
+class AnswerInfo(Message):
+    """Whether an answer is right, and what went wrong if it is not."""
+
+    is_right: bool
+    said: str
 
 
 # --- models ---

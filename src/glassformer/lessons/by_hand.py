@@ -31,6 +31,7 @@ from glassformer.lessons.lesson_steps import (
     prediction_steps,
     role_step,
 )
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.blocks import Block
 from glassformer.nn.config import FeedForwardConfig
@@ -196,7 +197,7 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
     walk = AttentionWalk(
         run, f"{_ENCODER}.attention", say, _PLAY, _YOU, entry=1, remarks=remarker.at
     )
-    yield from walk.walk()
+    yield from _asked(walk, run, say)
     added = run[f"{_ENCODER}.attention_sum"][_PLAY, 1]
     yield role_step("sum", added, say, after=remarker.on("add_1", added))
     yield norm_step(
@@ -228,6 +229,28 @@ def _feed_forward(run: Trace, say: Speaker) -> Figure:
     one = network_layers(run, f"{_ENCODER}.feed_forward.", vector, _PLAY, language)
     two = network_layers(wide, "", vector, 0, language)
     return Figure("feed-forward", feed_forward_figure(one, two, language))
+
+
+def _asked(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonStep]:
+    """The steps of the encoder's attention; the reader computes a row here and there."""
+    shown = {
+        name: heat_map(run[f"{_ENCODER}.attention.{step}"], say)
+        for name, step in (
+            ("K", "projected_keys"), ("S", "scores"), ("S_masked", "masked"),
+        )
+    }  # fmt: skip
+    shown["x"] = heat_map(run["model.encoder.summed"], say)
+    for step in walk.walk():
+        match step.role:
+            case "scaled":
+                given = {name: shown[name] for name in ("S", "K", "x")}
+                asked = 0, "S / sqrt(columns(K))", given
+            case "weights":
+                asked = _YOU, "softmax(S_masked)", {"S_masked": shown["S_masked"]}
+            case _:
+                yield step
+                continue
+        yield with_question(step, walk.step(step.role), *asked, say)
 
 
 def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:

@@ -348,6 +348,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/lessons/{name}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer
+         * @description Whether an answer to a question of a lesson is right, and what went wrong.
+         */
+        post: operations["answer_api_lessons__name__answers_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/watch": {
         parameters: {
             query?: never;
@@ -430,6 +450,16 @@ export interface components {
             n_unknown: number;
         };
         /**
+         * AnswerInfo
+         * @description Whether an answer is right, and what went wrong if it is not.
+         */
+        AnswerInfo: {
+            /** Is Right */
+            is_right: boolean;
+            /** Said */
+            said: string;
+        };
+        /**
          * AnswerPosition
          * @description A generating model's candidates for one position, most probable first.
          */
@@ -440,6 +470,27 @@ export interface components {
             chosen: string | null;
             /** Choices */
             choices: components["schemas"]["Choice"][];
+        };
+        /**
+         * AnswerRequest
+         * @description An answer to a question of a lesson, one text per number.
+         */
+        AnswerRequest: {
+            /** Question */
+            question: number;
+            /** Answers */
+            answers: string[];
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+            /**
+             * Settings
+             * @default []
+             */
+            settings?: string[];
         };
         /**
          * AttentionInfo
@@ -780,6 +831,30 @@ export interface components {
             language?: "en" | "zh";
         };
         /**
+         * LessonChoiceInfo
+         * @description A switch of a lesson, and how it stands.
+         */
+        LessonChoiceInfo: {
+            /** Name */
+            name: string;
+            /** Label */
+            label: string;
+            /** Values */
+            values: components["schemas"]["LessonChoiceValue"][];
+            /** Chosen */
+            chosen: string;
+        };
+        /**
+         * LessonChoiceValue
+         * @description A value of a switch.
+         */
+        LessonChoiceValue: {
+            /** Name */
+            name: string;
+            /** Label */
+            label: string;
+        };
+        /**
          * LessonInfo
          * @description A lesson whose numbers are cells of open traces.
          */
@@ -795,25 +870,53 @@ export interface components {
              * @enum {string}
              */
             language: "en" | "zh";
+            place: components["schemas"]["LessonPlaceInfo"] | null;
+            /** Choices */
+            choices: components["schemas"]["LessonChoiceInfo"][];
             /** Steps */
             steps: components["schemas"]["LessonStepInfo"][];
         };
         /**
+         * LessonName
+         * @description A lesson that another one needs or leads to.
+         */
+        LessonName: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+        };
+        /**
          * LessonPart
-         * @description Prose, a remark, a formula, a matrix, a table or a figure, as `Lesson.to_dict()` has it.
+         * @description A part of a step: prose, a formula, a question …, as `Lesson.to_dict()` has it.
          */
         LessonPart: {
             /**
              * Kind
              * @enum {string}
              */
-            kind: "text" | "remark" | "formula" | "matrix" | "table" | "figure";
+            kind: "text" | "remark" | "formula" | "matrix" | "table" | "figure" | "question";
             /** Trace */
             trace: string | null;
             /** Number */
             number: number | null;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * LessonPlaceInfo
+         * @description Where a lesson stands in the course.
+         */
+        LessonPlaceInfo: {
+            /** Text */
+            text: string;
+            /** Able */
+            able: string;
+            /** Minutes */
+            minutes: number;
+            /** Needs */
+            needs: components["schemas"]["LessonName"][];
+            next: components["schemas"]["LessonName"] | null;
         };
         /**
          * LessonStepInfo
@@ -829,7 +932,7 @@ export interface components {
         };
         /**
          * LessonSummary
-         * @description A lesson of the catalogue.
+         * @description A lesson of the course.
          */
         LessonSummary: {
             /** Name */
@@ -838,6 +941,12 @@ export interface components {
             title: string;
             /** Summary */
             summary: string;
+            /** Able */
+            able: string;
+            /** Minutes */
+            minutes: number;
+            /** Needs */
+            needs: components["schemas"]["LessonName"][];
         };
         /**
          * ModelInfo
@@ -1243,7 +1352,9 @@ export interface components {
     pathItems: never;
 }
 export type Answer = components['schemas']['Answer'];
+export type AnswerInfo = components['schemas']['AnswerInfo'];
 export type AnswerPosition = components['schemas']['AnswerPosition'];
+export type AnswerRequest = components['schemas']['AnswerRequest'];
 export type AttentionInfo = components['schemas']['AttentionInfo'];
 export type Bilingual = components['schemas']['Bilingual'];
 export type BranchInfo = components['schemas']['BranchInfo'];
@@ -1262,8 +1373,12 @@ export type EditOutput = components['schemas']['Edit-Output'];
 export type EditRequest = components['schemas']['EditRequest'];
 export type Equation = components['schemas']['Equation'];
 export type ExportRequest = components['schemas']['ExportRequest'];
+export type LessonChoiceInfo = components['schemas']['LessonChoiceInfo'];
+export type LessonChoiceValue = components['schemas']['LessonChoiceValue'];
 export type LessonInfo = components['schemas']['LessonInfo'];
+export type LessonName = components['schemas']['LessonName'];
 export type LessonPart = components['schemas']['LessonPart'];
+export type LessonPlaceInfo = components['schemas']['LessonPlaceInfo'];
 export type LessonStepInfo = components['schemas']['LessonStepInfo'];
 export type LessonSummary = components['schemas']['LessonSummary'];
 export type ModelInfo = components['schemas']['ModelInfo'];
@@ -2948,6 +3063,8 @@ export interface operations {
         parameters: {
             query?: {
                 language?: "en" | "zh";
+                /** @description switches of the lesson: `encoding=rotary` */
+                set?: string[];
             };
             header?: never;
             path: {
@@ -2964,6 +3081,104 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LessonInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    answer_api_lessons__name__answers_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AnswerRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnswerInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

@@ -7,6 +7,8 @@
  */
 
 import type {
+  AnswerInfo,
+  AnswerRequest,
   CardInfo,
   CellPlace,
   CellRef,
@@ -105,7 +107,15 @@ export interface Source {
   ): Promise<{ name: string; file: Blob }>;
   decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
   lessons(language: Language, signal?: AbortSignal): Promise<LessonSummary[]>;
-  lesson(name: string, language: Language, signal?: AbortSignal): Promise<LessonInfo>;
+  /** A lesson; `settings` are its switches, `encoding=rotary`. */
+  lesson(
+    name: string,
+    language: Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<LessonInfo>;
+  /** Whether an answer to a question of a lesson is right, and what went wrong. */
+  answer(lesson: string, request: AnswerRequest, signal?: AbortSignal): Promise<AnswerInfo>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */

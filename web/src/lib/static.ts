@@ -236,6 +236,10 @@ export class StaticSource implements Source {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
+  answer(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   watch(): Promise<null> {
     return Promise.resolve(null);
   }

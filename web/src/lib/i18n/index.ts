@@ -12,6 +12,8 @@ import { attentionEn } from './attention.en';
 import { attentionZh } from './attention.zh';
 import { cardEn } from './card.en';
 import { cardZh } from './card.zh';
+import { courseEn } from './course.en';
+import { courseZh } from './course.zh';
 import { decodingEn } from './decoding.en';
 import { decodingZh } from './decoding.zh';
 import { editEn } from './edit.en';
@@ -39,6 +41,7 @@ const en = {
   ...decodingEn,
   ...walkEn,
   ...figureEn,
+  ...courseEn,
   ...trainingEn,
   ...exportingEn,
 };
@@ -54,6 +57,7 @@ const zh: Record<Key, string> = {
   ...decodingZh,
   ...walkZh,
   ...figureZh,
+  ...courseZh,
   ...trainingZh,
   ...exportingZh,
 };
