@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from glassformer.claims.specimens import one_thread
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.lessons.figures.flow_figures import Translated, translation_figure
+from glassformer.lessons.figures.flow_figures import TranslationFlow, translation_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
@@ -205,7 +205,7 @@ def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonSt
     said = Paragraph(say("done", said=learned.history[-1][2]))
     likeliest_of = run["probabilities"].value[0].max(dim=-1)
     answers = [columns[id_] for id_ in likeliest_of.indices.tolist()]
-    flow = Translated(
+    flow = TranslationFlow(
         learned.source_tokens, learned.target_tokens[:-1], answers, likeliest_of.values.tolist()
     )
     figure = Figure("translation", translation_figure(run, flow, say.language))

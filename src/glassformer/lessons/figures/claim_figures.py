@@ -35,13 +35,14 @@ def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
         return None
     spec: dict[str, Any] = _WORDS.data[id_]
     if "bars" in spec:
-        groups = _named(id_, "bars", language)
+        groups = [_say(f"{id_} bars {key}", language) for key in spec["bars"]]
         series = [Series("", [outcome.figures[name] for name in spec["bars"]])]
     else:
-        groups = _named(id_, "groups", language)
+        groups = [_say(f"{id_} groups {key}", language) for key in spec["groups"]]
+        names = [_say(f"{id_} series {key}", language) for key in spec["series"]]
         series = [
             Series(name, [outcome.figures[row[place]] for row in spec["cells"]], _ROLES[place])
-            for place, name in enumerate(_named(id_, "series", language))
+            for place, name in enumerate(names)
         ]
     is_share = bool(spec.get("percent"))
     write, most = (_percent, 1.0) if is_share else (_number, None)
@@ -60,10 +61,6 @@ def _say(key: str, language: Language) -> str:
 
 def _title(id_: str, language: Language) -> str:
     return _say(f"{id_} title", language)
-
-
-def _named(id_: str, kind: str, language: Language) -> list[str]:
-    return [_say(f"{id_} {kind} {key}", language) for key in _WORDS.data[id_][kind]]
 
 
 def _percent(share: float) -> str:

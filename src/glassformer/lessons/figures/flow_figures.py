@@ -51,7 +51,7 @@ class _Strip(FigurePart):
 
 
 @dataclass(frozen=True)
-class Translated:
+class TranslationFlow:
     """What is read, what the decoder is given at each step, and what it answers."""
 
     source: Sequence[str]
@@ -60,7 +60,7 @@ class Translated:
     shares: Sequence[float]
 
 
-def translation_figure(run: Trace, said: Translated, language: Language) -> SvgDrawing:
+def translation_figure(run: Trace, said: TranslationFlow, language: Language) -> SvgDrawing:
     """The source through the encoder once; then one row per word that the decoder adds.
 
     Lines are cross-attention, the mean over heads. Each answer is given to the next step.
