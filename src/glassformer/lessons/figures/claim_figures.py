@@ -46,13 +46,8 @@ def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
         ]
     is_share = bool(spec.get("percent"))
     write, most = (_percent, 1.0) if is_share else (_number, None)
-    axes = Axes("", _say(f"{id_} up", language))
+    axes = Axes("", _say(f"{id_} axis", language))
     return bar_chart(_title(id_, language), groups, series, axes, write=write, most=most)
-
-
-def has_figure(id_: str) -> bool:
-    """Whether a claim can be drawn at all."""
-    return id_ in _CURVES or id_ in _WORDS.data
 
 
 def _say(key: str, language: Language) -> str:
@@ -93,7 +88,7 @@ def _by_width(measure: Callable[[ScoreSpread], float], *, log_up: bool) -> _Curv
             )
             for name, scaled, role in lines
         ]
-        axes = Axes(_say("lines width", language), _say(f"{id_} up", language))
+        axes = Axes(_say("lines width", language), _say(f"{id_} axis", language))
         return line_chart(
             _title(id_, language), WIDTHS, series, axes, log_across=True, log_up=log_up
         )
