@@ -24,7 +24,7 @@ def at(visit: Visit, step: int, name: str = "illustrated", language: str = "en")
 
 def test_the_list_leads_to_a_lesson_and_back(visit: Visit) -> None:
     page = visit("#/lesson")
-    page.get_by_role("button", name=LESSON.title).click()
+    page.locator("[data-lesson=illustrated]").click()
     expect(page.locator("article h3")).to_have_text(f"1{LESSON.steps[0].title}")
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/1"))
     page.get_by_role("button", name="All lessons").click()
@@ -118,7 +118,7 @@ def test_a_lesson_outlives_its_traces(
         asked.append(route.request.url)
         route.fulfill(status=410, json={"detail": "the trace is gone"})
 
-    for place in ("2,1", "1,2"):  # the lesson's trace is not open yet; it is
+    for place in ("2,1", "0,2"):  # the lesson's trace is not open yet; it is
         made = live.state.lessons.get("illustrated", "en")
         gone = {part.trace for step in made.steps for part in step.parts if part.trace}
         page.route(re.compile("/api/traces/(" + "|".join(gone) + ")"), answer)

@@ -144,14 +144,15 @@ def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
     given = {
         name: heat_map(run[step], say)
         for name, step in (
-            ("p", "pooled"), ("W", "to_classes.weight"), ("b", "to_classes.bias"),
+            ("pooled", "pooled"), ("W_classes", "to_classes.weight"),
+            ("b_classes", "to_classes.bias"),
         )
     }  # fmt: skip
     step = role_step(
         "logits", logit, say, phrase="logits", title=say("classes"), facts=facts, columns=names,
         beside=list(given.values()),
     )  # fmt: skip
-    yield with_question(step, logit.step, 0, "p @ W + b", given, say)
+    yield with_question(step, logit.step, 0, "pooled @ W_classes + b_classes", given, say)
     said = percent(float(share.value))
     figure = Figure("classifier", classifier_figure(run, review.split(), names, say.language))
     yield role_step(

@@ -6,7 +6,7 @@
  *         …&step=…weights&cell=0,1,2,3&of=…scores      the card of one step beside another
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
- *     #/lesson/order/2?set=encoding=rotary     a lesson with a switch turned
+ *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
  *     #/decoding · #/training
  *
  * Traces live as long as the server keeps them, so a link holds what they were made from. An edit
