@@ -22,6 +22,8 @@ import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
+import { figureEn } from './figure.en';
+import { figureZh } from './figure.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -38,6 +40,7 @@ const en = {
   ...attentionEn,
   ...decodingEn,
   ...walkEn,
+  ...figureEn,
   ...courseEn,
   ...trainingEn,
   ...exportingEn,
@@ -53,6 +56,7 @@ const zh: Record<Key, string> = {
   ...attentionZh,
   ...decodingZh,
   ...walkZh,
+  ...figureZh,
   ...courseZh,
   ...trainingZh,
   ...exportingZh,
