@@ -5,11 +5,19 @@ Titles and labels come from the caller, in the reader's language.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from glassformer.documents.heat_maps import Scale
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
-from glassformer.lessons.figures.sheet import cell_number
+from glassformer.lessons.figures.sheet import (
+    ColouredNumbers,
+    MatrixFigure,
+    TableFigure,
+    cell_number,
+)
 
 # --- the tree of a search --------------------------------------------------------------------
 
@@ -79,3 +87,19 @@ def _legend(canvas: Canvas, left: float, kept: str, dropped: str) -> None:
     x = left + 34 + text_width(kept, 13) + 28
     canvas.box(Box(x, 14, 26, 16), "empty", "quiet", dashed=True)
     canvas.text(x + 34, 22, dropped, size=13, anchor="start", role="quiet")
+
+
+# --- words and what methods say about them ---------------------------------------------------
+
+
+def score_columns(
+    columns: Mapping[str, Sequence[float]], words: Sequence[str], title: str
+) -> SvgDrawing:
+    """One row per word, one column per method, each coloured by its own largest number."""
+    table = TableFigure(30, 8)
+    for place, (name, scores) in enumerate(columns.items()):
+        values = np.array(scores, dtype=np.float64).reshape(-1, 1)
+        numbers = ColouredNumbers(values, Scale("signed", float(np.abs(values).max()) or 1.0))
+        shown = words if place == 0 else ()
+        table.put(MatrixFigure(numbers, cell=(64.0, 26.0), rows=shown, title=name), 0, place)
+    return table.drawing(title)
