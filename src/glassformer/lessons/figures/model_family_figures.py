@@ -13,11 +13,18 @@ import numpy as np
 from glassformer.documents.heat_maps import Scale
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
+    SMALL,
     ColouredNumbers,
+    FigurePart,
+    Label,
     MatrixFigure,
+    ModelBox,
     TableFigure,
     cell_number,
+    heading,
+    numbers_of,
 )
+from glassformer.tracing import Trace
 
 # --- the tree of a search --------------------------------------------------------------------
 
@@ -103,3 +110,68 @@ def score_columns(
         shown = words if place == 0 else ()
         table.put(MatrixFigure(numbers, cell=(64.0, 26.0), rows=shown, title=name), 0, place)
     return table.drawing(title)
+
+
+# --- the computation graph of a training step ------------------------------------------------
+
+# From the top down: the operation, the step that it gives, and the parameter that it uses.
+_GRAPH: tuple[tuple[str, str, str], ...] = (
+    ("", "x", ""),
+    ("linear", "expanded", "expand.weight"),
+    ("ReLU", "activated", ""),
+    ("linear", "contracted", "contract.weight"),
+    ("− wanted", "error", ""),
+    ("mean of squares", "loss", ""),
+)
+_SAME_GRADIENT = {"contracted": "error"}
+"""Subtracting a constant changes no gradient, so the trace has one step for both."""
+
+
+def graph_figure(run: Trace, names: Mapping[str, str], title: str) -> SvgDrawing:
+    """A training step as a graph: numbers on their way down, gradients on their way back up.
+
+    `names` has a word for each operation, for each step, and for `forward` and `backward`.
+    """
+    table = TableFigure(34, 12)
+    table.put(heading(names["forward"], "score"), 0, 1)
+    table.put(heading(names["backward"], "query"), 0, 2)
+    before: tuple[MatrixFigure, MatrixFigure | None] | None = None
+    for place, (operation, step, parameter) in enumerate(_GRAPH):
+        row = 2 * place + 1
+        shown = MatrixFigure(numbers_of(run[step]), "score", cell=SMALL)
+        forward = table.put(shown, row, 1)
+        table.put(Label(names[step]), row, 0, align="end")
+        backward = None
+        if place:
+            slope = run[f"gradients.{_SAME_GRADIENT.get(step, step)}"]
+            backward = table.put(MatrixFigure(numbers_of(slope), "query", cell=SMALL), row, 2)
+            box = table.put(ModelBox(names[operation], "quiet", bold=False), row - 1, 1)
+            assert before is not None
+            table.join(before[0], box, "score")
+            table.join(box, forward, "score")
+            if before[1] is not None:
+                table.join(backward, before[1], "query")
+            if parameter:
+                _put_parameter(table, run, parameter, row - 1, (box, backward), names)
+        before = forward, backward
+    return table.drawing(title)
+
+
+def _put_parameter(
+    table: TableFigure, run: Trace, parameter: str, row: int,
+    beside: tuple[FigurePart, FigurePart], names: Mapping[str, str],
+) -> None:  # fmt: skip
+    """A parameter beside its operation, and its gradient on the other side."""
+    pieces = []
+    for column, name, role in ((0, parameter, "value"), (3, f"gradients.{parameter}", "query")):
+        numbers = numbers_of(run[name])
+        turned = ColouredNumbers(numbers.values.T, numbers.scale)
+        said = names[parameter] if column == 0 else f"∂{names[parameter]}"
+        colour: Role = "value" if role == "value" else "query"
+        shown = MatrixFigure(turned, colour, cell=SMALL, title=said)
+        pieces.append(table.put(shown, row, column))
+    box, backward = beside
+    table.join(pieces[0], box, "value", sideways=True)
+    table.line(
+        lambda a, b: [(a.right + 5, a.y - 6), (b.left - 5, b.y)], backward, pieces[1], role="query"
+    )  # fmt: skip
