@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from glassformer.documents.heat_maps import Scale
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
@@ -175,3 +177,81 @@ def _put_parameter(
     table.line(
         lambda a, b: [(a.right + 5, a.y - 6), (b.left - 5, b.y)], backward, pieces[1], role="query"
     )  # fmt: skip
+
+
+# --- paths between words ---------------------------------------------------------------------
+
+_ACROSS, _UP, _DOT = 96.0, 74.0, 9.0
+
+
+def path_figure(
+    kind: Literal["recurrence", "attention", "convolution"], words: Sequence[str],
+    ends: tuple[int, int], title: str,
+) -> SvgDrawing:  # fmt: skip
+    """How far it is from one word to another: every link that exists, and the shortest path."""
+    start, end = ends
+    layers = end - start if kind == "convolution" else 1
+    canvas = Canvas(len(words) * _ACROSS + 30, layers * _UP + 110, title)
+    bottom = canvas.height - 52
+
+    def at(place: int, layer: int) -> tuple[float, float]:
+        return 15 + (place + 0.5) * _ACROSS, bottom - layer * _UP
+
+    links = _links(kind, len(words), layers)
+    path = _shortest(kind, start, end)
+    for one, other in links:
+        if (one, other) not in path:
+            canvas.line(at(*one), at(*other), role="quiet", width=0.8)
+    for number, (one, other) in enumerate(path, start=1):
+        (x0, y0), (x1, y1) = at(*one), at(*other)
+        canvas.line((x0, y0), (x1, y1), role="query", width=3)
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        canvas.dot(x, y, 10, fill="var(--gf-paper)")
+        canvas.text(x, y, str(number), size=13, bold=True, role="query")
+    on_path = {place for link in path for place in link}
+    for layer in range(layers + 1):
+        for place in range(len(words)):
+            fill = "var(--gf-query)" if (place, layer) in on_path else "var(--gf-quiet)"
+            canvas.dot(*at(place, layer), _DOT, fill=fill)
+    for place, word in enumerate(words):
+        x, y = at(place, 0)
+        canvas.text(x, y + 28, word, size=15, bold=place in ends)
+    return canvas.done()
+
+
+Node = tuple[int, int]
+"""A position and a layer; layer 0 are the words."""
+
+
+def _links(kind: str, length: int, layers: int) -> list[tuple[Node, Node]]:
+    if kind == "recurrence":
+        up: list[tuple[Node, Node]] = [((place, 0), (place, 1)) for place in range(length)]
+        return up + [((place, 1), (place + 1, 1)) for place in range(length - 1)]
+    reach = 1 if kind == "convolution" else length
+    return [
+        ((one, layer), (other, layer + 1))
+        for layer in range(layers)
+        for one in range(length)
+        for other in range(max(0, one - reach), min(length, one + reach + 1))
+    ]
+
+
+def _shortest(kind: str, start: int, end: int) -> list[tuple[Node, Node]]:
+    """The hops between two positions; the step from a word into its own state is none."""
+    if kind == "attention":
+        return [((start, 0), (end, 1))]
+    if kind == "recurrence":
+        return [((place, 1), (place + 1, 1)) for place in range(start, end)]
+    return [
+        ((start + layer, layer), (start + layer + 1, layer + 1)) for layer in range(end - start)
+    ]
+
+
+def influence_figure(
+    strength: npt.NDArray[np.float64], words: Sequence[str], title: str
+) -> SvgDrawing:
+    """How strongly each word (column) acts on the vector at each place (row)."""
+    table = TableFigure()
+    numbers = ColouredNumbers(strength, Scale("signed", float(strength.max()) or 1.0))
+    table.put(MatrixFigure(numbers, rows=words, columns=words, cell=(58.0, 28.0)), 0, 0)
+    return table.drawing(title)
