@@ -5,7 +5,7 @@ Titles and labels come from the caller, in the reader's language.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -255,3 +255,52 @@ def influence_figure(
     numbers = ColouredNumbers(strength, Scale("signed", float(strength.max()) or 1.0))
     table.put(MatrixFigure(numbers, rows=words, columns=words, cell=(58.0, 28.0)), 0, 0)
     return table.drawing(title)
+
+
+# --- several tasks ---------------------------------------------------------------------------
+
+
+def pairs_figure(
+    pairs: Sequence[tuple[Sequence[str], Sequence[str]]], model: str, title: str
+) -> SvgDrawing:
+    """What is read, one model, and what is written, for several tasks."""
+    table = TableFigure(70, 22)
+    middle = table.put(ModelBox(model, "score"), len(pairs) // 2, 1)
+    for row, (source, target) in enumerate(pairs):
+        read = table.put(_Words(source, "input"), row, 0, align="end")
+        written = table.put(_Words(target, "output"), row, 2, align="start")
+        table.line(_into(row, len(pairs)), read, middle, role="input")
+        table.line(_out_of(row, len(pairs)), middle, written, role="output")
+    return table.drawing(title)
+
+
+class _Words(FigurePart):
+    """Words in small boxes beside one another; the first of a source names the task."""
+
+    def __init__(self, words: Sequence[str], role: Role) -> None:
+        self._words, self._role = words, role
+        self._widths = [text_width(word, 14) + 16 for word in words]
+        super().__init__(sum(self._widths) + 6 * (len(words) - 1), 30)
+
+    def draw(self, canvas: Canvas) -> None:
+        x = self.box.left
+        for place, (word, width) in enumerate(zip(self._words, self._widths, strict=True)):
+            named = place == 0 and self._role == "input"
+            box = Box(x, self.box.top, width, self.box.height)
+            canvas.box(box, "part" if named else "empty", self._role if named else None, corner=6)
+            canvas.text(box.x, box.y, word, size=14, bold=named)
+            x += width + 6
+
+
+def _into(row: int, rows: int) -> Callable[[Box, Box], list[tuple[float, float]]]:
+    def route(a: Box, b: Box) -> list[tuple[float, float]]:
+        return [(a.right + 6, a.y), (b.left - 4, b.top + b.height * (row + 1) / (rows + 1))]
+
+    return route
+
+
+def _out_of(row: int, rows: int) -> Callable[[Box, Box], list[tuple[float, float]]]:
+    def route(a: Box, b: Box) -> list[tuple[float, float]]:
+        return [(a.right + 4, a.top + a.height * (row + 1) / (rows + 1)), (b.left - 6, b.y)]
+
+    return route
