@@ -369,3 +369,41 @@ def _draw_pixels(
         shade = round(245 - 225 * float(value))
         box = Box(left + column * side, top + row * side, side, side)
         canvas.fill(box, f"#{shade:02X}{shade:02X}{shade:02X}", corner=0)
+
+
+# --- gaps in sentences -----------------------------------------------------------------------
+
+
+def gap_figure(
+    words: Sequence[str], gap: int, both: str, left: str, title: str
+) -> SvgDrawing:  # fmt: skip
+    """What may be looked at to fill a gap: both sides, or only what comes before."""
+    widths = [text_width(word, 15) + 22 for word in words]
+    labels = max(text_width(label, 14) for label in (both, left)) + 24
+    canvas = Canvas(labels + sum(widths) + 8 * len(words) + 30, 236, title)
+    for row, label in enumerate((both, left)):
+        y = 78 + 104 * row
+        canvas.text(16, y, label, anchor="start", bold=True)
+        boxes, x = [], labels
+        for width in widths:
+            boxes.append(Box(x, y - 17, width, 34))
+            x += width + 8
+        for place, (word, box) in enumerate(zip(words, boxes, strict=True)):
+            seen = place < gap or (row == 0 and place > gap)
+            if place == gap:
+                canvas.box(box, "part", "query", corner=6, dashed=True)
+                canvas.text(box.x, box.y, "?", size=16, bold=True, role="query")
+                continue
+            role: Role = "ink" if seen else "quiet"
+            canvas.box(box, "part" if seen else "empty", corner=6, dashed=not seen)
+            canvas.text(box.x, box.y, word if seen else "…", size=15, role=role)
+            if seen:
+                _arc(canvas, box, boxes[gap])
+    return canvas.done()
+
+
+def _arc(canvas: Canvas, start: Box, end: Box) -> None:
+    height = 12 + 0.07 * abs(start.x - end.x)
+    top = min(start.top, end.top) - height
+    path = f"M{start.x:.1f} {start.top - 2:.1f} Q{(start.x + end.x) / 2:.1f} {top - 8:.1f} "
+    canvas.path(path + f"{end.x:.1f} {end.top - 3:.1f}", role="score", width=1.4)
