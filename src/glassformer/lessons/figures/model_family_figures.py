@@ -379,7 +379,7 @@ def gap_figure(
 ) -> SvgDrawing:  # fmt: skip
     """What may be looked at to fill a gap: both sides, or only what comes before."""
     widths = [text_width(word, 15) + 22 for word in words]
-    labels = max(text_width(label, 14) for label in (both, left)) + 24
+    labels = 1.15 * max(text_width(label, 14) for label in (both, left)) + 30  # bold is wider
     canvas = Canvas(labels + sum(widths) + 8 * len(words) + 30, 236, title)
     for row, label in enumerate((both, left)):
         y = 78 + 104 * row
