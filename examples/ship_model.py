@@ -42,7 +42,7 @@ def card(name: str, about: dict[str, Any], n_parameters: int) -> str:
         "",
         f"{PURPOSES[name]} {n_parameters:,} parameters, stored as bfloat16.",
         "",
-        f'    glassformer {"lesson images" if name in FOLDERS else f"run {name}"}'
+        f"    glassformer {'lesson images' if name in FOLDERS else f'run {name}'}"
         + ("" if name in FOLDERS else ' "…"'),
         "",
         "## Scores",

@@ -98,11 +98,13 @@ class TableStepper:
         return self._logits[_START].view(1, 1, -1)
 
     def step(
-        self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
+        self,
+        tokens: Int[Tensor, "B R"],
+        parents: Int[Tensor, "B R"] | None = None,  # noqa: ARG002 the last word is all that counts
     ) -> Float[Tensor, "B R V"]:
         return self._logits[tokens]
 
-    def worth_leaving(self, n_left: int) -> bool:
+    def worth_leaving(self, n_left: int) -> bool:  # noqa: ARG002 there is one sequence
         return False
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:

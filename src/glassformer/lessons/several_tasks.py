@@ -21,7 +21,7 @@ from glassformer.lessons.lesson import LessonStep, Speaker, formula
 from glassformer.lessons.lesson_steps import Predictor, heat_map, likeliest, percent
 from glassformer.nn import Seq2Seq, count_parameters, presets
 from glassformer.nn.attention import set_attention
-from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Trace, trace
 
 TASKS = ("translate", "reverse", "classify")
@@ -75,7 +75,7 @@ def all_pairs(task: str) -> list[Pair]:
 def split(task: str) -> tuple[list[Pair], list[Pair]]:
     """Pairs to train on, and pairs that are held out: a fifth, and the lesson's example."""
     pairs = all_pairs(task)
-    random.Random(0).shuffle(pairs)
+    random.Random(0).shuffle(pairs)  # noqa: S311 not for secrets
     held_out = [
         pair
         for place, pair in enumerate(pairs)
