@@ -52,7 +52,7 @@ def settings(rate: float, steps: int = STEPS) -> RunConfig:
 
 
 def curves(rate: float, steps: int = STEPS) -> dict[str, Any]:
-    """Loss on the training text, a mean over the steps since the last point, and on held-out text."""
+    """Losses on the training text (means since the last point) and on the held-out text."""
     with tempfile.TemporaryDirectory() as folder:
         result = train(settings(rate, steps), Path(folder) / "run")
         metrics = read_metrics(Path(folder) / "run" / "metrics.jsonl")
