@@ -37,7 +37,9 @@ from glassformer.lessons import decoding_methods as decoding
 from glassformer.lessons import image_patches as images
 from glassformer.lessons import learning_curves as curves
 from glassformer.lessons import masked_words as masked
+from glassformer.lessons.training_step import two_steps
 from glassformer.tasks import load
+from glassformer.tracing import trace
 from tests.lessons.shared_lessons import lesson
 
 NAMES = ("decoding", "attention", "training", "recurrence", "tasks", "images", "masked-words")
@@ -71,7 +73,7 @@ def tables(made: Lesson, role: str) -> list[Table]:
 # --- all of them -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "switch", "value"), switched())
+@pytest.mark.parametrize(("name", "switch", "value"), list(switched()))
 def test_every_position_of_a_switch_makes_a_lesson(name: str, switch: str, value: str) -> None:
     english, chinese = (make_lesson(name, lang, **{switch: value}) for lang in ("en", "zh"))
     assert [step.role for step in english.steps] == [step.role for step in chinese.steps]
@@ -164,7 +166,7 @@ def test_the_translations_have_the_log_probabilities_that_the_model_gives_them()
     for one in (found.greedy, found.beam):
         target = torch.tensor([[special.start, *one.alternatives[0].ids, special.end]])
         with torch.no_grad():
-            logits = model.module(source, target[:, :-1])  # type: ignore[attr-defined]  # ours
+            logits = model.module(source, target[:, :-1])
         logs = torch.log_softmax(logits.double(), dim=-1)[0].gather(-1, target[0, 1:, None])
         assert float(logs.sum()) == pytest.approx(one.alternatives[0].log_probability, abs=1e-3)
     logs_of = [one.alternatives[0].log_probability for one in (found.greedy, found.beam)]
@@ -178,7 +180,7 @@ def test_equal_weights_are_those_of_a_model_without_queries() -> None:
     """With W_Q = 0 all scores are 0, and every weight is the same."""
     reading = limits.read(limits.SENTENCES["asleep"])
     model = load("imdb")
-    module = copy.deepcopy(model.module)  # type: ignore[attr-defined]  # ours
+    module = copy.deepcopy(model.module)
     for name, parameter in module.named_parameters():
         if name.endswith("to_queries.weight"):
             torch.nn.init.zeros_(parameter)
@@ -235,7 +237,7 @@ def stepped_by_hand(rate: float) -> tuple[float, float]:
 def test_a_step_does_what_the_derivatives_say(rate: float) -> None:
     before, after = stepped_by_hand(rate)
     assert curves.loss_after(rate) == pytest.approx(after, rel=1e-4)
-    found = curves.two_steps(rate).first
+    found = two_steps(rate).first
     assert float(found["loss"].value) == pytest.approx(before, rel=1e-5)
 
 
@@ -247,7 +249,7 @@ def test_the_three_rates_are_called_what_they_are() -> None:
 
 
 def test_the_stored_curves_show_over_fitting_and_come_from_the_script() -> None:
-    script = runpy.run_path(str(ROOT / "examples" / "learning_curves.py"), run_name="script")
+    script = runpy.run_path(str(ROOT / "examples" / "record_curves.py"), run_name="script")
     stored = curves.stored_curves()
     assert {name: curve.rate for name, curve in stored.curves.items()} == script["RATES"]
     good = stored.curves["good"]
@@ -261,7 +263,7 @@ def test_the_stored_curves_show_over_fitting_and_come_from_the_script() -> None:
 
 @pytest.mark.slow
 def test_the_script_finds_the_first_points_of_the_curve_again() -> None:
-    script = runpy.run_path(str(ROOT / "examples" / "learning_curves.py"), run_name="script")
+    script = runpy.run_path(str(ROOT / "examples" / "record_curves.py"), run_name="script")
     found = script["curves"](script["RATES"]["good"], steps=2 * script["EVERY"])
     stored = curves.stored_curves().curves["good"]
     np.testing.assert_allclose(found["training"], stored.training[:2], rtol=0.01)
@@ -357,7 +359,7 @@ def test_the_stored_images_are_test_images_and_the_model_recognises_the_others_t
 
 def test_patches_are_cut_in_reading_order() -> None:
     pixels = images.image("3")
-    run = images.trace(images.classifier(), pixels)
+    run = trace(images.classifier(), pixels)
     cut = pixels[0, 0].unfold(0, 2, 2).unfold(1, 2, 2).reshape(16, 4)
     assert torch.equal(run["model.encoder.embedding.patches"].value.reshape(16, 4), cut)
     mixed = images.shuffled(pixels)[0, 0].unfold(0, 2, 2).unfold(1, 2, 2).reshape(16, 4)
@@ -376,7 +378,7 @@ def test_without_positions_shuffled_patches_would_be_the_same_picture() -> None:
 
 def test_covering_blanks_one_patch() -> None:
     pixels = images.image("0")
-    read = images.ReadDigit("0", pixels, images.trace(images.classifier(), pixels))
+    read = images.ReadDigit("0", pixels, trace(images.classifier(), pixels))
     blank = pixels.clone()
     blank[0, 0, 2:4, 4:6] = 0
     wanted = float(images.shares(blank)[0, read.answer])
@@ -391,7 +393,7 @@ def test_covering_blanks_one_patch() -> None:
 def test_the_models_learn_what_the_sentences_say(word: str, right: bool) -> None:
     """Compared with a count that looks at the words' kinds instead of the sentences."""
     kinds = (("great", "lovely"), ("bad", "dull"), ("book", "novel"), ("loved", "praised"))
-    possible = next(kind for kind in kinds if word in kind)
+    possible: tuple[str, ...] = next(kind for kind in kinds if word in kind)
     if word == "great" and not right:
         possible = (*kinds[0], *kinds[1])
     place = masked.SENTENCE.index(word)

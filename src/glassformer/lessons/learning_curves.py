@@ -1,18 +1,19 @@
 """Training: one step as a computation graph, the learning rate, learning curves, over-fitting.
 
-The curves are those of real runs, stored by examples/learning_curves.py.
+The curves are those of real runs, stored by examples/record_curves.py.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.charts import Series, line_chart
 from glassformer.lessons.figures.film_map import Axes
 from glassformer.lessons.figures.model_family_figures import graph_figure
@@ -32,10 +33,10 @@ class Curve:
     """One stored run: its losses at some of its steps."""
 
     rate: float
-    steps: tuple[int, ...]
-    epochs: tuple[int, ...]
-    training: tuple[float, ...]
-    validation: tuple[float, ...]
+    steps: Sequence[int]
+    epochs: Sequence[int]
+    training: Sequence[float]
+    validation: Sequence[float]
     parameters: int
 
     @property
@@ -46,7 +47,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class StoredCurves:
-    """What examples/learning_curves.py measured, and when."""
+    """What examples/record_curves.py measured, and when."""
 
     command: str
     date: str
@@ -58,10 +59,7 @@ class StoredCurves:
 def stored_curves() -> StoredCurves:
     text = (files(__package__) / "learning_curves.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(text)
-    curves = {
-        name: Curve(**{key: tuple(x) if isinstance(x, list) else x for key, x in one.items()})
-        for name, one in data["curves"].items()
-    }
+    curves = {name: Curve(**one) for name, one in data["curves"].items()}
     return StoredCurves(data["command"], data["date"], data["where"], curves)
 
 
@@ -164,15 +162,14 @@ def _curve(stored: StoredCurves, rate: str, say: Speaker) -> LessonStep:
 
 def _three(stored: StoredCurves, say: Speaker) -> LessonStep:
     curves = {name: stored.curves[name] for name in ("small", "good", "large")}
+    roles: dict[str, Role] = {"small": "key", "good": "output", "large": "query"}
     lines = [
-        Series(say("rate line", rate=f"{curve.rate:g}", word=say(f"rate {name}")), values, role)
-        for (name, curve), values, role in zip(
-            curves.items(),
-            (curve.training for curve in curves.values()),
-            ("key", "output", "query"),
-            strict=True,
+        Series(
+            say("rate line", rate=f"{curve.rate:g}", word=say(f"rate {name}")), curve.training,
+            roles[name],
         )
-    ]
+        for name, curve in curves.items()
+    ]  # fmt: skip
     across = curves["good"].steps
     chart = line_chart(
         say("three caption"), across, lines, Axes(say("steps"), say("training loss")), least=0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -271,8 +271,8 @@ def _seconds(say: Speaker) -> LessonStep:
     return LessonStep("seconds", say("seconds title"), tuple(parts))
 
 
-def _two(figures: dict[str, float | int | str], which: str) -> tuple[str, str]:
-    return tuple(f"{float(figures[f'{kind}_{which}']):.1f}" for kind in ("blocks", "lstm"))  # type: ignore[return-value]  # two of them
+def _two(figures: Mapping[str, float], which: str) -> list[str]:
+    return [f"{figures[f'{kind}_{which}']:.1f}" for kind in ("blocks", "lstm")]
 
 
 def _translators(say: Speaker) -> LessonStep:

@@ -45,7 +45,7 @@ EXAMPLES = {
 
 
 @dataclass(frozen=True)
-class Pair:
+class TaskPair:
     """A task, what is read and what is to be written."""
 
     task: str
@@ -67,12 +67,12 @@ def answer(task: str, words: Sequence[str]) -> tuple[str, ...]:
     return ("late",) if sorted(words)[1] >= _LATE else ("early",)
 
 
-def all_pairs(task: str) -> list[Pair]:
+def all_pairs(task: str) -> list[TaskPair]:
     known = ENGLISH if task == "translate" else LETTERS
-    return [Pair(task, words, answer(task, words)) for words in product(known, repeat=_LENGTH)]
+    return [TaskPair(task, words, answer(task, words)) for words in product(known, repeat=_LENGTH)]
 
 
-def split(task: str) -> tuple[list[Pair], list[Pair]]:
+def split(task: str) -> tuple[list[TaskPair], list[TaskPair]]:
     """Pairs to train on, and pairs that are held out: a fifth, and the lesson's example."""
     pairs = all_pairs(task)
     random.Random(0).shuffle(pairs)  # noqa: S311 not for secrets
@@ -142,7 +142,7 @@ def learn_all() -> TrainedOnAll:
     return learned
 
 
-def _target(pair: Pair) -> list[int]:
+def _target(pair: TaskPair) -> list[int]:
     """The target between its start and end tokens, padded."""
     whole = [_START, *ids(pair.target), _END]
     return whole + [_PAD] * (_LENGTH + 2 - len(whole))
@@ -159,7 +159,7 @@ def steps(say: Speaker, *, task: str = "translate") -> Iterator[LessonStep]:
 
 
 def _pairs(say: Speaker) -> LessonStep:
-    shown = [Pair(task, EXAMPLES[task], answer(task, EXAMPLES[task])) for task in TASKS]
+    shown = [TaskPair(task, EXAMPLES[task], answer(task, EXAMPLES[task])) for task in TASKS]
     drawing = pairs_figure(
         [(pair.read, pair.target) for pair in shown], say("model box"), say("pairs caption")
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Train one small language model with three learning rates, and store its learning curves.
 
-    python examples/learning_curves.py
+    python examples/record_curves.py
 
 The model learns to continue `coriolanus.txt`, which lies beside this file; the last tenth of the
 text is held out. Seed, data and number of steps are the same in all three runs. The lesson
@@ -71,7 +71,7 @@ def curves(rate: float, steps: int = STEPS) -> dict[str, Any]:
 def main() -> None:
     found = {name: curves(rate) for name, rate in RATES.items()}
     stored = {
-        "command": "python examples/learning_curves.py",
+        "command": "python examples/record_curves.py",
         "date": datetime.now(UTC).date().isoformat(),
         "where": f"{len(os.sched_getaffinity(0))} CPU cores",
         "curves": found,
