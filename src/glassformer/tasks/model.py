@@ -41,6 +41,7 @@ from glassformer.tasks.results import (
 from glassformer.tracing import Cell, MemoryEstimate, Trace
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 from glassformer.tracing.formula import MOST_TERMS
+from glassformer.tracing.stages import attention_name, stage_called, stages_called
 from glassformer.tracing.trace import find_cell
 
 if TYPE_CHECKING:
@@ -455,9 +456,9 @@ class Model(ABC):
     def _attention(self, reading: Pass) -> Attention:
         with reading.trace() as recorded:
             return {
-                name.removesuffix(".weights"): step.value.clone()
-                for name, step in recorded.stages.items()
-                if name.endswith(".weights")
+                attention_name(path, call): step.value.clone()
+                for name, step in stages_called(recorded, "weights").items()
+                for path, _, call in [stage_called(name)]
             }
 
     def explore(self, text: str, **options: Any) -> Any:
