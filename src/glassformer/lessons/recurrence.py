@@ -127,6 +127,7 @@ def _path(kind: Kind, say: Speaker) -> LessonStep:
     facts = {
         "start": WORDS[_FROM], "end": WORDS[_TO], "distance": distance,
         "hops": path_length(kind, distance), "sentence": " ".join(WORDS),
+        "neighbour": WORDS[_TO - 1],
     }  # fmt: skip
     drawing = path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} caption"))
     chosen = _cell(kind)
