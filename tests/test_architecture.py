@@ -42,6 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
     "lessons": {
         "nn", "text", "tasks", "tracing", "documents", "audit", "claims", "training", "decoding",
+        "experiments",
     },
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {

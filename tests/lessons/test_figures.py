@@ -39,6 +39,13 @@ EXPECTED = {
         "architecture-nothing", "feed-forward", "architecture-encoder", "architecture-decoder",
         "architecture-everything", "strip",
     ],
+    "decoding": ["tree", "temperature"],
+    "attention": ["evenness", "attribution"],
+    "training": ["graph", "rates", "curve", "three", "overfitting"],
+    "recurrence": ["path", "influence", "distances", "recall", "growth", "translators"],
+    "tasks": ["pairs", "accuracy"],
+    "images": ["patches", "weights", "shuffled", "occlusion"],
+    "masked-words": ["gap", "both"],
 }  # fmt: skip
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
 
