@@ -1,4 +1,4 @@
-"""The colour scale of a step: up to the largest number, or numpy's 99th percentile if it is alone."""
+"""The colour scale of a step: to the largest number, or its 99th percentile if that is alone."""
 
 from __future__ import annotations
 
