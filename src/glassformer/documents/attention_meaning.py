@@ -66,7 +66,7 @@ def _slice(step: Step, lead: Index) -> _Slice | None:
     if found is None or len(found.weights.shape) < 2:
         return None
     return _Slice(
-        found, lead, floats(found.weights.view)[lead], found.hidden()[lead],
+        found, lead, floats(found.weights.view, lead), found.hidden(lead),
         tokens_at(found.scores, -2), tokens_at(found.scores, -1),
     )  # fmt: skip
 
@@ -78,10 +78,12 @@ def projection(p: Phrasing, step: Step, lead: Index) -> str:
     """Queries, keys or values."""
     role = role_of(step)
     found = attention_reading(step)
-    kind = "step cross" if found is not None and found.is_cross else "step"
+    key = f"{role} step"
     if step.op not in PRODUCTS:
-        kind = "step plain"
-    return p.say(f"{role} {kind}", said=vectors(p, step, lead))
+        key = f"{role} step plain"
+    elif found is not None and found.is_cross:
+        key = f"{role} step cross"
+    return p.say(key, said=vectors(p, step, lead))
 
 
 def vectors(p: Phrasing, step: Step, lead: Index) -> str:
@@ -161,7 +163,7 @@ def scores(p: Phrasing, step: Step, lead: Index) -> str | None:
     if not allowed:
         said = p.say("scores nothing", row=name)
     else:
-        values = floats(step.view)[lead][row]
+        values = floats(step.view, lead)[row]
         answers = p.answers(head.asked, values, allowed)
         said = p.say(key, row=name, answers=answers, listens=pronoun)
     said = p.in_head(step, lead, said)
@@ -178,7 +180,7 @@ def scores_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     fields = _pair(p, head, index) | {"value": digits(step.view.array[index])}
     if head.hidden[index[-2:]]:
         return p.say("scores cell hidden", **fields)
-    row = floats(step.view)[index[:-1]]
+    row = floats(step.view, index[:-1])
     rank = _rank(p, head, row, index)
     return p.say("scores cell", **fields, rank=rank, share=_share(head, index))
 
@@ -193,8 +195,7 @@ def _share(head: _Slice, index: Index) -> str:
 
 
 def _rank(p: Phrasing, head: _Slice, row: Row, index: Index) -> str:
-    names = [p.token(head.asked, place) for place in range(head.asked.count)]
-    return p.rank(names, row, head.allowed(index[-2]), index[-1])
+    return p.rank(lambda place: p.token(head.asked, place), row, head.allowed(index[-2]), index[-1])
 
 
 def scaled(p: Phrasing, step: Step, lead: Index) -> str | None:
@@ -206,7 +207,7 @@ def scaled(p: Phrasing, step: Step, lead: Index) -> str | None:
     factor = _factor(step)
     key = "other" if factor is None else "same" if factor == 1 else step.op
     return p.say(
-        f"scaled {key}", **_pair(p, head, at), before=digits(floats(before)[at]),
+        f"scaled {key}", **_pair(p, head, at), before=digits(before.array[at]),
         value=digits(step.view.array[at]), factor="" if factor is None else digits(factor),
     )  # fmt: skip
 
@@ -242,7 +243,7 @@ def changed_cell(p: Phrasing, step: Step, index: Index) -> str | None:
         else p.say("scaled weight", share=_share(head, index))
     )
     return p.say(
-        f"{role_of(step)} cell", **pair, before=digits(floats(before)[index]),
+        f"{role_of(step)} cell", **pair, before=digits(before.array[index]),
         value=digits(step.view.array[index]), weight=weight,
     )  # fmt: skip
 
@@ -252,7 +253,7 @@ def biased(p: Phrasing, step: Step, lead: Index) -> str | None:
     if head is None or before is None:
         return None
     at = (*lead, head.example, head.best(head.example))
-    values = {"before": digits(floats(before)[at]), "value": digits(step.view.array[at])}
+    values = {"before": digits(before.array[at]), "value": digits(step.view.array[at])}
     return p.say("biased step", **_pair(p, head, at), **values)
 
 
@@ -262,7 +263,7 @@ def masked(p: Phrasing, step: Step, lead: Index) -> str | None:
         return None
     if not head.hidden.any():
         return p.say("masked step none", count=head.asked.count)
-    values = floats(step.view)[lead]
+    values = floats(step.view, lead)
     rows = [row for row in range(len(values)) if head.hidden[row].any()]
     row = rows[len(rows) // 2]
     seen = p.named(head.asked, head.allowed(row)) or p.plain("masked nothing")
@@ -282,7 +283,7 @@ def masked_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     row, column = index[-2:]
     later = column > row and not head.steps.is_cross and head.asking.count == head.asked.count
     key = "masked cell later" if later else "masked cell hidden"
-    return p.say(key, **fields, before=digits(floats(before)[index]))
+    return p.say(key, **fields, before=digits(before.array[index]))
 
 
 # --- weights and context ---
@@ -330,10 +331,10 @@ def context(p: Phrasing, step: Step, lead: Index) -> str | None:
 def context_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     """The largest of the parts that the tokens have in a number."""
     head = _slice(step, index[:-2])
-    values = floats(step.operands[-1].view)
+    values = step.operands[-1].view
     if head is None or values.shape[:-2] != step.shape[:-2]:
         return None
-    column: Row = values[(*index[:-2], slice(None), index[-1])]
+    column: Row = floats(values, index[:-2])[:, index[-1]]
     shares = head.weights[index[-2]]
     if len(column) != len(shares):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -46,11 +47,14 @@ def _row_index(step: Step, lead: Index, axis: int | None, place: int) -> Index:
 
 def span(step: Step) -> dict[str, object]:
     """The smallest and the largest number of a step; of infinite ones none is named."""
-    values = floats(step.view)
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return {"least": digits(values.flat[0]), "most": digits(values.flat[-1])}
-    return {"least": digits(finite.min()), "most": digits(finite.max())}
+    values = step.view.array
+    with np.errstate(invalid="ignore"):
+        least, most = values.min(), values.max()
+        if not np.isfinite([float(least), float(most)]).all():
+            finite = floats(step.view)[np.isfinite(floats(step.view))]
+            if finite.size:
+                least, most = finite.min(), finite.max()
+    return {"least": digits(least), "most": digits(most)}
 
 
 # --- embeddings and positions ---
@@ -181,7 +185,7 @@ def _count(p: Phrasing, products: Row) -> str:
 
 def _bias(p: Phrasing, step: Step) -> str:
     has_bias = _operand(step, "bias") is not None or step.op == "addmm"
-    return p.plain("sum bias" if has_bias else "sum none")
+    return p.plain("sum bias") if has_bias else ""
 
 
 def _largest_part(p: Phrasing, products: Row) -> str:
@@ -314,9 +318,11 @@ def norm(p: Phrasing, step: Step, lead: Index) -> str:
     place = tokens.speaking
     vector = given[_row_index(step, lead, axis, place)]
     mean, deviation, _ = _norm_parts(step, vector)
+    kind = _norm_kind(step)
+    after = "" if kind == "plain" else p.plain(f"norm {kind}")
     return p.say(
         "norm rms" if "rms" in step.op else "norm layer", row=p.token(tokens, place),
-        after=p.plain(f"norm {_norm_kind(step)}"), mean=digits(mean), deviation=digits(deviation),
+        after=after, mean=digits(mean), deviation=digits(deviation),
     )  # fmt: skip
 
 
@@ -342,11 +348,16 @@ def norm_cell(p: Phrasing, step: Step, index: Index) -> str:
 # --- the answer ---
 
 
-def _answers(p: Phrasing, step: Step) -> list[str]:
+def _answer_name(p: Phrasing, step: Step) -> Callable[[int], str]:
+    """What an answer is called: its label, else its number."""
     labels = step.labels[-1]
-    if labels is None:
-        return [p.say("entry", place=place) for place in range(step.shape[-1])]
-    return [p.say("token", text=label.strip("␣") or label) for label in labels]
+
+    def name(place: int) -> str:
+        if labels is None:
+            return p.say("entry", place=place)
+        return p.say("token", text=labels[place].strip("␣") or labels[place])
+
+    return name
 
 
 def _has_rows(step: Step) -> bool:
@@ -365,20 +376,20 @@ def softmax(row: Row) -> Row:
 def answer(p: Phrasing, step: Step, lead: Index) -> str:
     """Logits or probabilities: the best answer, of several rows that of the last."""
     role = role_of(step)
-    values = floats(step.view)[lead]
+    values = floats(step.view, lead)
     row = values if values.ndim < 2 else values[-1]
     if role == "logits" and len(row) == 1:
         return p.say("logits step single", value=digits(row[0]))
     shares = softmax(row) if role == "logits" else row
     top = int(np.argmax(row))
-    names, shown = _answers(p, step), digits(row[top])
+    name, shown = _answer_name(p, step), digits(row[top])
     tied = [place for place in np.flatnonzero(row > row[top] - 1e-3 * max(1.0, abs(row[top])))
             if digits(row[place]) == shown]  # fmt: skip
     fields = {"value": shown, "share": percent(float(shares[top]))}
     if len(tied) > 1:
-        said = p.say(f"{role} tied", **fields, answer=p.listed([names[at] for at in tied]))
+        said = p.say(f"{role} tied", **fields, answer=p.listed([name(at) for at in tied]))
     else:
-        said = p.say(f"{role} best", **fields, answer=names[top])
+        said = p.say(f"{role} best", **fields, answer=name(top))
     if _has_rows(step):
         tokens = tokens_along(step)[1]
         said = p.say("logits at", row=p.token(tokens, tokens.count - 1), said=said)
@@ -387,15 +398,15 @@ def answer(p: Phrasing, step: Step, lead: Index) -> str:
 
 def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
     role = role_of(step)
-    row = floats(step.view)[index[:-1]]
+    row = floats(step.view, index[:-1])
     if role == "logits" and len(row) == 1:
         return p.say("logits cell single", value=digits(row[0]))
     shares = softmax(row) if role == "logits" else row
-    names = _answers(p, step)
+    name = _answer_name(p, step)
     fields = {
-        "answer": names[index[-1]], "value": digits(row[index[-1]]), "count": len(row),
+        "answer": name(index[-1]), "value": digits(row[index[-1]]), "count": len(row),
         "share": percent(float(shares[index[-1]])),
-        "rank": p.rank(names, row, range(len(row)), index[-1]),
+        "rank": p.rank(name, row, range(len(row)), index[-1]),
     }  # fmt: skip
     if _has_rows(step):
         return p.say(f"{role} cell at", **fields, row=_row(p, step, index))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,18 +201,20 @@ class Phrasing:
         second = self.token(keys, others[0])
         return self.say("listens then", said=said, second=second, share=shown[others[0]])
 
-    def rank(self, names: Sequence[str], row: Row, allowed: Sequence[int], place: int) -> str:
+    def rank(self, name: Callable[[int], str], row: Row, allowed: Sequence[int], place: int) -> str:
         """Where a number stands among those of its row, compared at full precision."""
         if len(allowed) == 1:
             return self.say("rank only")
-        above = [at for at in allowed if row[at] > row[place]]
-        equal = [at for at in allowed if row[at] == row[place] and at != place]
+        among = np.asarray(allowed)
+        above = among[row[among] > row[place]]
+        equal = [int(at) for at in among[row[among] == row[place]] if at != place]
         fields = {"count": len(allowed)}
         if len(equal) == len(allowed) - 1:
             return self.say("rank flat", **fields)
-        if not above and equal:
-            return self.say("rank tied", **fields, others=self.listed([names[at] for at in equal]))
-        if not above:
+        if not len(above) and equal:
+            others = self.listed([name(at) for at in equal])
+            return self.say("rank tied", **fields, others=others)
+        if not len(above):
             return self.say("rank largest", **fields)
         if len(above) == len(allowed) - 1:
             return self.say("rank smallest", **fields)

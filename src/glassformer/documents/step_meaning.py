@@ -103,13 +103,13 @@ def _step_text(p: Phrasing, role: str, step: Step, lead: Index) -> str:
     if not step.view.numel:
         return p.say("operation empty")
     write = _SENTENCES.get(role, (None, None))[0]
-    said = write(p, step, lead) if write is not None and _is_finite(step) else None
+    said = write(p, step, lead) if write is not None and _is_finite(step, lead) else None
     return said or _plain_step(p, role, step)
 
 
-def _is_finite(step: Step) -> bool:
+def _is_finite(step: Step, lead: Index) -> bool:
     """Sentences compare numbers: an edit may leave NaN. A mask's −∞ is expected."""
-    return not np.isnan(floats(step.view)).any()
+    return not np.isnan(floats(step.view, lead)).any()
 
 
 def _cell_text(p: Phrasing, role: str, cell: Cell) -> str:
@@ -117,7 +117,7 @@ def _cell_text(p: Phrasing, role: str, cell: Cell) -> str:
     if index in step.pinned:
         return p.say("operation edited", value=digits(cell.value))
     write = _SENTENCES.get(role, (None, None))[1]
-    said = write(p, step, index) if write is not None and _is_finite(step) else None
+    said = write(p, step, index) if write is not None and _is_finite(step, index[:-2]) else None
     return said or _plain_cell(p, role, cell)
 
 

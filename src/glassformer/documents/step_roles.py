@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.tracing import Operand, Step
-from glassformer.tracing.capture.memory import View
+from glassformer.tracing.capture.memory import Index, View
 
 COPIES = frozenset(
     ["contiguous", "clone", "to", "_to_copy", "reshape", "copy", "flatten", "type_as", "expand"]
@@ -79,7 +79,10 @@ def _by_stage(step: Step) -> str | None:
 def _only_hides(step: Step) -> bool:
     """Whether what changed has no weight: a bias of relative positions is no mask."""
     found = attention_of(step)
-    return found is None or not np.any(found.changed() & (floats(found.weights.view) > 0))
+    if found is None:
+        return True
+    first = (0,) * max(0, len(step.shape) - 2)
+    return not np.any(found.changed(first) & (floats(found.weights.view, first) > 0))
 
 
 def _by_operator(step: Step) -> str | None:
@@ -183,16 +186,16 @@ class AttentionSteps:
         """The scores as the mask found them."""
         return None if self.masked is None else _input_of(self.masked)
 
-    def changed(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which scores the mask (or a bias) changed."""
+    def changed(self, lead: Index) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which scores of a head the mask (or a bias) changed."""
         before = self.before_mask()
         if self.masked is None or before is None or before.shape != self.masked.shape:
-            return np.zeros(self.weights.shape, dtype=bool)
-        return floats(self.masked.view) != floats(before)
+            return np.zeros(self.weights.shape[-2:], dtype=bool)
+        return floats(self.masked.view, lead) != floats(before, lead)
 
-    def hidden(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which keys no query may look at: changed by the mask, and without any weight."""
-        return self.changed() & (floats(self.weights.view) == 0)
+    def hidden(self, lead: Index) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which keys a query may not look at: changed by the mask, and without any weight."""
+        return self.changed(lead) & (floats(self.weights.view, lead) == 0)
 
     @property
     def is_cross(self) -> bool:
@@ -315,6 +318,6 @@ def branch_kind(branch: Operand) -> str:
     return next(names[stage] for stage in names if stage in stages)
 
 
-def floats(view: View) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A view's numbers in float64."""
-    return np.asarray(view.array, dtype=np.float64)
+def floats(view: View, lead: Index = ()) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A view's numbers in float64, or those of one slice."""
+    return np.asarray(view.array[lead], dtype=np.float64)

@@ -13,6 +13,8 @@ from torch import nn
 
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.step_meaning import role_title
+from glassformer.documents.step_roles import role_of
 from glassformer.documents.trace_words import note_in, words_in
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
@@ -421,6 +423,7 @@ def _step(
         is_expanded=step.expanded,
         is_opaque=step.is_opaque,
         is_main=_is_main(step),
+        title=role_title(role_of(step)),
     )
 
 

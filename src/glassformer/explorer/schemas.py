@@ -138,6 +138,30 @@ class StepInfo(Message):
     is_opaque: bool
     is_main: bool
     """Whether the collapsed tree shows it; False for bookkeeping."""
+    title: Bilingual | None = None
+    """What its role is called, where that is known: `attention scores`."""
+
+
+class LessonPlace(Message):
+    """A step of a lesson, counted from 1."""
+
+    lesson: str
+    step: int
+
+
+class PaperLink(Message):
+    """A section of “Attention Is All You Need”."""
+
+    section: str
+    address: str
+
+
+class MeaningInfo(Message):
+    """What a step or a number is for, in two sentences with the words and numbers of the run."""
+
+    text: str
+    lesson: LessonPlace | None
+    paper: PaperLink | None
 
 
 class BranchInfo(Message):

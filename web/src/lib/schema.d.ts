@@ -168,6 +168,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/traces/{id}/steps/{number}/meaning": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Meaning
+         * @description What the step is for, or with an index, a number of it.
+         */
+        get: operations["read_meaning_api_traces__id__steps__number__meaning_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/traces/{id}/steps/{number}/values": {
         parameters: {
             query?: never;
@@ -816,6 +836,16 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * LessonPlace
+         * @description A step of a lesson, counted from 1.
+         */
+        LessonPlace: {
+            /** Lesson */
+            lesson: string;
+            /** Step */
+            step: number;
+        };
+        /**
          * LessonStepInfo
          * @description One step of a lesson.
          */
@@ -838,6 +868,16 @@ export interface components {
             title: string;
             /** Summary */
             summary: string;
+        };
+        /**
+         * MeaningInfo
+         * @description What a step or a number is for, in two sentences with the words and numbers of the run.
+         */
+        MeaningInfo: {
+            /** Text */
+            text: string;
+            lesson: components["schemas"]["LessonPlace"] | null;
+            paper: components["schemas"]["PaperLink"] | null;
         };
         /**
          * ModelInfo
@@ -904,6 +944,16 @@ export interface components {
              */
             role: "parameter" | "input" | "activation" | "constant";
             scale: components["schemas"]["Scale"] | null;
+        };
+        /**
+         * PaperLink
+         * @description A section of “Attention Is All You Need”.
+         */
+        PaperLink: {
+            /** Section */
+            section: string;
+            /** Address */
+            address: string;
         };
         /**
          * Piece
@@ -1064,6 +1114,7 @@ export interface components {
             is_opaque: boolean;
             /** Is Main */
             is_main: boolean;
+            title: components["schemas"]["Bilingual"] | null;
         };
         /**
          * SumInfo
@@ -1264,11 +1315,14 @@ export type Equation = components['schemas']['Equation'];
 export type ExportRequest = components['schemas']['ExportRequest'];
 export type LessonInfo = components['schemas']['LessonInfo'];
 export type LessonPart = components['schemas']['LessonPart'];
+export type LessonPlace = components['schemas']['LessonPlace'];
 export type LessonStepInfo = components['schemas']['LessonStepInfo'];
 export type LessonSummary = components['schemas']['LessonSummary'];
+export type MeaningInfo = components['schemas']['MeaningInfo'];
 export type ModelInfo = components['schemas']['ModelInfo'];
 export type OperandInfo = components['schemas']['OperandInfo'];
 export type PanelInfo = components['schemas']['PanelInfo'];
+export type PaperLink = components['schemas']['PaperLink'];
 export type Piece = components['schemas']['Piece'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
@@ -2074,6 +2128,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Equation"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_meaning_api_traces__id__steps__number__meaning_get: {
+        parameters: {
+            query?: {
+                /** @description places of the axes before the last two: `0,1` */
+                lead?: string;
+                /** @description of a cell: `0,1,2` */
+                index?: string | null;
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                number: number;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MeaningInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

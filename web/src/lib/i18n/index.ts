@@ -20,6 +20,8 @@ import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
+import { meaningEn } from './meaning.en';
+import { meaningZh } from './meaning.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -38,6 +40,7 @@ const en = {
   ...walkEn,
   ...trainingEn,
   ...exportingEn,
+  ...meaningEn,
 };
 
 export type Key = keyof typeof en;
@@ -52,6 +55,7 @@ const zh: Record<Key, string> = {
   ...walkZh,
   ...trainingZh,
   ...exportingZh,
+  ...meaningZh,
 };
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
