@@ -161,7 +161,7 @@ def test_arrows_move_through_the_heads(visit: Visit) -> None:
     chosen = page.get_by_role("grid", name="Encoder: heads by layer").get_by_role(
         "gridcell", selected=True
     )
-    expect(chosen).to_have_accessible_name("Encoder, layer 1, head 1")
+    expect(chosen).to_have_accessible_name("Encoder, layer 2, head 2")
     expect(chosen).to_be_focused()
-    expect(page.get_by_role("heading", name="Encoder, layer 1, head 1")).to_be_visible()
+    expect(page.get_by_role("heading", name="Encoder, layer 2, head 2")).to_be_visible()
     expect(page).to_have_url(re.compile(r"step=encoder\.blocks\.1\.attention\.weights"))

@@ -25,20 +25,25 @@ from glassformer.explorer.schemas import (
     ModelInfo,
     Task,
     TraceRequest,
+    TrialInfo,
 )
 from glassformer.files import as_path, read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
 from glassformer.tasks.forward_pass import EmptyTextError
 from glassformer.tasks.hugging_face_folder import is_hugging_face, weight_entries
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, load_tokenizer
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 _TASKS: dict[str, Task] = {
     "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate",
     "MaskedLanguageModel": "module", "ImageClassifier": "module", "TextEncoder": "module",
 }  # fmt: skip
-_ORDER = ("toy", "imdb", "en-de", "en-zh", "shakespeare")
+_ORDER = ("en-de", "toy", "en-zh", "imdb", "shakespeare")
+"""The best first: the translator's attention shows most; imdb's is nearly flat."""
+_MOST_WORDS = 40
+_SMALL_VOCABULARY = 8_192
+"""Bytes of a tokenizer file that is looked into for words to list."""
 
 
 _EXAMPLES = {
@@ -106,7 +111,31 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
         max_tokens=config.get("model", {}).get("max_len"),
         examples=_EXAMPLES[name] if shipped else [_FIRST.get(architecture, "Hello")],
         score=_score(about),
+        words=_few_words(folder),
+        domain=say[f"{name} domain"] if shipped else None,
+        works=_trial(name, "works") if shipped else None,
+        fails=_trial(name, "fails") if shipped else None,
     )
+
+
+def _trial(name: str, kind: str) -> TrialInfo:
+    """A text of a shipped model, from model_list.toml."""
+    found = say.data[name][kind]
+    return TrialInfo(
+        text=found["text"], right=found.get("right"), why=say.get(f"{name} {kind} why")
+    )
+
+
+def _few_words(folder: Path) -> list[str]:
+    """The words of a model that knows only a few."""
+    file = folder / checkpoint.TOKENIZER
+    if not file.is_file() or file.stat().st_size > _SMALL_VOCABULARY:
+        return []
+    tokenizer = load_tokenizer(file)
+    if tokenizer.vocab_size > _MOST_WORDS:
+        return []
+    spoken = [tokenizer.token(id_) for id_ in range(tokenizer.vocab_size)]
+    return [word for word in spoken if not word.startswith("<")]
 
 
 def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:

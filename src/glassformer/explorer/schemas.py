@@ -239,6 +239,10 @@ class Answer(Message):
     """How many tokens the text has; 0 where there is no text."""
     n_unknown: int = 0
     """How many of them are unknown to the model; if all, the answer means nothing."""
+    unknown: list[str] = Field(default=[])
+    """Which these are, each once; the first of many."""
+    undecided: bool = False
+    """Whether another class is as probable, so that `text` is only the first of equals."""
 
 
 class Edit(Message):
@@ -566,6 +570,16 @@ class LessonInfo(Message):
 # The models that can be chosen.
 
 
+class TrialInfo(Message):
+    """A text on which a model is right, or wrong."""
+
+    text: str
+    right: str | None
+    """The right answer; None where there is not one."""
+    why: Bilingual | None = None
+    """Why the model is wrong."""
+
+
 class ModelInfo(Message):
     """A card of the start page."""
 
@@ -579,6 +593,12 @@ class ModelInfo(Message):
     """Texts that show what the model can do; the first is traced when the card is opened."""
     score: Bilingual | None
     """Its headline metric, such as `accuracy 88.3 %`."""
+    domain: Bilingual | None = None
+    """The texts that it is for, in words."""
+    words: list[str] = Field(default=[])
+    """All words that it knows, where they are few."""
+    works: TrialInfo | None = None
+    fails: TrialInfo | None = None
     trace: str | None = None
     """For a user's module, which reads no text: the trace that is already open."""
 

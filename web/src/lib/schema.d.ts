@@ -448,6 +448,16 @@ export interface components {
              * @default 0
              */
             n_unknown: number;
+            /**
+             * Unknown
+             * @default []
+             */
+            unknown: string[];
+            /**
+             * Undecided
+             * @default false
+             */
+            undecided: boolean;
         };
         /**
          * AnswerPosition
@@ -900,6 +910,14 @@ export interface components {
             /** Examples */
             examples: string[];
             score: components["schemas"]["Bilingual"] | null;
+            domain: components["schemas"]["Bilingual"] | null;
+            /**
+             * Words
+             * @default []
+             */
+            words: string[];
+            works: components["schemas"]["TrialInfo"] | null;
+            fails: components["schemas"]["TrialInfo"] | null;
             /** Trace */
             trace: string | null;
         };
@@ -1243,6 +1261,17 @@ export interface components {
             target?: string | null;
         };
         /**
+         * TrialInfo
+         * @description A text on which a model is right, or wrong.
+         */
+        TrialInfo: {
+            /** Text */
+            text: string;
+            /** Right */
+            right: string | null;
+            why: components["schemas"]["Bilingual"] | null;
+        };
+        /**
          * WatchInfo
          * @description A training run: its metrics from an offset on, and the attention pictures there are.
          */
@@ -1337,6 +1366,7 @@ export type TermPage = components['schemas']['TermPage'];
 export type Thumbnail = components['schemas']['Thumbnail'];
 export type TraceInfo = components['schemas']['TraceInfo'];
 export type TraceRequest = components['schemas']['TraceRequest'];
+export type TrialInfo = components['schemas']['TrialInfo'];
 export type WatchInfo = components['schemas']['WatchInfo'];
 export type WatchLayer = components['schemas']['WatchLayer'];
 export type $defs = Record<string, never>;

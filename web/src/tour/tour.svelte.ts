@@ -44,6 +44,8 @@ export class Tour {
   taken = $state(remembered());
   /** Counts the stops asked for: only the newest is shown. */
   private asked = 0;
+  /** The stop on its way: quick steps count from there. */
+  private heading: number | null = null;
 
   readonly stop = $derived(this.at === null ? null : STOPS[this.at]!);
 
@@ -60,24 +62,26 @@ export class Tour {
     if (to >= STOPS.length) return this.end();
     const { spot, edits } = STOPS[Math.max(0, to)]!;
     const asked = ++this.asked;
+    this.heading = Math.max(0, to);
     const isThere = await session.run(MODEL, TEXT, null, edits, 'map', spot);
     if (asked !== this.asked) return;
     if (!isThere) return this.end();
-    this.at = Math.max(0, to);
+    this.at = this.heading;
+    this.heading = null;
     if (this.at === STOPS.length - 1) this.remember();
   }
 
   next(session: Session): Promise<void> {
-    return this.go(session, (this.at ?? -1) + 1);
+    return this.go(session, (this.heading ?? this.at ?? -1) + 1);
   }
 
   back(session: Session): Promise<void> {
-    return this.go(session, (this.at ?? 1) - 1);
+    return this.go(session, (this.heading ?? this.at ?? 1) - 1);
   }
 
   end(): void {
     this.asked += 1;
-    this.at = null;
+    this.at = this.heading = null;
   }
 
   private remember(): void {

@@ -73,8 +73,8 @@ function filled(text: string, values: Record<string, string | number>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
-/** A label of an axis in the page's language: tokens as they are, the trace's `head 2` by its word. */
+/** A label of an axis: tokens as they are, the trace's `head 2` by its word, counted from 1. */
 export function axisLabel(label: string): string {
   const head = /^head (\d+)$/.exec(label);
-  return head === null ? label : t('equation.headLabel', { head: head[1] });
+  return head === null ? label : t('equation.headLabel', { head: Number(head[1]) + 1 });
 }

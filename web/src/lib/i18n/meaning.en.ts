@@ -19,7 +19,7 @@ export const meaningEn = {
   'tour.not':
     'Every word listens to “not” by 99 %. The card shows the arithmetic behind this number; each number in it can be clicked, too.',
   'tour.edit':
-    'Now “not” is silenced: the number that “not” hands on, its value, is set from 1 to 0. Everything after it is computed again.',
+    'Now this number is set to 0: “happy” no longer listens to “not”. Everything after it is computed again, and what changed is marked.',
   'tour.turn': 'The answer turns from “sad” to “happy”: it hung on this one number.',
   'tour.yours':
     'Now your sentence: type it here and press Enter. Every number of it will be there to click.',
