@@ -15,6 +15,7 @@ from typing import Any
 
 from glassformer import checkpoint
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling
+from glassformer.documents.meaning_phrases import digits, percent
 from glassformer.errors import CheckpointError, InputError, UnknownNameError
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.schemas import (
@@ -303,7 +304,28 @@ def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
         cut=found.cut,
         n_tokens=total,
         n_unknown=unknown,
+        meaning=_search_meaning(wanted, found, model.writer),
     )
+
+
+def _search_meaning(wanted: DecodeRequest, found: Translated, tokenizer: Tokenizer) -> Bilingual:
+    """What the search does, and how close or how unsure it was."""
+    assert found.ledger is not None
+    steps, count = found.ledger.steps, len(found.ledger.steps)
+    if wanted.search == "beam":
+        fields = {"beam": wanted.beam, "count": count}
+        if len(found.alternatives) < 2:
+            return say.both("search beam alone", **fields)
+        first, second = (digits(one.score) for one in found.alternatives[:2])
+        other = found.alternatives[1].text.strip()
+        return say.both("search beam", **fields, first=first, second=second, other=other)
+    chosen = [one for step in steps for one in step.candidates if one.fate != "dropped"]
+    if not chosen:
+        return say.both(f"search {wanted.search} alone", count=count)
+    weakest = min(chosen, key=lambda one: one.log_probability)
+    token = tokenizer.display_tokens([weakest.token])[0]
+    share = percent(math.exp(weakest.log_probability))
+    return say.both(f"search {wanted.search}", count=count, token=token, share=share)
 
 
 def _search(model: Model, wanted: DecodeRequest) -> Translated:

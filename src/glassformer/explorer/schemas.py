@@ -522,6 +522,8 @@ class DecodeAnswer(Message):
     """How many tokens the text has."""
     n_unknown: int
     """How many of them the model's vocabulary does not know."""
+    meaning: Bilingual | None = None
+    """What this search does and what it found, in two sentences."""
 
 
 # --- lessons ---

@@ -647,6 +647,7 @@ export interface components {
             n_tokens: number;
             /** N Unknown */
             n_unknown: number;
+            meaning: components["schemas"]["Bilingual"] | null;
         };
         /**
          * DecodeRequest

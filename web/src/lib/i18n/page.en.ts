@@ -55,6 +55,7 @@ export const pageEn = {
   'start.works': 'Right',
   'start.fails': 'Wrong',
   'start.right': '→ {right}',
+  'start.should': 'should be “{right}”.',
   'start.own': 'Your own module',
   'start.ownLead':
     'Any nn.Module opens on this page, from a script or a notebook, whatever it computes.',

@@ -54,6 +54,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'start.works': '答对',
   'start.fails': '答错',
   'start.right': '→ {right}',
+  'start.should': '应为“{right}”。',
   'start.own': '你自己的模块',
   'start.ownLead': '任何 nn.Module 都能在本页打开，脚本或笔记本里均可，无论它计算什么。',
   'start.open': '打开',
