@@ -1,10 +1,13 @@
 """What the cards of the start page promise: texts that a model gets right and wrong, run."""
 
+import math
+
 import pytest
 
-from glassformer.explorer.model_list import Catalogue, open_text
+from glassformer.documents.meaning_phrases import digits, percent
+from glassformer.explorer.model_list import Catalogue, Models, decode, open_text
 from glassformer.explorer.overview import answer_of
-from glassformer.explorer.schemas import Answer, ModelInfo, TrialInfo
+from glassformer.explorer.schemas import Answer, DecodeRequest, ModelInfo, TrialInfo
 from glassformer.tasks import load
 
 CARDS = {card.name: card for card in Catalogue().cards}
@@ -46,6 +49,23 @@ def test_a_tie_and_the_unknown_are_named() -> None:
     found = answer("toy", CARDS["toy"].fails)
     assert found.undecided and found.unknown == ["glad"] and found.n_unknown == 1
     assert not answer("toy", CARDS["toy"].works).undecided
+
+
+def test_a_search_says_what_it_does_and_how_sure_it_was() -> None:
+    models = Models(Catalogue())
+    found = decode(models, DecodeRequest(model="en-de", text="A dog runs.", search="beam"))
+    assert found.meaning is not None and "the 4 best beginnings" in found.meaning.en
+    (_, first), (other, second) = found.results[:2]
+    assert digits(first) in found.meaning.en and f"“{other}”，得分 {digits(second)}" in (
+        found.meaning.zh
+    )
+    greedy = decode(models, DecodeRequest(model="en-de", text="A dog runs.", search="greedy"))
+    taken = [one for step in greedy.steps for one in step.candidates if one.fate != "dropped"]
+    weakest = min(taken, key=lambda one: one.log_probability)
+    assert greedy.meaning is not None
+    assert f"“{weakest.text}”, which had {percent(math.exp(weakest.log_probability))}" in (
+        greedy.meaning.en
+    )
 
 
 def test_only_a_small_vocabulary_is_listed() -> None:

@@ -47,7 +47,7 @@ def number(text: str) -> float:
 
 
 def pick(page: Page, part: str, layer: int, head: int) -> None:
-    name = re.compile(rf"^{part}.*, layer {layer}, head {head}$")
+    name = re.compile(rf"^{part}.*, layer {layer + 1}, head {head + 1}$")
     page.get_by_role("gridcell", name=name).click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     expect(page.locator(".shown")).to_have_attribute("aria-busy", "false")
@@ -58,7 +58,7 @@ def test_every_head_has_its_picture(visit: Visit) -> None:
     for part in ("Encoder", "Decoder", "Cross-attention"):
         for number_, weights in enumerate(layers(part)):
             for head, rows in enumerate(weights):
-                name = re.compile(rf"^{part}.*, layer {number_}, head {head}$")
+                name = re.compile(rf"^{part}.*, layer {number_ + 1}, head {head + 1}$")
                 picture = page.get_by_role("gridcell", name=name).locator("canvas")
                 expect(picture).to_have_attribute("width", str(rows.shape[1]))
                 expect(picture).to_have_attribute("height", str(rows.shape[0]))
@@ -67,7 +67,7 @@ def test_every_head_has_its_picture(visit: Visit) -> None:
 def test_the_pixels_of_a_picture_are_the_weights(visit: Visit) -> None:
     page = visit(LINK)
     weights = layers("Cross-attention")[1][2]
-    cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 1, head 2$"))
+    cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 2, head 3$"))
     expect(cell.locator("canvas")).to_have_attribute("height", str(weights.shape[0]))
     pixels = cell.locator("canvas").evaluate(
         "c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
