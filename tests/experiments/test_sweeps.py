@@ -243,3 +243,23 @@ def test_a_layer_that_runs_again_is_swept_each_time() -> None:
             handle.remove()
     torch.testing.assert_close(found.values, wanted, rtol=1e-9, atol=1e-12)
     assert sweep(run, measure=run["logits"][0, 2], over="head").values.shape == (3, 2)
+
+
+def test_a_head_of_a_layer_that_runs_again_is_off_at_every_call() -> None:
+    model = made("albert")
+    attention = model.albert.encoder.albert_layer_groups[0].albert_layers[0].attention
+    run = trace(model, IDS)
+    name = "albert.encoder.albert_layer_groups.0.albert_layers.0.attention"
+    width = attention.dense.in_features // 2
+
+    def off(_: nn.Module, args: Any) -> Any:
+        changed = args[0].clone()
+        changed[..., width:] = 0
+        return (changed,)
+
+    handle = attention.dense.register_forward_pre_hook(off)
+    with torch.no_grad():
+        wanted = model(IDS).logits
+    handle.remove()
+    found = ablate(run, name, head=1)["logits"].value
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
