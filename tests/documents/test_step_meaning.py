@@ -156,7 +156,7 @@ def test_a_weight_is_told_as_its_share_and_its_rank() -> None:
         values = array(step)
         for index in list(np.ndindex(values.shape))[:: max(1, values.size // 12)]:
             text = meaning(step[index], "en").text
-            row, value = values[index[:-1]], values[index]
+            row, value = values[index[:-1]], float(values[index])
             if value == 0:
                 assert "by 0 %" in text
                 continue
@@ -311,7 +311,7 @@ def test_a_row_that_may_look_at_nothing() -> None:
         def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             scores = x @ x.transpose(-2, -1)
             masked = scores.masked_fill(~mask, float("-inf"))
-            weights = torch.ops.aten._safe_softmax(masked, -1)
+            weights: torch.Tensor = torch.ops.aten._safe_softmax(masked, -1)
             return weights @ x
 
     mask = torch.tensor([[True, True], [False, False]])

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from glassformer.documents.step_meaning import meaning
 from glassformer.explorer.model_list import open_text
 from glassformer.explorer.saved_page import page_of
+from glassformer.language import Language
 from glassformer.tasks import load
 from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import Visit
@@ -61,16 +62,15 @@ def test_the_lesson_opens_at_the_step_that_explains_it(visit: Visit) -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_saved_page_says_the_same(
-    page: Page, tmp_path: Path, expected_problems: list[str], language: str
+    page: Page, tmp_path: Path, expected_problems: list[str], language: Language
 ) -> None:
     expected_problems.append("left the origin: file:")  # it is a file
     opened = open_text(load("toy", attention="written"), "toy", "I am not happy", None)
-    spoken = "zh" if language == "zh" else "en"
     file = tmp_path / "saved.html"
-    file.write_text(page_of(opened, [opened.trace[SCORES]], spoken), encoding="utf-8")
+    file.write_text(page_of(opened, [opened.trace[SCORES]], language), encoding="utf-8")
     page.goto(f"{file.as_uri()}#/trace/saved?step={SCORES}&cell=0,0,3,2&lang={language}")
     step = opened.trace[SCORES]
-    expect(page.get_by_role("main")).to_contain_text(meaning(step, spoken).text)
+    expect(page.get_by_role("main")).to_contain_text(meaning(step, language).text)
     card = page.locator("article.card")
-    expect(card).to_contain_text(meaning(step[0, 3, 2], spoken).text)
+    expect(card).to_contain_text(meaning(step[0, 3, 2], language).text)
     expect(card.get_by_role("link", name="Lesson")).to_have_count(0)

@@ -383,8 +383,7 @@ def answer(p: Phrasing, step: Step, lead: Index) -> str:
     shares = softmax(row) if role == "logits" else row
     top = int(np.argmax(row))
     name, shown = _answer_name(p, step), digits(row[top])
-    tied = [place for place in np.flatnonzero(row > row[top] - 1e-3 * max(1.0, abs(row[top])))
-            if digits(row[place]) == shown]  # fmt: skip
+    tied = [int(at) for at in np.flatnonzero(np.isclose(row, row[top], rtol=1e-6, atol=1e-6))]
     fields = {"value": shown, "share": percent(float(shares[top]))}
     if len(tied) > 1:
         said = p.say(f"{role} tied", **fields, answer=p.listed([name(at) for at in tied]))
@@ -425,7 +424,7 @@ def total(p: Phrasing, step: Step, _lead: Index) -> str:
 def total_cell(p: Phrasing, step: Step, index: Index) -> str:
     operand, axis = step.operands[0], reduced_axis(step)
     assert axis is not None and operand.step is not None
-    column = floats(operand.view)[(*index[:axis], slice(None), index[-1])]
+    column = floats(operand.view, index[:axis])[:, index[-1]]
     fields = {"place": index[-1] + 1, "count": len(column), "value": _value(step, index)}
     if not column.any():
         return p.say("total cell zero", **fields)
@@ -440,7 +439,7 @@ def _mean_parts(step: Step, index: Index) -> tuple[float, float]:
     if step.op == "mean":
         axis = reduced_axis(step)
         assert axis is not None
-        column = floats(operand.view)[(*index[:axis], slice(None), index[-1])]
+        column = floats(operand.view, index[:axis])[:, index[-1]]
         return float(column.sum()), float(len(column))
     counts = np.broadcast_to(floats(step.operands[1].view), step.shape)
     return float(operand.view.array[index]), float(counts[index])

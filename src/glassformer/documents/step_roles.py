@@ -191,11 +191,11 @@ class AttentionSteps:
         before = self.before_mask()
         if self.masked is None or before is None or before.shape != self.masked.shape:
             return np.zeros(self.weights.shape[-2:], dtype=bool)
-        return floats(self.masked.view, lead) != floats(before, lead)
+        return np.asarray(floats(self.masked.view, lead) != floats(before, lead))
 
     def hidden(self, lead: Index) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which keys a query may not look at: changed by the mask, and without any weight."""
-        return self.changed(lead) & (floats(self.weights.view, lead) == 0)
+        return np.asarray(self.changed(lead) & (floats(self.weights.view, lead) == 0))
 
     @property
     def is_cross(self) -> bool:
@@ -292,8 +292,7 @@ def _projected_from(operand: Operand) -> Step | None:
         step = next((s for s in given if s.role == "activation"), None)
     if step is None:
         return None
-    given = next((o.step for o in step.operands if o.argument in ("input", "mat1")), None)
-    return given
+    return next((o.step for o in step.operands if o.argument in ("input", "mat1")), None)
 
 
 # --- residual sums ---

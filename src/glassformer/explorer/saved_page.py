@@ -343,7 +343,7 @@ class _StepWriter:
 
     def cells(self, with_cards: bool) -> dict[str, Any]:
         """For each cell what was made from it; of computed ones also card and path."""
-        meanings: dict[str, list[str]] = {language: [] for language in _LANGUAGES}
+        meanings: dict[Language, list[str]] = {language: [] for language in _LANGUAGES}
         dependents: list[Any] = []
         paths: list[Any] = []
         cards: list[dict[str, Any]] = []
