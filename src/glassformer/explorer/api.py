@@ -19,6 +19,7 @@ from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
     find_cell,
+    meaning_info,
     path_of,
     term_page,
 )
@@ -43,6 +44,7 @@ from glassformer.explorer.schemas import (
     LessonInfo,
     LessonSetting,
     LessonSummary,
+    MeaningInfo,
     ModelInfo,
     TermPage,
     Thumbnail,
@@ -180,6 +182,21 @@ def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
 def read_equation(opened: Opened, number: int, lead: Lead = "") -> Equation:
     """The step as an equation of matrices."""
     return equation(describe(opened), opened.step(number), parse_index(lead))
+
+
+@steps_router.get("/meaning")
+def read_meaning(
+    opened: Opened,
+    number: int,
+    lead: Lead = "",
+    index: Annotated[str | None, Query(max_length=100, description="of a cell: `0,1,2`")] = None,
+    language: Language = "en",
+) -> MeaningInfo:
+    """What the step is for, or with an index, a number of it."""
+    step = opened.step(number)
+    if index is not None:
+        return meaning_info(find_cell(opened, number, parse_index(index), None), language)
+    return meaning_info(step, language, fitting_lead(step.shape, parse_index(lead), step.name))
 
 
 @steps_router.get("/values", response_class=Response, responses=_BYTES)

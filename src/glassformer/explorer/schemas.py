@@ -138,6 +138,30 @@ class StepInfo(Message):
     is_opaque: bool
     is_main: bool
     """Whether the collapsed tree shows it; False for bookkeeping."""
+    title: Bilingual | None = None
+    """What its role is called, where that is known: `attention scores`."""
+
+
+class LessonPlace(Message):
+    """A step of a lesson, counted from 1."""
+
+    lesson: str
+    step: int
+
+
+class PaperLink(Message):
+    """A section of “Attention Is All You Need”."""
+
+    section: str
+    address: str
+
+
+class MeaningInfo(Message):
+    """What a step or a number is for, in two sentences with the words and numbers of the run."""
+
+    text: str
+    lesson: LessonPlace | None
+    paper: PaperLink | None
 
 
 class BranchInfo(Message):
@@ -215,6 +239,10 @@ class Answer(Message):
     """How many tokens the text has; 0 where there is no text."""
     n_unknown: int = 0
     """How many of them are unknown to the model; if all, the answer means nothing."""
+    unknown: list[str] = Field(default=[])
+    """Which these are, each once; the first of many."""
+    undecided: bool = False
+    """Whether another class is as probable, so that `text` is only the first of equals."""
 
 
 class Edit(Message):
@@ -494,6 +522,8 @@ class DecodeAnswer(Message):
     """How many tokens the text has."""
     n_unknown: int
     """How many of them the model's vocabulary does not know."""
+    meaning: Bilingual | None = None
+    """What this search does and what it found, in two sentences."""
 
 
 # --- lessons ---
@@ -602,6 +632,16 @@ class AnswerInfo(Message):
 # The models that can be chosen.
 
 
+class TrialInfo(Message):
+    """A text on which a model is right, or wrong."""
+
+    text: str
+    right: str | None
+    """The right answer; None where there is not one."""
+    why: Bilingual | None = None
+    """Why the model is wrong."""
+
+
 class ModelInfo(Message):
     """A card of the start page."""
 
@@ -615,6 +655,12 @@ class ModelInfo(Message):
     """Texts that show what the model can do; the first is traced when the card is opened."""
     score: Bilingual | None
     """Its headline metric, such as `accuracy 88.3 %`."""
+    domain: Bilingual | None = None
+    """The texts that it is for, in words."""
+    words: list[str] = Field(default=[])
+    """All words that it knows, where they are few."""
+    works: TrialInfo | None = None
+    fails: TrialInfo | None = None
     trace: str | None = None
     """For a user's module, which reads no text: the trace that is already open."""
 

@@ -48,6 +48,16 @@ export class ServerSource implements Source {
     return this.get(`traces/${part(id)}/steps/${step}/equation`, leadQuery(lead), signal);
   }
 
+  meaning(
+    id: string,
+    { step, index, lead }: api.MeaningPlace,
+    language: api.Language,
+    signal?: AbortSignal,
+  ): Promise<api.MeaningInfo> {
+    const search = { ...leadQuery(lead), index: index?.join(',') ?? null, language };
+    return this.get(`traces/${part(id)}/steps/${step}/meaning`, search, signal);
+  }
+
   async values(
     id: string,
     place: api.PanelPlace,

@@ -22,6 +22,8 @@ import type {
   Language,
   LessonInfo,
   LessonSummary,
+  MeaningInfo,
+  MeaningPlace,
   ModelInfo,
   PanelPlace,
   Problem,
@@ -78,6 +80,13 @@ export interface Source {
   onDropped(handler: (id: string) => Promise<string | null>): void;
 
   equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<Equation>;
+  /** What a step or a number is for, in a language. */
+  meaning(
+    id: string,
+    place: MeaningPlace,
+    language: Language,
+    signal?: AbortSignal,
+  ): Promise<MeaningInfo>;
   /** The numbers of a matrix, or of a window of it. */
   values(
     id: string,

@@ -24,6 +24,8 @@ import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
 import { figureEn } from './figure.en';
 import { figureZh } from './figure.zh';
+import { meaningEn } from './meaning.en';
+import { meaningZh } from './meaning.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -44,6 +46,7 @@ const en = {
   ...courseEn,
   ...trainingEn,
   ...exportingEn,
+  ...meaningEn,
 };
 
 export type Key = keyof typeof en;
@@ -60,6 +63,7 @@ const zh: Record<Key, string> = {
   ...courseZh,
   ...trainingZh,
   ...exportingZh,
+  ...meaningZh,
 };
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
@@ -77,8 +81,8 @@ function filled(text: string, values: Record<string, string | number>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
-/** A label of an axis in the page's language: tokens as they are, the trace's `head 2` by its word. */
+/** A label of an axis: tokens as they are, the trace's `head 2` by its word, counted from 1. */
 export function axisLabel(label: string): string {
   const head = /^head (\d+)$/.exec(label);
-  return head === null ? label : t('equation.headLabel', { head: head[1] });
+  return head === null ? label : t('equation.headLabel', { head: Number(head[1]) + 1 });
 }
