@@ -43,8 +43,8 @@ ALLOWED: dict[str, set[str]] = {
     "lessons": {"nn", "text", "tasks", "tracing", "documents", "audit", "claims", "training"},
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
-        "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
-        "training", "data",
+        "tracing", "experiments", "documents", "lessons", "audit", "tasks", "checkpoint",
+        "decoding", "text", "training", "data",
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",

@@ -93,6 +93,7 @@ def sweep(
     measure: Measure,
     over: Over = "position",
     stage: str | None = None,
+    layers: Sequence[str] | None = None,
     to: str | float = "zero",
     runs: Sequence[Trace] = (),
     progress: bool | Progress = False,
@@ -102,17 +103,17 @@ def sweep(
 
     With `other`, the part is taken from that run (activation patching), else it is ablated: `to`
     and `runs` are those of `ablate`. `over="position"` acts on `resid_pre`, `over="head"` on the
-    context of each head, unless `stage` names another. Where `measure` is a cell (or a difference
+    context of each head, unless `stage` names another; `layers` are those of them to be swept, by
+    the names that `swept_layers` gives, if not all. Where `measure` is a cell (or a difference
     of two), many places are replayed together; a function is asked about each run in turn.
     `progress=True` draws a bar on stderr. With `store`, each number is written to that file as soon
     as it is known, and a sweep that was interrupted goes on where it stopped.
     """
-    if over not in get_args(Over):
-        raise UnknownNameError("way of sweeping", over, get_args(Over))
-    wanted = stage or ("resid_pre" if over == "position" else "context")
-    layers = list(stages_called(trace, wanted))
-    if not layers:
-        raise UnknownNameError("stage", wanted, {stage_called(n)[1] for n in trace.stages})
+    known = swept_layers(trace, over, stage)
+    for layer in layers or ():
+        if layer not in known:
+            raise UnknownNameError("layer", layer, known)
+    layers = known if layers is None else list(layers)
     steps = [trace.stages[layer] for layer in layers]
     sizes = [step.shape[-2] if over == "position" else heads_of(step)[1] for step in steps]
 
@@ -160,6 +161,17 @@ def sweep(
         return trace.edit(edits(row, column))
 
     return Sweep(tuple(layers), labels, values, before, over, measured, again, pick)
+
+
+def swept_layers(trace: Trace, over: Over = "position", stage: str | None = None) -> list[str]:
+    """The rows of a sweep: the stage of each layer that it acts on, by name."""
+    if over not in get_args(Over):
+        raise UnknownNameError("way of sweeping", over, get_args(Over))
+    wanted = stage or ("resid_pre" if over == "position" else "context")
+    layers = list(stages_called(trace, wanted))
+    if not layers:
+        raise UnknownNameError("stage", wanted, {stage_called(n)[1] for n in trace.stages})
+    return layers
 
 
 def _batched(measured: Measured) -> BatchedReplay | None:
