@@ -16,8 +16,7 @@ import torch
 from fastapi import APIRouter, Request
 
 from glassformer.errors import CancelledError, GlassformerError, InputError, cancelled_by
-from glassformer.experiments import compare, contributions, logit_lens, sweep, words
-from glassformer.experiments.attribution import owner_of, token_steps
+from glassformer.experiments import attribution, compare, contributions, logit_lens, sweep
 from glassformer.experiments.intervention import heads_of, position_axis
 from glassformer.experiments.lens import residual_stream
 from glassformer.experiments.sweeps import swept_layers
@@ -122,15 +121,15 @@ async def in_words(
 
 def _words(opened: OpenTrace, wanted: WordsRequest) -> WordsAnswer:
     cell = _measured(opened, wanted)
-    found = words(cell, wanted.method, steps=INTEGRATION_POINTS)
+    found = attribution.words(cell, wanted.method, steps=INTEGRATION_POINTS)
     inputs, at = [], 0
-    for step in token_steps(opened.trace):
+    for step in attribution.token_steps(opened.trace):
         assert step.call is not None
         end = at + step.shape[-2]
         pairs = zip(found.tokens[at:end], found.scores[at:end], strict=True)
         inputs.append(
             InputWords(
-                name=owner_of(step.call.view("indices")).name,
+                name=attribution.owner_of(step.call.view("indices")).name,
                 words=[WordShare(token=token, score=score) for token, score in pairs],
             )
         )

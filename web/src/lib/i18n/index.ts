@@ -18,6 +18,8 @@ import { editEn } from './edit.en';
 import { editZh } from './edit.zh';
 import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
+import { experimentsEn } from './experiments.en';
+import { experimentsZh } from './experiments.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
 import { pageEn } from './page.en';
@@ -38,6 +40,7 @@ const en = {
   ...walkEn,
   ...trainingEn,
   ...exportingEn,
+  ...experimentsEn,
 };
 
 export type Key = keyof typeof en;
@@ -52,6 +55,7 @@ const zh: Record<Key, string> = {
   ...walkZh,
   ...trainingZh,
   ...exportingZh,
+  ...experimentsZh,
 };
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
@@ -60,9 +64,9 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
 }
 
 /** A refusal of the server in the page's language: its own line is English, and says the rest. */
-export function refusal({ detail, code, figures }: Problem): string {
-  if (setting.language === 'en' || !code) return detail;
-  return filled(problemsZh[code], figures);
+export function refusal({ detail, zh: told, code, figures }: Problem): string {
+  if (setting.language === 'en') return detail;
+  return code ? filled(problemsZh[code], figures) : (told ?? detail);
 }
 
 function filled(text: string, values: Record<string, string | number>): string {
