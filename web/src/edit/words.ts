@@ -34,11 +34,26 @@ export function partOf(edit: EditInput, trace: TraceInfo): string {
   }
   const layer = layerName(step.module);
   const places = edit.index.flatMap((at, axis) =>
-    at === null || step.shape[axis] === 1 ? [] : [placeName(trace, step, axis, at)],
+    at === null || (step.shape[axis] === 1 && axis !== headAxis(trace, step))
+      ? []
+      : [placeName(trace, step, axis, at)],
   );
   if (places.length === 0) places.push(t('region.all'));
+  const head = headAxis(trace, step);
+  const isHead = edit.index.every((at, axis) => (at !== null) === (axis === head));
+  if (layer !== null && step.short === 'context' && isHead) {
+    const isCross = step.module.includes('cross');
+    return t(isCross ? 'region.crossHead' : 'region.headOf', { head: places[0]!, layer });
+  }
   const [place, of] = [places.join(t('region.comma')), step.short];
   return layer === null ? t('region.of', { place, of }) : t('region.ofLayer', { place, of, layer });
+}
+
+/** The axis of the heads, −1 where there is none. */
+export function headAxis(trace: TraceInfo, step: StepInfo): number {
+  return step.labels.findIndex(
+    (labels) => typeof labels === 'number' && /^head \d+$/.test(trace.labels[labels]?.[0] ?? ''),
+  );
 }
 
 /** What a place on an axis is called: a head, a token, a row or a column. */

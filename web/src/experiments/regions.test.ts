@@ -66,10 +66,10 @@ it('what was done is said in words', () => {
     sayEdit(editOf(head, put, 'A cat'), trace),
   );
   expect(said).toEqual([
-    'head 3 of context, encoder layer 1 off',
-    'head 3 of context, encoder layer 1 = its mean over the positions',
-    'head 3 of context, encoder layer 1 = its mean over the example texts',
-    'head 3 of context, encoder layer 1 from “A cat”',
+    'head 3 of encoder layer 1 off',
+    'head 3 of encoder layer 1 = its mean over the positions',
+    'head 3 of encoder layer 1 = its mean over the example texts',
+    'head 3 of encoder layer 1 from “A cat”',
   ]);
   expect(sayEdit({ step: 'encoder.blocks.1', index: [], value: 0 }, trace)).toBe(
     'encoder layer 1 off',

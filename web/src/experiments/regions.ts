@@ -1,6 +1,6 @@
 /** The parts of a run that a cell stands in, and what can be put in their place. */
 
-import { layerName, layerPath, placeName } from '../edit/words';
+import { headAxis, layerName, layerPath, placeName } from '../edit/words';
 import { isWholeType } from '../edit/entry';
 import type { EditInput, StepInfo, TraceInfo } from '../lib/api';
 import { t } from '../lib/i18n';
@@ -66,12 +66,6 @@ export function regionsOf(trace: TraceInfo, place: Place, other: string | null):
     const name = layerName(path)!;
     return [{ key: 'layer', name, step: path, index: [], puts: putsFor(step, other) }];
   }
-}
-
-function headAxis(trace: TraceInfo, step: StepInfo): number {
-  return step.labels.findIndex(
-    (labels) => typeof labels === 'number' && /^head \d+$/.test(trace.labels[labels]?.[0] ?? ''),
-  );
 }
 
 /** Ids cannot be off, and only what a text makes has a mean over its positions. */

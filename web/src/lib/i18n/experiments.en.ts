@@ -15,6 +15,8 @@ export const experimentsEn = {
   'region.ofLayer': '{place} of {of}, {layer}',
   'region.all': 'all',
   'region.comma': ', ',
+  'region.headOf': '{head} of {layer}',
+  'region.crossHead': '{head} of the cross-attention, {layer}',
   'region.head': 'head {at}',
   'region.token': '“{token}”',
   'region.toToken': 'column “{token}”',
@@ -50,6 +52,8 @@ export const experimentsEn = {
   'words.integrated': 'integrated gradients',
   'words.rollout': 'attention rollout',
   'words.list': 'Shares of the words, {name}',
+  'words.source': 'text to translate',
+  'words.target': 'translation so far',
   'words.whole': 'The shares add up to {sum}; they should to {whole}.',
 
   'experiments.title': 'Experiments',

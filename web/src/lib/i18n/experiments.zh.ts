@@ -17,6 +17,8 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'region.ofLayer': '{layer} {of} 的{place}',
   'region.all': '全部',
   'region.comma': '、',
+  'region.headOf': '{layer}的{head}',
+  'region.crossHead': '{layer}交叉注意力的{head}',
   'region.head': '头 {at}',
   'region.token': '“{token}”',
   'region.toToken': '“{token}”列',
@@ -52,6 +54,8 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'words.integrated': '积分梯度',
   'words.rollout': '注意力展开（rollout）',
   'words.list': '各词所占的份额，{name}',
+  'words.source': '原文',
+  'words.target': '译文（各位置之前）',
   'words.whole': '各份之和为 {sum}，应为 {whole}。',
 
   'experiments.title': '实验',
