@@ -285,3 +285,11 @@ def test_contributions_add_up_and_each_can_be_switched_off(
     assert head["edit"]["index"] == [None, 1, None, None]
     edited(client, german, head["edit"])
     assert found["parts"][-1]["edit"] is None  # the biases
+
+
+def test_a_sweep_of_patches_leaves_out_positions_that_the_other_text_lacks(
+    client: TestClient, toy: Json
+) -> None:
+    asked = {"step": named(toy, "logits"), "index": [0, 0], "over": "position", "to": "other"}
+    found = ask(client, toy, "sweep", **asked, text="I am sad")
+    assert [one["place"] for one in found["squares"]] == TEXT.split()[:3]

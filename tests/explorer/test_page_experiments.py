@@ -220,6 +220,9 @@ def test_a_sweep_is_a_picture_whose_squares_open(visit: Visit) -> None:
     edited = chances(found.trace(0, strongest))
     expect(answer(page)).to_contain_text(max(edited, key=lambda name: edited[name]))
     expect(squares).to_have_count(4)  # the picture stays, of the run before
+    squares.first.focus()
+    page.keyboard.press("ArrowRight")  # squares are one tab stop
+    expect(squares.nth(1)).to_be_focused()
     squares.nth((strongest + 1) % 4).click()
     expect(bar(page).get_by_role("listitem")).to_have_count(1)  # another one, not one more
 

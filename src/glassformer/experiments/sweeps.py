@@ -18,7 +18,14 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
 from glassformer.experiments.charts import Picture, heat_map
-from glassformer.experiments.intervention import Edits, StepPart, ablation, heads_of, patching
+from glassformer.experiments.intervention import (
+    Edits,
+    StepPart,
+    ablation,
+    heads_of,
+    patching,
+    steps_named,
+)
 from glassformer.experiments.lens import stage_called, stages_called
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
@@ -41,7 +48,7 @@ class Sweep(Result):
     places: tuple[str, ...]
     """The positions by their tokens, or the heads."""
     values: Tensor
-    """(layers, places), float64; NaN where a layer has no such place."""
+    """(layers, places), float64; NaN where a layer, or the other run, has no such place."""
     before: float
     """The measure in the run itself."""
     over: Over
@@ -133,7 +140,7 @@ def sweep(
     labels = tokens or tuple(map(str, range(max(sizes))))
     values = torch.full((len(layers), max(sizes)), torch.nan, dtype=torch.float64)
     before = float(measured.value)
-    record = _Record(store, {
+    record = _Record(store, lambda: {
         "layers": layers, "places": list(labels), "over": over, "to": to,
         "measure": measured.name, "before": before,
         "other": None if other is None else float(pick(other).value),
@@ -142,6 +149,9 @@ def sweep(
     batched = None if callable(measure) else _batched(measured)
     done = record.read(values)
     show = _Bar() if progress is True else progress or (lambda *_: None)
+    if other is not None and over == "position":  # a text may be shorter than the other
+        there = [steps_named(other, layer, per_head=False)[0].shape[-2] for layer in layers]
+        sizes = list(map(min, sizes, there))
     places = [(row, at) for row, size in enumerate(sizes) for at in range(size)]
     waiting = [place for place in places if place not in done]
     for group in _groups(waiting, batched.most if batched is not None else 1):
@@ -219,13 +229,15 @@ def _groups(places: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int
 class _Record:
     """The numbers of a sweep on disk: a line that says which sweep it is, then one for each."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, sweep: dict[str, Any]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None, sweep: Callable[[], dict[str, Any]]
+    ) -> None:
         self._path = None if path is None else as_path(path, TraceError)
         if self._path is not None and (self._path.is_dir() or not self._path.parent.is_dir()):
             raise TraceError(
                 "a sweep is stored in a file of a folder that exists, got {path}", path=self._path
             )
-        self._sweep = json.loads(json.dumps(sweep))
+        self._sweep = None if path is None else json.loads(json.dumps(sweep()))
 
     def read(self, values: Tensor) -> set[tuple[int, int]]:
         """Take in what an earlier call found, and say which places it was."""

@@ -217,6 +217,7 @@ def _swept(opened: OpenTrace, wanted: SweepRequest, runs: OtherRuns) -> SweepRow
     squares = [
         SweepSquare(place=place, value=float(value), edit=_along(step, axis, at, wanted))
         for at, (place, value) in enumerate(zip(found.places, found.values[0], strict=True))
+        if not value.isnan()  # a position that the other text does not have
     ]
     return SweepRow(
         layers=layers,

@@ -17,7 +17,12 @@ export interface Region {
 }
 
 /** From the smallest to the largest; what is the same as a smaller one is left out. */
-export function regionsOf(trace: TraceInfo, place: Place, other: string | null): Region[] {
+export function regionsOf(
+  trace: TraceInfo,
+  place: Place,
+  other: string | null,
+  hasExamples = true,
+): Region[] {
   const step = trace.steps[place.step]!;
   const [rank, { index }] = [step.shape.length, place];
   const found: Region[] = [
@@ -40,7 +45,7 @@ export function regionsOf(trace: TraceInfo, place: Place, other: string | null):
   return found.filter(({ puts }) => puts.length > 0);
 
   function region(key: Region['key'], name: string, of: StepInfo, at: (number | null)[]): Region {
-    return { key, name, step: of.name, index: at, puts: putsFor(of, other) };
+    return { key, name, step: of.name, index: at, puts: putsFor(of, other, hasExamples) };
   }
 
   function nameAt(axis: number): string {
@@ -64,16 +69,17 @@ export function regionsOf(trace: TraceInfo, place: Place, other: string | null):
     const path = layerPath(step.module);
     if (path === null || step.role !== 'activation') return [];
     const name = layerName(path)!;
-    return [{ key: 'layer', name, step: path, index: [], puts: putsFor(step, other) }];
+    return [{ key: 'layer', name, step: path, index: [], puts: putsFor(step, other, hasExamples) }];
   }
 }
 
 /** Ids cannot be off, and only what a text makes has a mean over its positions. */
-function putsFor(step: StepInfo, other: string | null): Put[] {
+function putsFor(step: StepInfo, other: string | null, hasExamples: boolean): Put[] {
   const isNumber = !isWholeType(step.dtype);
+  const means = hasExamples ? (['mean', 'data'] as const) : (['mean'] as const);
   return [
     ...(isNumber ? (['off'] as const) : []),
-    ...(isNumber && step.role === 'activation' ? (['mean', 'data'] as const) : []),
+    ...(isNumber && step.role === 'activation' ? means : []),
     ...(other !== null && step.role !== 'parameter' ? (['other'] as const) : []),
   ];
 }

@@ -119,6 +119,7 @@ export class Session extends Requests<Next> {
       });
       const next = { view, ...(await opened(trace, spot, signal)) };
       if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
+      if (!signal.aborted && this.trace?.model !== model) this.other = null; // a text for another
       return next;
     });
   }
