@@ -358,6 +358,7 @@ def test_an_edited_run_keeps_its_edits(show: Callable[..., Page]) -> None:
     expect(page.get_by_role("region", name="Edits")).to_contain_text("scores[0, 0, 1, 2]")
     expect(page.get_by_role("complementary")).to_contain_text("7")
     expect(page.get_by_role("button", name="Reset")).to_have_count(0)
+    expect(page.get_by_role("button", name="Experiments")).to_have_count(0)
 
 
 @pytest.mark.browser_context_args(viewport={"width": 390, "height": 844}, has_touch=True)

@@ -222,7 +222,7 @@ class Answer(Message):
 class Edit(Message):
     """One number set to another, or a region of a step set to others."""
 
-    step: Annotated[str, Field(max_length=400)]
+    step: Annotated[str, Field(min_length=1, max_length=400)]
     """By name: it stays the same from trace to trace. Without an index also a module: what it adds
     to the residual stream."""
     index: Annotated[list[int | None], Field(max_length=16)]
@@ -231,7 +231,7 @@ class Edit(Message):
     to: Literal["value", "mean", "data", "other"] = "value"
     """What is put there: `value`; the mean over the positions of this run, or over those of the
     model's example texts (`data`); or what the run over `text` has there (`other`)."""
-    text: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
+    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)] | None = None
     before: Number | None = None
     """The number that a single cell had."""
 
