@@ -261,3 +261,23 @@ def test_of_texts_of_different_lengths_the_common_positions_are_patched() -> Non
     assert torch.allclose(only.values[0, :3], found.values[1, :3], atol=1e-12)
     with pytest.raises(UnknownNameError, match="unknown layer"):
         sweep(longer, measure=cell, layers=["layers.9.resid_pre"])
+
+
+def test_a_head_of_a_layer_that_runs_again_is_off_at_every_call() -> None:
+    model = made("albert")
+    attention = model.albert.encoder.albert_layer_groups[0].albert_layers[0].attention
+    run = trace(model, IDS)
+    name = "albert.encoder.albert_layer_groups.0.albert_layers.0.attention"
+    width = attention.dense.in_features // 2
+
+    def off(_: nn.Module, args: Any) -> Any:
+        changed = args[0].clone()
+        changed[..., width:] = 0
+        return (changed,)
+
+    handle = attention.dense.register_forward_pre_hook(off)
+    with torch.no_grad():
+        wanted = model(IDS).logits
+    handle.remove()
+    found = ablate(run, name, head=1)["logits"].value
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)

@@ -309,6 +309,7 @@ def test_a_reader_follows_keys_links_and_switches(show: Callable[..., Page]) -> 
     expect(title).to_have_text("S[1, 2]")
     card.get_by_role("button", name=re.compile(r"K\[")).first.click()
     expect(title).to_contain_text("K[")
+    expect(page).not_to_have_url(re.compile("cell=0,0,1,2"))  # the address follows the card
     page.go_back()
     expect(title).to_have_text("S[1, 2]")
     page.keyboard.press("[")

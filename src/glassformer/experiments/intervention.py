@@ -18,6 +18,7 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.cell_block import CellBlock
+from glassformer.tracing.stages import stage_called
 
 _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
 _SPLIT = ("scores", "scaled", "masked", "weights", "context")
@@ -233,23 +234,25 @@ def _mean(block: CellBlock, over: Sequence[Trace], axis: int | None) -> Tensor:
 
 
 def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
-    """The steps that a name means."""
+    """The steps that a name means: of a module that runs more than once, those of every call."""
     inside = {known: step for known, step in trace.stages.items() if known.startswith(f"{name}.")}
     if name in trace.names or name in trace.stages:
         return [trace[name]]
     if per_head:
-        contexts = [step for known, step in inside.items() if known.endswith(".context")]
-        if len(contexts) == 1:
-            return contexts
-        if contexts:
-            paths = ", ".join(known[:-8] for known in inside if known.endswith(".context"))
+        contexts = [known for known in inside if stage_called(known)[1] == "context"]
+        paths = dict.fromkeys(stage_called(known)[0] for known in contexts)
+        if len(paths) > 1:
             raise TraceError(
-                "{name} holds several attentions: name one of {paths}", name=name, paths=paths
+                "{name} holds several attentions: name one of {paths}",
+                name=name,
+                paths=", ".join(paths),
             )
+        if contexts:
+            return [inside[known] for known in contexts]
     added = [
-        inside[f"{name}.{out}"]
-        for out in ("attn_out", "cross_out", "mlp_out")
-        if f"{name}.{out}" in inside
+        step
+        for known, step in inside.items()
+        if stage_called(known)[:2] in {(name, out) for out in ("attn_out", "cross_out", "mlp_out")}
     ]
     if added:
         return added

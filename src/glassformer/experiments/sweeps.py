@@ -26,11 +26,11 @@ from glassformer.experiments.intervention import (
     patching,
     steps_named,
 )
-from glassformer.experiments.lens import stage_called, stages_called
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
 from glassformer.files import as_path
 from glassformer.tracing import Trace
+from glassformer.tracing.stages import stage_called, stages_called
 
 Measure = Measured | Callable[[Trace], Measured]
 """The number to watch: a cell of the run, or a function that picks one in any run."""

@@ -97,7 +97,7 @@ def _storages(trace: Trace) -> dict[int, int]:
     return {
         step.view.version.storage.data_ptr(): step.view.version.nbytes
         for step in trace.steps
-        if step.view.numel
+        if step.view.numel and step.view.version.is_kept
     }
 
 

@@ -403,7 +403,7 @@ class _Layout:
 
 def _shares(old: Step, new: Step) -> bool:
     """Whether two steps share their storage."""
-    return old.view.version.storage.data_ptr() == new.view.version.storage.data_ptr()
+    return old.view.version.shares_numbers(new.view.version)
 
 
 class _Labels:

@@ -220,7 +220,7 @@ def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
 
 def _shown(owner: View, view: View, flat: Flat) -> Flat:
     """The owner's positions of a view's cells at `flat`; -1 for cells of other owners."""
-    size = view.version.storage.nbytes() // view.dtype.itemsize
+    size = view.version.nbytes // view.dtype.itemsize
     marks = torch.full((size,), -1, dtype=torch.int64)
     numel = owner.numel
     marks.as_strided(owner.shape, owner.strides, owner.offset).copy_(
