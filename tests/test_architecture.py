@@ -46,8 +46,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
-        "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
-        "training", "data",
+        "tracing", "experiments", "documents", "lessons", "audit", "tasks", "checkpoint",
+        "decoding", "text", "training", "data",
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",

@@ -53,7 +53,7 @@ class StepPart:
             else:
                 index[axis] = head
         if self.position is not None:
-            axis = _position_axis(step)
+            axis = position_axis(step)
             place = _place(step, axis, self.position)
             index[axis] = _checked(step, step.shape[axis], place, "position")
         if self.neuron is not None:
@@ -130,24 +130,33 @@ def ablation(
 
 def patching(trace: Trace, other: Trace, part: StepPart) -> Edits:
     """What `patch` edits."""
-    here, there = part.find(trace), part.find(other)
-    for mine, theirs in zip(here, there, strict=True):
-        if mine.shape != theirs.shape:
-            raise TraceError(
-                "{name} is {mine} in one run and {theirs} in the other: patch one position, or "
-                "take texts of the same number of tokens",
-                name=mine.step.name,
-                mine=tuple(mine.shape),
-                theirs=tuple(theirs.shape),
-            )
-    return {mine: theirs.value for mine, theirs in zip(here, there, strict=True)}
+    pairs = zip(part.find(trace), part.find(other), strict=True)
+    return {mine: numbers_of(theirs, mine) for mine, theirs in pairs}
+
+
+def numbers_of(theirs: CellBlock, mine: CellBlock) -> Tensor:
+    """A part of another run, to be put in the place of the same part of this one."""
+    if mine.shape != theirs.shape:
+        raise TraceError(
+            "{name} is {mine} in one run and {theirs} in the other: patch one position, or "
+            "take texts of the same number of tokens",
+            name=mine.step.name,
+            mine=tuple(mine.shape),
+            theirs=tuple(theirs.shape),
+        )
+    return theirs.value
+
+
+def mean_over_positions(block: CellBlock, over: Sequence[Trace]) -> Tensor:
+    """The mean of a part over the positions of some runs, for every position alike."""
+    return _mean(block, over, position_axis(block.step))
 
 
 def _instead(
     block: CellBlock, part: StepPart, to: str | float | Tensor, over: Sequence[Trace], seed: int
 ) -> Tensor | float:
     if to == "mean":
-        return _mean(block, part, over)
+        return _mean(block, over, None if part.position is not None else _positions(block.step))
     if to == "resample":
         return _drawn(block, part, over, seed).value
     return 0.0 if isinstance(to, str) else to
@@ -204,10 +213,9 @@ def _without_direction(
     return changed
 
 
-def _mean(block: CellBlock, part: StepPart, over: Sequence[Trace]) -> Tensor:
-    """Over runs, and over positions where the part has them all: lengths may then differ."""
+def _mean(block: CellBlock, over: Sequence[Trace], axis: int | None) -> Tensor:
+    """Over runs, and over an axis of positions if there is one: lengths may then differ."""
     own = block.step
-    axis = None if part.position is not None else _positions(own)
     values, count = [], 0
     for run in over:
         step = run[own.name]
@@ -301,7 +309,7 @@ def _split(step: Step) -> tuple[tuple[int, ...], int] | None:
     return None
 
 
-def _position_axis(step: Step) -> int:
+def position_axis(step: Step) -> int:
     found = _positions(step)
     if found is None:
         raise TraceError(

@@ -23,6 +23,7 @@ from glassformer.explorer.cell_cards import (
     path_of,
     term_page,
 )
+from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
 from glassformer.explorer.model_list import decode, run_text
 from glassformer.explorer.open_traces import OpenTrace
@@ -120,7 +121,8 @@ async def edit(request: Request, state: Holds, opened: Opened, wanted: EditReque
     """Set numbers; returns a new trace in which everything downstream is recomputed."""
 
     def work() -> bytes:
-        edited: OpenTrace = edit_trace(opened, wanted.edits)
+        with state.other_runs(opened) as runs:
+            edited: OpenTrace = edit_trace(opened, wanted.edits, runs)
         packed = described(edited)
         state.store.add(edited)
         return packed
@@ -389,6 +391,7 @@ ROUTERS = (
     traces_router,
     steps_router,
     cells_router,
+    experiments_router,
     decoding_router,
     lessons_router,
     watch_router,

@@ -163,6 +163,15 @@ class Store:
             self._make_room(root)
         return opened
 
+    def find(self, model: str, text: str) -> str | None:
+        """The id of an open run of a model over a text, without target or edits; the newest."""
+        with self._lock:
+            for opened in reversed(self._open.values()):
+                is_run = opened.loaded is not None and opened.first is None
+                if is_run and (opened.model, opened.text, opened.target) == (model, text, None):
+                    return opened.id
+        return None
+
     @contextmanager
     def use(self, id_: str) -> Iterator[OpenTrace]:
         """Keep a trace open inside the block, and mark its family as most recently used."""

@@ -72,6 +72,8 @@ class Problem(Message):
     """Why a request was refused: one clear line, in English."""
 
     detail: str
+    zh: str | None = None
+    """The same in Chinese, where it is known."""
     code: ProblemCode | None = None
     """The kind of error, for the page to translate; None for rare ones."""
     figures: dict[str, int | str] = {}
@@ -246,13 +248,20 @@ class Answer(Message):
 
 
 class Edit(Message):
-    """One number set to another."""
+    """One number set to another, or a region of a step set to others."""
 
-    step: str
-    """By name: it stays the same from trace to trace."""
-    index: list[int]
-    value: Number
+    step: Annotated[str, Field(min_length=1, max_length=400)]
+    """By name: it stays the same from trace to trace. Without an index also a module: what it adds
+    to the residual stream."""
+    index: Annotated[list[int | None], Field(max_length=16)]
+    """A place on each axis; None: the whole axis."""
+    value: Number = 0.0
+    to: Literal["value", "mean", "data", "other"] = "value"
+    """What is put there: `value`; the mean over the positions of this run, or over those of the
+    model's example texts (`data`); or what the run over `text` has there (`other`)."""
+    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)] | None = None
     before: Number | None = None
+    """The number that a single cell had."""
 
 
 class TraceInfo(Message):

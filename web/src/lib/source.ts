@@ -36,6 +36,7 @@ import type {
   WatchInfo,
   Window,
 } from './api';
+import type { Experiment, Experiments } from './experiments';
 import { refusal, t } from './i18n';
 
 /** What a source is able to do beyond showing what was recorded. */
@@ -46,6 +47,8 @@ export interface Capabilities {
   decode: boolean;
   /** Write files of what is on the screen. */
   export: boolean;
+  /** Ask what a number depends on: sweeps, shares of words, comparisons. */
+  experiment: boolean;
 }
 
 /** What a saved page holds, and what was left out of it to keep the file small. */
@@ -115,6 +118,13 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<{ name: string; file: Blob }>;
   decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
+  /** Ask an experiment of a trace. */
+  experiment<K extends Experiment>(
+    id: string,
+    what: K,
+    request: Experiments[K]['request'],
+    signal?: AbortSignal,
+  ): Promise<Experiments[K]['answer']>;
   lessons(language: Language, signal?: AbortSignal): Promise<LessonSummary[]>;
   /** A lesson; `settings` are its switches, `encoding=rotary`. */
   lesson(

@@ -83,7 +83,7 @@ type Reference = [step: number, at: number, value?: api.WireNumber | null, name?
 type Link = (step: number, at: number, value: api.WireNumber, name?: string) => api.CellRef;
 
 export class StaticSource implements Source {
-  readonly can = { edit: false, decode: false, export: false };
+  readonly can = { edit: false, decode: false, export: false, experiment: false };
   readonly saved: Saved;
 
   private readonly opened: Promise<Opened>;
@@ -245,6 +245,10 @@ export class StaticSource implements Source {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
+  experiment(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   decode(): Promise<never> {
     return Promise.reject(leftOut('saved.readOnly'));
   }
@@ -365,7 +369,7 @@ export class StaticSource implements Source {
 export const TRACE = 'saved';
 
 function leftOut(key: Parameters<typeof t>[0]): Refused {
-  return new Refused(404, { detail: t(key), code: null, figures: {} });
+  return new Refused(404, { detail: t(key), zh: null, code: null, figures: {} });
 }
 
 function kept<K, V>(cache: Map<K, Promise<V>>, key: K, make: () => Promise<V>): Promise<V> {

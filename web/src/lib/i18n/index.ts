@@ -20,6 +20,8 @@ import { editEn } from './edit.en';
 import { editZh } from './edit.zh';
 import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
+import { experimentsEn } from './experiments.en';
+import { experimentsZh } from './experiments.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
 import { figureEn } from './figure.en';
@@ -47,6 +49,7 @@ const en = {
   ...trainingEn,
   ...exportingEn,
   ...meaningEn,
+  ...experimentsEn,
 };
 
 export type Key = keyof typeof en;
@@ -64,6 +67,7 @@ const zh: Record<Key, string> = {
   ...trainingZh,
   ...exportingZh,
   ...meaningZh,
+  ...experimentsZh,
 };
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
@@ -72,9 +76,9 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
 }
 
 /** A refusal of the server in the page's language: its own line is English, and says the rest. */
-export function refusal({ detail, code, figures }: Problem): string {
-  if (setting.language === 'en' || !code) return detail;
-  return filled(problemsZh[code], figures);
+export function refusal({ detail, zh: told, code, figures }: Problem): string {
+  if (setting.language === 'en') return detail;
+  return code ? filled(problemsZh[code], figures) : (told ?? detail);
 }
 
 function filled(text: string, values: Record<string, string | number>): string {
