@@ -108,6 +108,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/traces/{id}/map": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Map
+         * @description The model as one picture: towers of blocks with their tokens, or a plain graph.
+         */
+        get: operations["read_map_api_traces__id__map_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/traces/{id}/export": {
         parameters: {
             query?: never;
@@ -840,6 +860,137 @@ export interface components {
             summary: string;
         };
         /**
+         * MapArcsInfo
+         * @description The attention weights of a box, mean over heads: `rows` × `columns` bytes, 255 is 1.
+         */
+        MapArcsInfo: {
+            /** Box */
+            box: number;
+            /** Weights */
+            weights: number | null;
+            /** N Heads */
+            n_heads: number;
+            /** Keys */
+            keys: number;
+            /** Rows */
+            rows: number;
+            /** Columns */
+            columns: number;
+            /** Data */
+            data: string;
+        };
+        /**
+         * MapArrowInfo
+         * @description A way between two boxes, by their places.
+         */
+        MapArrowInfo: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "flow" | "residual" | "memory";
+            /** Source */
+            source: number;
+            /** Target */
+            target: number;
+            /** Points */
+            points: [
+                number,
+                number
+            ][];
+        };
+        /**
+         * MapBoxInfo
+         * @description A box of the model's picture, in pixels at zoom 1; `parent` is the box around it.
+         */
+        MapBoxInfo: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "tower" | "block" | "tokens" | "embedding" | "norm" | "attention" | "cross" | "feed_forward" | "parallel" | "mixer" | "head" | "answer" | "stream" | "step" | "group";
+            /** Parent */
+            parent: number | null;
+            /** X */
+            x: number;
+            /** Y */
+            y: number;
+            /** Width */
+            width: number;
+            /** Height */
+            height: number;
+            /** Name */
+            name: string;
+            /** Step */
+            step: number | null;
+            /** Tower */
+            tower: number | null;
+            /** Layer */
+            layer: number | null;
+            /** N More */
+            n_more: number;
+        };
+        /**
+         * MapColumnsInfo
+         * @description The tokens of a tower: the centre of the first column and the distance to the next.
+         */
+        MapColumnsInfo: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "encoder" | "decoder" | "stack";
+            /** X */
+            x: number;
+            /** Pitch */
+            pitch: number;
+            /** Texts */
+            texts: string[];
+            /** N Tokens */
+            n_tokens: number;
+        };
+        /**
+         * MapHeatInfo
+         * @description The numbers of the residual stream in a box: `rows` × `columns` bytes, base64.
+         *
+         *     A row is a token. A byte is the largest number in size of a group of neighbouring features: 0
+         *     is −limit, 254 the limit; 255 marks NaN and infinities.
+         */
+        MapHeatInfo: {
+            /** Box */
+            box: number;
+            /** Rows */
+            rows: number;
+            /** Columns */
+            columns: number;
+            /** Group */
+            group: number;
+            /** Limit */
+            limit: number;
+            /** Data */
+            data: string;
+        };
+        /**
+         * MapInfo
+         * @description A model as a picture: towers of blocks, or a plain graph.
+         */
+        MapInfo: {
+            /** Width */
+            width: number;
+            /** Height */
+            height: number;
+            /** Boxes */
+            boxes: components["schemas"]["MapBoxInfo"][];
+            /** Arrows */
+            arrows: components["schemas"]["MapArrowInfo"][];
+            /** Columns */
+            columns: components["schemas"]["MapColumnsInfo"][];
+            /** Heat */
+            heat: components["schemas"]["MapHeatInfo"][];
+            /** Arcs */
+            arcs: components["schemas"]["MapArcsInfo"][];
+        };
+        /**
          * ModelInfo
          * @description A card of the start page.
          */
@@ -1266,6 +1417,12 @@ export type LessonInfo = components['schemas']['LessonInfo'];
 export type LessonPart = components['schemas']['LessonPart'];
 export type LessonStepInfo = components['schemas']['LessonStepInfo'];
 export type LessonSummary = components['schemas']['LessonSummary'];
+export type MapArcsInfo = components['schemas']['MapArcsInfo'];
+export type MapArrowInfo = components['schemas']['MapArrowInfo'];
+export type MapBoxInfo = components['schemas']['MapBoxInfo'];
+export type MapColumnsInfo = components['schemas']['MapColumnsInfo'];
+export type MapHeatInfo = components['schemas']['MapHeatInfo'];
+export type MapInfo = components['schemas']['MapInfo'];
 export type ModelInfo = components['schemas']['ModelInfo'];
 export type OperandInfo = components['schemas']['OperandInfo'];
 export type PanelInfo = components['schemas']['PanelInfo'];
@@ -1777,6 +1934,100 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Changes"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_map_api_traces__id__map_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MapInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */
