@@ -31,8 +31,10 @@ MOST_CHIPS = 40
 MOST_BOXES = 6_000
 CHIP = (56.0, 34.0)
 _CHIP_GAP, _CHIP_BETWEEN = 8.0, 18.0
-_INSIDE = 440.0
-"""The width that the steps of a part have."""
+_NAME = 132.0
+"""The width that the name of a part has, to the left of its steps."""
+_INSIDE = 420.0
+"""The width that its steps have."""
 _LABEL = 24.0
 _PAD = 12.0
 _GAP = 8.0
@@ -41,7 +43,7 @@ _LANE = 40.0
 """Beside the columns, for the arrows around the parts."""
 _APART = 150.0
 """Between two towers, for the arrows from one to the other."""
-_HEIGHTS = {"attention": 116.0, "cross": 116.0, "norm": 40.0, "parallel": 116.0}
+_HEIGHTS = {"attention": 112.0, "cross": 124.0, "norm": 30.0, "parallel": 112.0}
 _MOST_LAYERS = 14
 """Longer chains of steps are written in lines, as text is."""
 
@@ -148,7 +150,7 @@ class _Drawing:
         """A tower whose left edge is at `x`; its right edge."""
         texts = tower.tokens[:MOST_COLUMNS]
         pitch = _pitch(len(texts))
-        first = x + 2 * _PAD + _INSIDE + _LANE + pitch / 2
+        first = x + 2 * _PAD + _NAME + _INSIDE + _LANE + pitch / 2
         right = first - pitch / 2 + pitch * len(texts) + _LANE + _PAD
         self._layout.columns.append(MapColumns(tower, first, pitch, texts))
         whole = self._box("tower", None, x, 0.0, right - x, 0.0)
@@ -166,7 +168,7 @@ class _Drawing:
         if is_last:
             last = tower.head.steps or [stream.step]
             y = rise.row("answer", whole.number, y - _GAP, 44.0, last[-1]).y
-        whole.y = y - _LABEL - _PAD
+        whole.y = y - _PAD
         whole.height = -whole.y
         return right
 
@@ -194,9 +196,9 @@ class _Drawing:
 
     def _skip(self, stream: MapBox, after: MapBox) -> None:
         """The residual connection: around a part, on the right."""
-        x = min(stream.x + stream.width, after.x + after.width) - _LANE
+        x = min(stream.x + stream.width, after.x + after.width) - _LANE + _PAD / 2
         low, high = stream.y + stream.height / 2, after.y + after.height / 2
-        points = [(x, low), (x + 18, low), (x + 18, high), (x, high)]
+        points = [(x, low), (x + 26, low), (x + 26, high), (x + 14, high)]
         self._layout.arrows.append(MapArrow("residual", stream.number, after.number, points))
 
     def add_memory(self, tower: int, memory: int) -> None:
@@ -215,18 +217,20 @@ class _Drawing:
 
     # --- steps inside a part ---
 
-    def add_steps(self, part: MapBox, steps: list[Step], width: float) -> float:
-        """The steps of a part as boxes that stand on its bottom edge; the height they take."""
+    def add_steps(self, part: MapBox, steps: list[Step], width: float, indent: float) -> None:
+        """The steps of a part as boxes that stand on its bottom edge."""
         shown = steps[:MOST_CHIPS] if len(self._boxes) < MOST_BOXES else []
         part.n_more = len(steps) - len(shown)
         if not shown:
-            return 0.0
+            return
         plan, scale = _arranged(shown, width)
         bottom = part.y + part.height - _PAD / 2
+        if indent > _PAD:  # beside the name: in the middle
+            bottom = part.y + (part.height + plan.height * scale) / 2
         chips: list[MapBox] = []
         for step, (along, across) in zip(shown, plan.centres, strict=True):
             chip_width, chip_height = CHIP[0] * scale, CHIP[1] * scale
-            x = part.x + _PAD + along * scale - chip_width / 2
+            x = part.x + indent + along * scale - chip_width / 2
             y = bottom - plan.height * scale + across * scale - chip_height / 2
             chip = self._box("step", part.number, x, y, chip_width, chip_height)
             chip.step, chip.tower, chip.layer = step, part.tower, part.layer
@@ -234,13 +238,12 @@ class _Drawing:
             chips.append(chip)
         edges = edges_between([[step] for step in shown])
         for (low, high), way in zip(edges, plan.ways, strict=False):  # none in lines
-            origin = (part.x + _PAD, bottom - plan.height * scale)
+            origin = (part.x + indent, bottom - plan.height * scale)
             points = [(origin[0] + a * scale, origin[1] + b * scale) for a, b in way]
             ends = _sideways(points, CHIP[0] * scale / 2)
             self._layout.arrows.append(
                 MapArrow("flow", chips[low].number, chips[high].number, ends)
             )
-        return plan.height * scale
 
     # --- a graph without towers ---
 
@@ -257,7 +260,7 @@ class _Drawing:
             box.name, box.step = node.path, node.steps[-1]
             made.append(box)
             if node.is_group:
-                self.add_steps(box, node.steps, width - 2 * _PAD)
+                self.add_steps(box, node.steps, width - 2 * _PAD, _PAD)
         for (low, high), way in zip(flow.edges, plan.ways, strict=True):
             points = [(x, -y) for x, y in way]
             points[0] = (points[0][0], made[low].y)
@@ -288,10 +291,10 @@ class _Rise:
     def part(self, part: MapPart, parent: int, bottom: float) -> MapBox:
         """A part with its steps."""
         plan, scale = _arranged(part.steps[:MOST_CHIPS], _INSIDE)
-        height = max(_HEIGHTS.get(part.kind, 64.0), _LABEL + plan.height * scale + _PAD)
+        height = max(_HEIGHTS.get(part.kind, 56.0), plan.height * scale + _PAD)
         box = self.row(part.kind, parent, bottom, height, part.steps[-1] if part.steps else None)
         box.part = part
-        self.drawing.add_steps(box, part.steps, _INSIDE)
+        self.drawing.add_steps(box, part.steps, _INSIDE, _NAME)
         return box
 
 
@@ -304,10 +307,10 @@ def _given(tower: MapTower) -> Step | None:
 
 
 def _pitch(n_columns: int) -> float:
-    for most, pitch in ((8, 76.0), (14, 60.0), (24, 44.0)):
+    for most, pitch in ((10, 84.0), (16, 68.0), (28, 48.0)):
         if n_columns <= most:
             return pitch
-    return 30.0
+    return 32.0
 
 
 def _flow_size(node: FlowNode) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from glassformer.tracing.model_map import MapTower, find_map, mean_weights, stre
 
 N_STRIPES = 16
 """Numbers of a token's vector that its picture has."""
-_SATURATED = 97.0
+_SATURATED = 92.0
 """The percentile at which colours end: a few huge features would leave the others pale."""
 _NOT_FINITE = 255
 

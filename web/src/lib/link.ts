@@ -6,6 +6,7 @@
  *         …&step=…weights&cell=0,1,2,3&of=…scores      the card of one step beside another
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
+ *     #/en-de?text=…&view=model                the picture of the model
  *     #/decoding · #/training
  *
  * Traces live as long as the server keeps them, so a link holds what they were made from. An edit
@@ -33,7 +34,7 @@ export interface Link {
   language: Language | null;
 }
 
-const VIEWS: readonly View[] = ['map', 'attention', 'decoding', 'walk'];
+const VIEWS: readonly View[] = ['model', 'map', 'attention', 'decoding', 'walk'];
 
 export function parseLink(hash: string): Link {
   const [path = '', search = ''] = split(hash.replace(/^#?\/?/, ''), '?');

@@ -32,7 +32,7 @@ import {
 } from './screen';
 import { describe, source } from './source';
 
-export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
+export type View = 'start' | 'model' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
 export type { Place };
 

@@ -20,6 +20,8 @@ import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
+import { mapEn } from './map.en';
+import { mapZh } from './map.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -37,6 +39,7 @@ const en = {
   ...decodingEn,
   ...walkEn,
   ...trainingEn,
+  ...mapEn,
   ...exportingEn,
 };
 
@@ -51,6 +54,7 @@ const zh: Record<Key, string> = {
   ...decodingZh,
   ...walkZh,
   ...trainingZh,
+  ...mapZh,
   ...exportingZh,
 };
 
