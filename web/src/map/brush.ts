@@ -64,6 +64,16 @@ export class Brush {
     canvas.fillText(shown, x, y);
   }
 
+  /** Text that rises from the left and ends at a point. */
+  slant(text: string, x: number, y: number, size: number, width: number): void {
+    const { canvas } = this;
+    canvas.save();
+    canvas.translate(x, y);
+    canvas.rotate(-Math.PI / 4);
+    this.write(text, 0, 0, size, width, { align: 'right' });
+    canvas.restore();
+  }
+
   /** Lines through points of the picture, with round corners and a head at the end. */
   way(points: Point[], colour: string, width: number, head: number, round = 10): void {
     const { canvas } = this;
@@ -147,9 +157,4 @@ export function cut(text: string, size: number, width: number): string {
     end += letter.length;
   }
   return text;
-}
-
-/** 0 below one size, 1 above another, a ramp between. */
-export function ramp(value: number, low: number, high: number): number {
-  return Math.min(1, Math.max(0, (value - low) / (high - low)));
 }

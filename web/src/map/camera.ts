@@ -24,16 +24,16 @@ export interface Rect extends Size {
 
 export const MOST_ZOOM = 12;
 /** Around what is shown: names stand above the towers, the legend below them. */
-const MARGIN = { side: 24, top: 44, bottom: 56 };
+export const MARGIN = { side: 24, top: 44, bottom: 56 };
 
 /** The camera that shows a part of the picture as large as it fits, at most at some zoom. */
-export function fit(rect: Rect, screen: Size, most = 2.5): Camera {
+export function fit(rect: Rect, screen: Size, most = 2.5, margin = MARGIN): Camera {
   const zoom = Math.min(
     most,
-    Math.max(1, screen.width - 2 * MARGIN.side) / Math.max(1, rect.width),
-    Math.max(1, screen.height - MARGIN.top - MARGIN.bottom) / Math.max(1, rect.height),
+    Math.max(1, screen.width - 2 * margin.side) / Math.max(1, rect.width),
+    Math.max(1, screen.height - margin.top - margin.bottom) / Math.max(1, rect.height),
   );
-  const lower = (MARGIN.bottom - MARGIN.top) / 2 / zoom;
+  const lower = (margin.bottom - margin.top) / 2 / zoom;
   return { x: rect.x + rect.width / 2, y: rect.y + rect.height / 2 + lower, zoom };
 }
 

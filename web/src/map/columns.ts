@@ -1,9 +1,9 @@
 /** The right half of a tower: a column for each token, and what happens in the columns. */
 
 import { colourTable, INFINITE, N_COLOURS } from '../matrix/colours';
-import { ramp, type Brush } from './brush';
+import type { Brush } from './brush';
 import type { Rect } from './camera';
-import { keyX, type Attention, type Box, type Heat, type Scene } from './scene';
+import { keyX, ramp, type Attention, type Box, type Heat, type Scene } from './scene';
 import { tintOf } from './palette';
 
 /** What of the columns stands out: a token that is pointed at. */
@@ -24,7 +24,7 @@ export function drawLines(brush: Brush, scene: Scene): void {
     const ends = root.inside.filter(({ kind }) => kind !== 'answer' && kind !== 'head');
     const top = Math.min(...ends.map((one) => one.y)) + 16;
     canvas.lineWidth = Math.max(1, Math.min(2.5, 2 * brush.zoom));
-    brush.faded(0.35, () => {
+    brush.faded(0.28, () => {
       for (let place = 0; place < texts.length; place++) {
         const [at, low] = brush.at(x + place * pitch, bottom);
         const [, high] = brush.at(0, top);
@@ -82,10 +82,14 @@ export function drawHeat(brush: Brush, scene: Scene, heat: Heat, pointed: Pointe
   }
 }
 
-/** The tokens at the bottom of a tower. */
+/** From this width on a column has room for its token. */
+const ROOM_FOR_TOKEN = 30;
+
+/** The tokens at the bottom of a tower; slanted below it where the columns are narrow. */
 export function drawTokens(brush: Brush, scene: Scene, box: Box): void {
   const { x, pitch, texts, n_tokens: total } = scene.columns[box.tower!]!;
   const size = Math.max(9, Math.min(15, 14 * brush.zoom));
+  const isSlanted = pitch * brush.zoom < ROOM_FOR_TOKEN;
   for (const [place, text] of texts.entries()) {
     const rect = brush.rect({
       x: x + place * pitch - pitch / 2 + 2,
@@ -95,10 +99,14 @@ export function drawTokens(brush: Brush, scene: Scene, box: Box): void {
     });
     if (!brush.sees(rect)) continue;
     brush.slab(rect, brush.palette['map-embedding'], 0.12, 0.5, 6);
-    brush.write(text, rect.x + rect.width / 2, rect.y + rect.height / 2, size, rect.width - 2, {
-      align: 'center',
-      weight: 600,
-    });
+    const middle = rect.x + rect.width / 2;
+    if (isSlanted) brush.slant(text, middle + 3, rect.y + rect.height + 8, 10.5, 60);
+    else {
+      brush.write(text, middle, rect.y + rect.height / 2, size, rect.width - 2, {
+        align: 'center',
+        weight: 600,
+      });
+    }
   }
   if (total > texts.length) {
     const [right, middle] = brush.at(x + (texts.length - 0.4) * pitch, box.y + box.height / 2);
@@ -114,7 +122,8 @@ export function drawTokensBelow(brush: Brush, scene: Scene, tower: Box): void {
   const [, y] = brush.at(0, tokens.y);
   const edge = brush.screen.height - tokens.height * brush.zoom;
   const [, top] = brush.at(0, tower.y);
-  if (y <= edge || top > edge) return;
+  const isSlanted = scene.columns[tower.tower!]!.pitch * brush.zoom < ROOM_FOR_TOKEN;
+  if (y <= edge || top > edge || isSlanted) return;
   const height = Math.min(30, tokens.height * brush.zoom) + 6;
   const { x, width } = brush.rect(tower);
   brush.slab({ x, y: brush.screen.height - height, width, height }, brush.palette.panel, 0.92, 0);

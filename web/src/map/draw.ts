@@ -1,11 +1,12 @@
 /**
  * The picture, drawn in one go for each frame: only what is in view, and only what can be read.
  *
- * A box whose contents are too small to be read has its name in their place; from `READABLE` on the
- * contents appear. That is all there is to the levels of the zoom.
+ * A box whose contents are too small to be read has its name in their place; from a readable size
+ * on the contents appear. That is all there is to the levels of the zoom.
  */
 
-import { ramp, type Brush } from './brush';
+import type { Brush } from './brush';
+import type { Rect } from './camera';
 import {
   drawAnswers,
   drawArcs,
@@ -18,7 +19,7 @@ import {
   type Pointed,
 } from './columns';
 import { tintOf } from './palette';
-import { READABLE, type Attention, type Box, type Heat, type Scene } from './scene';
+import { visibility, type Attention, type Box, type Heat, type Scene } from './scene';
 
 export interface Look {
   scene: Scene;
@@ -104,13 +105,22 @@ function drawTower(brush: Brush, look: Look, tower: Box): void {
     const isPointed = look.pointed?.box === block;
     brush.slab(inner, palette.raised, 1, 0, 12);
     brush.slab(inner, isPointed ? palette.accent : palette.line, 0, 1, 12, isPointed ? 2 : 1);
-    const text = Math.max(10, Math.min(14, 14 * brush.zoom));
-    if (inner.height < 18) continue;
-    const at = inner.y + Math.max(text * 0.8, 13 * brush.zoom);
-    brush.write(look.nameOf(block), inner.x + 10 * brush.zoom, at, text, inner.width * 0.4, {
-      weight: 600,
-      colour: palette.soft,
-    });
+    nameBlock(brush, look, block, inner, rect.x);
+  }
+}
+
+/** In the block's upper edge; where that is too low, beside the tower. */
+function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, left: number): void {
+  const { palette, zoom } = brush;
+  const colour = palette.soft;
+  const name = look.nameOf(block);
+  if (24 * zoom >= 8) {
+    const size = Math.max(10, Math.min(14, 14 * zoom));
+    const y = rect.y + Math.max(size * 0.8, 13 * zoom);
+    brush.write(name, rect.x + 10 * zoom, y, size, rect.width * 0.4, { weight: 600, colour });
+  } else if (rect.height >= 14 && left > 64) {
+    const y = rect.y + rect.height / 2;
+    brush.write(name, left - 8, y, 11, 90, { weight: 600, colour, align: 'right' });
   }
 }
 
@@ -125,11 +135,13 @@ function drawPart(brush: Brush, look: Look, box: Box): void {
   const left = rect.x + 14 * brush.zoom;
   const name = look.nameOf(box) + more;
   if (box.tower === null) {
-    const size = Math.min(14, Math.max(9, 13 * brush.zoom));
-    brush.write(name, left, rect.y + 13 * brush.zoom, size, rect.width, { weight: 600 });
+    const isClosed = !box.inside.some((one) => visibility(one, brush.zoom) > 0);
+    const size = Math.min(14, Math.max(10, 13 * brush.zoom));
+    const y = isClosed ? rect.y + rect.height / 2 : rect.y + 13 * brush.zoom;
+    brush.write(name, left, y, size, rect.width - 14 * brush.zoom, { weight: 600 });
     return;
   }
-  const isShown = box.inside.some((one) => one.height * brush.zoom > READABLE - 4);
+  const isShown = box.inside.some((one) => visibility(one, brush.zoom) > 0);
   const size = Math.min(16, Math.max(10, 13.5 * brush.zoom), rect.height * 0.7);
   if (size < 7) return;
   const room = (isShown ? NAME : NAME + INSIDE) * brush.zoom;
@@ -138,7 +150,7 @@ function drawPart(brush: Brush, look: Look, box: Box): void {
 
 /** A step: its numbers as a small picture, and its name. */
 function drawStep(brush: Brush, look: Look, box: Box): void {
-  const shown = ramp(box.height * brush.zoom, READABLE - 4, READABLE + 3);
+  const shown = visibility(box, brush.zoom);
   if (shown === 0 || box.step === null) return;
   const { palette } = brush;
   const rect = brush.rect(box);
@@ -149,7 +161,7 @@ function drawStep(brush: Brush, look: Look, box: Box): void {
     const line = isSelected || isPointed ? palette.accent : palette['line-strong'];
     brush.slab(rect, line, 0, 1, 6, isSelected ? 2.5 : isPointed ? 2 : 1);
     const picture = look.pictureOf(box.step!);
-    const head = rect.height * 0.42;
+    const head = Math.max(rect.height * 0.42, box.parent === null ? 12 : 0);
     if (picture !== null) {
       brush.canvas.imageSmoothingEnabled = false;
       const inset = rect.height * 0.09;
@@ -159,8 +171,9 @@ function drawStep(brush: Brush, look: Look, box: Box): void {
         rect.height - head - inset,
       );
     }
-    const symbol = look.symbolOf(box.step!);
-    const size = Math.min(15, rect.height * (symbol === null ? 0.27 : 0.32));
+    const symbol = box.parent === null ? null : look.symbolOf(box.step!);
+    const relative = rect.height * (symbol === null ? 0.27 : 0.32);
+    const size = Math.min(15, box.parent === null ? Math.max(9.5, relative) : relative);
     const y = picture === null ? rect.y + rect.height / 2 : rect.y + head / 2 + 1;
     brush.write(symbol ?? look.nameOf(box), rect.x + rect.width / 2, y, size, rect.width - 4, {
       align: 'center',
@@ -238,7 +251,7 @@ function drawArrows(brush: Brush, look: Look, seen: (box: Box) => number): void 
         brush.curve(points, true, colour, Math.max(1, 1.6 * zoom), Math.max(4, 8 * zoom)),
       );
     } else {
-      const shown = ramp(target.height * zoom, READABLE - 2, READABLE + 6);
+      const shown = visibility(target, zoom);
       if (shown === 0 || !brush.sees(brush.rect(target))) continue;
       brush.faded(alpha * shown * 0.8, () =>
         brush.curve(points, false, palette.soft, Math.max(0.8, 1.2 * zoom), Math.max(3, 5 * zoom)),

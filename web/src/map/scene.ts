@@ -123,11 +123,23 @@ export function arcsOf(values: ArrayLike<number>, columns: number): Arc[] {
   return arcs.sort((a, b) => b.weight - a.weight);
 }
 
-/** Whether the contents of a box can be read at a zoom. */
+/** How much of a step is there at a zoom: from its size on that can be read, and not before the
+ * name of its part has room beside it. */
+export function visibility(step: Box, zoom: number): number {
+  const bySize = ramp(step.height * zoom, READABLE - 4, READABLE + 2);
+  return step.tower === null ? bySize : Math.min(bySize, ramp(zoom, 0.58, 0.66));
+}
+
+/** Whether the contents of a box can be told apart at a zoom. */
 export function isOpen(box: Box, zoom: number): boolean {
   if (box.kind === 'tower') return true;
   if (box.kind === 'block') return box.inside.some((one) => one.height * zoom >= READABLE);
-  return box.inside.some((one) => one.height * zoom >= READABLE);
+  return box.inside.some((one) => visibility(one, zoom) > 0.5);
+}
+
+/** 0 below one size, 1 above another, a ramp between. */
+export function ramp(value: number, low: number, high: number): number {
+  return Math.min(1, Math.max(0, (value - low) / (high - low)));
 }
 
 /** The innermost box at a point of the picture that can be told apart at a zoom. */
@@ -161,12 +173,23 @@ export function isContainer(box: Box): boolean {
 export function columnAt(scene: Scene, tower: number | null, x: number): number | null {
   const columns = tower === null ? undefined : scene.columns[tower];
   if (columns === undefined) return null;
-  const place = Math.round((x - columns.x) / columns.pitch);
+  const place = Math.floor((x - columns.x) / columns.pitch + 0.5);
   return place >= 0 && place < columns.texts.length && isNear(columns, place, x) ? place : null;
 }
 
 function isNear(columns: MapColumnsInfo, place: number, x: number): boolean {
   return Math.abs(columns.x + place * columns.pitch - x) <= columns.pitch / 2;
+}
+
+/** A part as far as one looks at it: its columns, or its name and steps. */
+export function halfOf(scene: Scene, part: Box, isRight: boolean): Rect {
+  const columns = part.tower === null ? undefined : scene.columns[part.tower];
+  if (columns === undefined) return part;
+  const middle = columns.x - columns.pitch / 2 - 20;
+  const [y, height] = [part.y - 34, part.height + 68]; // with the rows of the stream around it
+  return isRight
+    ? { x: middle, y, width: part.x + part.width - middle, height }
+    : { x: part.x, y, width: middle - part.x, height };
 }
 
 /** Where the keys of an attention come in: its own columns, or others spread over the same width. */
