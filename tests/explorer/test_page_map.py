@@ -219,16 +219,14 @@ def test_a_module_without_towers_is_a_graph(show: Any, live: Live, axe: Axe) -> 
 
 
 def test_the_start_page_shows_the_toys_picture_and_leads_into_it(visit: Visit, axe: Axe) -> None:
-    page = visit()
+    page = visit("")
     expect(page.get_by_role("img", name=re.compile("Encoder × 1"))).to_be_visible()
     page.get_by_role("button", name="Open the picture of this run").click()
     expect(page).to_have_url(re.compile(r"#/toy\?text=I\+am\+not\+happy.*view=model"))
     expect(page.get_by_role("application")).to_be_visible()
 
 
-def test_a_saved_page_has_the_picture(
-    page: Page, tmp_path: Path, origins: set[str]
-) -> None:
+def test_a_saved_page_has_the_picture(page: Page, tmp_path: Path, origins: set[str]) -> None:
     origins.add("")  # a file has none
     run = recorded("toy", "I am not happy")
     saved = tmp_path / "run.html"

@@ -31,7 +31,7 @@ MOST_CHIPS = 40
 MOST_BOXES = 6_000
 CHIP = (56.0, 34.0)
 _CHIP_GAP, _CHIP_BETWEEN = 8.0, 18.0
-_NAME = 132.0
+_NAME = 150.0
 """The width that the name of a part has, to the left of its steps."""
 _INSIDE = 420.0
 """The width that its steps have."""
@@ -166,8 +166,8 @@ class _Drawing:
         if tower.head.steps:
             y = rise.part(tower.head, whole.number, y - _GAP).y
         if is_last:
-            last = tower.head.steps or [stream.step]
-            y = rise.row("answer", whole.number, y - _GAP, 44.0, last[-1]).y
+            last = tower.head.steps[-1] if tower.head.steps else stream.step
+            y = rise.row("answer", whole.number, y - _GAP, 44.0, last).y
         whole.y = y - _PAD
         whole.height = -whole.y
         return right

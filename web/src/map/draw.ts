@@ -40,8 +40,10 @@ export interface Look {
 
 const UNSEEN = 0.2;
 /** The widths that `map_layout.py` gives to the name of a part and to its steps. */
-const NAME = 118;
+const NAME = 136;
 const INSIDE = 420;
+/** What it leaves between two towers. */
+const APART = 150;
 const PARTS = new Set(['embedding', 'norm', 'attention', 'cross', 'feed_forward']);
 for (const kind of ['parallel', 'mixer', 'head', 'group']) PARTS.add(kind);
 
@@ -114,11 +116,12 @@ function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, left: numbe
   const { palette, zoom } = brush;
   const colour = palette.soft;
   const name = look.nameOf(block);
+  const hasRoom = block.tower === 0 || APART * zoom > 64;
   if (24 * zoom >= 8) {
     const size = Math.max(10, Math.min(14, 14 * zoom));
     const y = rect.y + Math.max(size * 0.8, 13 * zoom);
     brush.write(name, rect.x + 10 * zoom, y, size, rect.width * 0.4, { weight: 600, colour });
-  } else if (rect.height >= 14 && left > 64) {
+  } else if (rect.height >= 14 && left > 64 && hasRoom) {
     const y = rect.y + rect.height / 2;
     brush.write(name, left - 8, y, 11, 90, { weight: 600, colour, align: 'right' });
   }

@@ -38,14 +38,16 @@ export class Play {
     this.stop();
   }
 
-  toggle(): void {
+  /** Pause, or go on; `first` is the row to begin with where nothing is played yet. */
+  toggle(first: Box | null = null): void {
     if (this.isRunning) this.isRunning = false;
-    else this.start();
+    else this.start(first);
   }
 
-  start(): void {
+  start(first: Box | null = null): void {
     if (this.rows.length === 0) return;
-    if (this.at === null || this.at >= this.rows.length) this.at = 0;
+    const from = first === null ? 0 : Math.max(0, this.rows.indexOf(first));
+    if (this.at === null || this.at >= this.rows.length) this.at = from;
     this.isRunning = true;
     this.last = 0;
   }

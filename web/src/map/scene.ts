@@ -127,7 +127,7 @@ export function arcsOf(values: ArrayLike<number>, columns: number): Arc[] {
  * name of its part has room beside it. */
 export function visibility(step: Box, zoom: number): number {
   const bySize = ramp(step.height * zoom, READABLE - 4, READABLE + 2);
-  return step.tower === null ? bySize : Math.min(bySize, ramp(zoom, 0.58, 0.66));
+  return step.tower === null ? bySize : Math.min(bySize, ramp(zoom, 0.62, 0.7));
 }
 
 /** Whether the contents of a box can be told apart at a zoom. */
@@ -190,6 +190,11 @@ export function halfOf(scene: Scene, part: Box, isRight: boolean): Rect {
   return isRight
     ? { x: middle, y, width: part.x + part.width - middle, height }
     : { x: part.x, y, width: middle - part.x, height };
+}
+
+/** The point of a row that tokens pass: the middle of its columns, or of the box itself. */
+export function middleOf(scene: Scene, row: Box): Rect {
+  return scene.columns.length === 0 ? row : halfOf(scene, row, true);
 }
 
 /** Where the keys of an attention come in: its own columns, or others spread over the same width. */
