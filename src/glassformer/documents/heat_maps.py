@@ -146,8 +146,8 @@ def scale_of(step: Step) -> Scale | None:
 def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
     """Where a signed scale ends: at the largest magnitude, but never at 0.
 
-    If a few are more than twice as large as the 99th percentile (that of `numpy.percentile`, without
-    its overhead), it ends there: one outlier would leave the other numbers without colour.
+    If a few are more than twice as large as the 99th percentile (numpy's, without its overhead), it
+    ends there: one outlier would leave the other numbers without colour.
     """
     if not sizes.size:
         return 1.0

@@ -25,6 +25,7 @@ from glassformer.explorer.cell_cards import (
 )
 from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
+from glassformer.explorer.map_info import map_info
 from glassformer.explorer.model_list import decode, run_text
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe, described
@@ -45,6 +46,7 @@ from glassformer.explorer.schemas import (
     LessonInfo,
     LessonSetting,
     LessonSummary,
+    MapInfo,
     MeaningInfo,
     ModelInfo,
     TermPage,
@@ -134,6 +136,12 @@ async def edit(request: Request, state: Holds, opened: Opened, wanted: EditReque
 def changes(opened: Opened) -> Changes:
     """The steps that differ from the trace before any edit."""
     return changes_of(opened)
+
+
+@traces_router.get("/{id}/map")
+def read_map(opened: Opened) -> MapInfo:
+    """The model as one picture: towers of blocks with their tokens, or a plain graph."""
+    return map_info(opened)
 
 
 @traces_router.post("/{id}/export", response_class=Response, responses=_FILES)

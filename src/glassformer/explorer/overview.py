@@ -321,11 +321,6 @@ def _kind(module: nn.Module | None, path: str) -> str:
         return ""
 
 
-_COPIES = frozenset(
-    ["clone", "contiguous", "to", "_to_copy", "type_as", "copy", "reshape", "flatten"]
-)
-
-
 def described(opened: OpenTrace) -> bytes:
     """The description as compressed JSON; both are cached."""
     with opened.lock:
@@ -464,17 +459,9 @@ def _step(
         is_view=step.is_view,
         is_expanded=step.expanded,
         is_opaque=step.is_opaque,
-        is_main=_is_main(step),
+        is_main=step.is_main,
         title=role_title(role_of(step)),
     )
-
-
-def _is_main(step: Step) -> bool:
-    """Whether a reader should see it: no copy, reshape, or making of a mask or positions."""
-    if step.role in ("parameter", "input"):
-        return True
-    counts = step.dtype.is_floating_point and not step.is_view and step.op not in _COPIES
-    return counts and not step.trace.is_fixed(step)
 
 
 def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:

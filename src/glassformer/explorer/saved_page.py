@@ -28,6 +28,7 @@ from glassformer.documents.addresses import Addresses, Cells, flat_place, index_
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.explorer.cell_cards import card_info, dependents_of, meaning_info, path_of
+from glassformer.explorer.map_info import map_info, pruned_map
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, lossless, thumbnail
@@ -154,6 +155,7 @@ class _Snapshot:
                 thumbnail(step, info.steps[step.number].scale).model_dump() for step in steps
             ],
             "changes": changes_of(self._opened).model_dump(mode="json"),
+            "map": pruned_map(map_info(self._opened), self._wanted).model_dump(mode="json"),
         }
         return {
             "left": self._left,

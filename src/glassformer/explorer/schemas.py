@@ -17,7 +17,9 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from glassformer.documents.heat_maps import Scale
+from glassformer.documents.map_layout import ArrowKind, BoxKind
 from glassformer.language import Bilingual, Language
+from glassformer.tracing.model_map import TowerKind
 from glassformer.tracing.operands import Region
 
 # --- base ---
@@ -294,6 +296,87 @@ class TraceInfo(Message):
     notes: list[Bilingual]
     """What a reader should know about how it was made, edits excepted."""
     n_bytes: int
+
+
+class MapBoxInfo(Message):
+    """A box of the model's picture, in pixels at zoom 1; `parent` is the box around it."""
+
+    kind: BoxKind
+    parent: int | None
+    x: float
+    y: float
+    width: float
+    height: float
+    name: str
+    step: int | None
+    """Where a click leads."""
+    tower: int | None
+    layer: int | None
+    n_more: int
+    """Steps of a part that have no box."""
+
+
+class MapArrowInfo(Message):
+    """A way between two boxes, by their places."""
+
+    kind: ArrowKind
+    source: int
+    target: int
+    points: list[tuple[float, float]]
+
+
+class MapColumnsInfo(Message):
+    """The tokens of a tower: the centre of the first column and the distance to the next."""
+
+    kind: TowerKind
+    x: float
+    pitch: float
+    texts: list[str]
+    n_tokens: int
+    """Also those without a column."""
+
+
+class MapHeatInfo(Message):
+    """The numbers of the residual stream in a box: `rows` × `columns` bytes, base64.
+
+    A row is a token. A byte is the largest number in size of a group of neighbouring features: 0
+    is −limit, 254 the limit; 255 marks NaN and infinities.
+    """
+
+    box: int
+    rows: int
+    columns: int
+    group: float
+    """How many features a column stands for."""
+    limit: float
+    data: str
+
+
+class MapArcsInfo(Message):
+    """The attention weights of a box, mean over heads: `rows` × `columns` bytes, 255 is 1."""
+
+    box: int
+    weights: int | None
+    """The step with the weights of each head; None if a saved page lacks it."""
+    n_heads: int
+    keys: int
+    """The tower whose tokens are the keys."""
+    rows: int
+    columns: int
+    data: str
+
+
+class MapInfo(Message):
+    """A model as a picture: towers of blocks, or a plain graph."""
+
+    width: float
+    height: float
+    boxes: list[MapBoxInfo]
+    arrows: list[MapArrowInfo]
+    columns: list[MapColumnsInfo]
+    """For each tower; a plain graph has none."""
+    heat: list[MapHeatInfo]
+    arcs: list[MapArcsInfo]
 
 
 class Thumbnail(Message):

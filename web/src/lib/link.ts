@@ -7,6 +7,7 @@
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
  *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
+ *     #/en-de?text=…&view=model                the picture of the model
  *     #/decoding · #/training
  *
  *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
@@ -52,7 +53,7 @@ export interface Link {
   language: Language | null;
 }
 
-const VIEWS: readonly View[] = ['map', 'attention', 'decoding', 'walk', 'experiments'];
+const VIEWS: readonly View[] = ['model', 'map', 'attention', 'decoding', 'walk', 'experiments'];
 
 export function parseLink(hash: string): Link {
   const [path = '', search = ''] = split(hash.replace(/^#?\/?/, ''), '?');

@@ -43,6 +43,10 @@ export class ServerSource implements Source {
     return this.get(`traces/${part(id)}/thumbnails`, { steps: steps.join(',') }, signal);
   }
 
+  map(id: string, signal?: AbortSignal): Promise<api.MapInfo> {
+    return this.get(`traces/${part(id)}/map`, {}, signal);
+  }
+
   // --- a step ---
 
   equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<api.Equation> {

@@ -33,7 +33,8 @@ import {
 } from './screen';
 import { describe, source } from './source';
 
-export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training' | 'experiments';
+export type View =
+  'start' | 'model' | 'map' | 'attention' | 'decoding' | 'walk' | 'training' | 'experiments';
 
 export type { Place };
 

@@ -22,6 +22,7 @@ import type {
   Language,
   LessonInfo,
   LessonSummary,
+  MapInfo,
   MeaningInfo,
   MeaningPlace,
   ModelInfo,
@@ -79,6 +80,8 @@ export interface Source {
   edit(id: string, edits: EditInput[], signal?: AbortSignal): Promise<TraceInfo>;
   changes(id: string, signal?: AbortSignal): Promise<Changes>;
   thumbnails(id: string, steps: number[], signal?: AbortSignal): Promise<Thumbnail[]>;
+  /** The model as one picture. */
+  map(id: string, signal?: AbortSignal): Promise<MapInfo>;
   /** What to do when a trace is gone: answer the id of one that takes its place, or null. */
   onDropped(handler: (id: string) => Promise<string | null>): void;
 

@@ -33,6 +33,7 @@ interface Opened {
   symbols: string[];
   thumbnails: api.Thumbnail[];
   changes: api.Changes;
+  map: api.MapInfo;
 }
 
 /** Cells that lie regularly in one step, or one by one: step, place, step, place, … */
@@ -117,6 +118,10 @@ export class StaticSource implements Source {
   async thumbnails(_id: string, steps: number[]): Promise<api.Thumbnail[]> {
     const wanted = new Set(steps);
     return (await this.opened).thumbnails.filter(({ step }) => wanted.has(step));
+  }
+
+  async map(): Promise<api.MapInfo> {
+    return (await this.opened).map;
   }
 
   // --- a step ---

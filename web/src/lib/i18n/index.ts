@@ -28,6 +28,8 @@ import { figureEn } from './figure.en';
 import { figureZh } from './figure.zh';
 import { meaningEn } from './meaning.en';
 import { meaningZh } from './meaning.zh';
+import { mapEn } from './map.en';
+import { mapZh } from './map.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -47,6 +49,7 @@ const en = {
   ...figureEn,
   ...courseEn,
   ...trainingEn,
+  ...mapEn,
   ...exportingEn,
   ...meaningEn,
   ...experimentsEn,
@@ -65,6 +68,7 @@ const zh: Record<Key, string> = {
   ...figureZh,
   ...courseZh,
   ...trainingZh,
+  ...mapZh,
   ...exportingZh,
   ...meaningZh,
   ...experimentsZh,
