@@ -18,7 +18,7 @@ from glassformer.explorer.schemas import (
     CellRef,
     DefinitionInfo,
     DependentInfo,
-    LessonPlace,
+    LessonLink,
     MeaningInfo,
     PaperLink,
     Piece,
@@ -206,7 +206,7 @@ def meaning_info(what: Step | Cell, language: Language, lead: Index | None = Non
     found = meaning(what, language, lead)
     lesson = paper = None
     if found.lesson is not None:
-        lesson = LessonPlace(lesson=found.lesson[0], step=found.lesson[1])
+        lesson = LessonLink(lesson=found.lesson[0], step=found.lesson[1])
     if found.paper is not None:
         paper = PaperLink(section=found.paper.section, address=found.paper.address)
     return MeaningInfo(text=found.text, lesson=lesson, paper=paper)

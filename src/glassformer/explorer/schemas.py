@@ -146,7 +146,7 @@ class StepInfo(Message):
     """What its role is called, where that is known: `attention scores`."""
 
 
-class LessonPlace(Message):
+class LessonLink(Message):
     """A step of a lesson, counted from 1."""
 
     lesson: str
@@ -164,7 +164,7 @@ class MeaningInfo(Message):
     """What a step or a number is for, in two sentences with the words and numbers of the run."""
 
     text: str
-    lesson: LessonPlace | None
+    lesson: LessonLink | None
     paper: PaperLink | None
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from glassformer.audit.example_file import load_example
 from glassformer.documents.parts import Figure, Paragraph, Part
 from glassformer.lessons.figures.pipeline_figures import (
-    AttentionSteps,
+    PipelineSteps,
     mask_figure,
     pipeline_figure,
 )
@@ -78,7 +78,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     shown = {"S": heat_map(run["attention.scaled"], say, head=0)}
     formula = f"mask(S, causal({matrix.size(0)}))"
     yield with_question(walk.masked(), run["attention.masked"], 0, formula, shown, say)
-    attention = AttentionSteps(run, "attention")
+    attention = PipelineSteps(run, "attention")
     yield walk.weights().with_(Figure("mask", mask_figure(attention, say.language)))
     yield walk.context().with_(Figure("pipeline", pipeline_figure(attention, say.language)))
     yield _both_heads(run, say)

@@ -11,7 +11,7 @@ from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
 from glassformer.lessons.figures.pipeline_figures import (
-    AttentionSteps,
+    PipelineSteps,
     five_columns_figure,
     pipeline_figure,
 )
@@ -54,7 +54,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
         yield step.with_(reshape) if kind == "queries" else step
     yield from _scores(walk, run, say)
     yield _all_heads(run, say)
-    pipeline = pipeline_figure(AttentionSteps(run, head=walk.head), say.language)
+    pipeline = pipeline_figure(PipelineSteps(run, head=walk.head), say.language)
     yield walk.context().with_(Figure("pipeline", pipeline))
     yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
     yield walk.output().with_(Figure("columns", five_columns_figure(run, say.language)))

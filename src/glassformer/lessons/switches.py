@@ -18,7 +18,7 @@ from glassformer.documents.heat_maps import matrix, shape_text
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
 from glassformer.errors import UnknownNameError
 from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
-from glassformer.lessons.figures.pipeline_figures import AttentionSteps, mask_figure
+from glassformer.lessons.figures.pipeline_figures import PipelineSteps, mask_figure
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker, number
 from glassformer.lessons.lesson_steps import heat_map
@@ -203,7 +203,7 @@ def _changed(
         yield from _weights(run, say)
     if name == "masking":
         count = run["layers.0.attention.weights"].shape[-1]
-        steps = AttentionSteps(run, "layers.0.attention", labels=_names(run, count, say))
+        steps = PipelineSteps(run, "layers.0.attention", labels=_names(run, count, say))
         yield Figure("mask", mask_figure(steps, say.language))
     if name == "linear":
         yield _feed_forward(run, say)

@@ -34,7 +34,7 @@ _KINDS: tuple[tuple[str, Role], ...] = (
 
 
 @dataclass(frozen=True)
-class AttentionSteps:
+class PipelineSteps:
     """One head of an attention layer in a trace; `path` is the layer's module."""
 
     trace: Trace
@@ -105,7 +105,7 @@ class MaskFigure(MatrixFigure):
             canvas.line(*points, role="output", width=2)
 
 
-def pipeline_figure(steps: AttentionSteps, language: Language) -> SvgDrawing:
+def pipeline_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
     """Scaled dot-product attention as the paper draws it, with the matrix that leaves each box."""
     say, table = speaker(language), TableFigure(34, 30)
     made: list[tuple[str, str, Role, str]] = [
@@ -159,7 +159,7 @@ def _sideways_dashed(a: Box, b: Box) -> list[Point]:
     return [(a.right + 6, a.y), (b.left - 6, a.y)]
 
 
-def mask_figure(steps: AttentionSteps, language: Language) -> SvgDrawing:
+def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
     """Scores, who may see whom, masked scores, weights: rows ask, columns are asked."""
     say, table = speaker(language), TableFigure(30, 14)
     rows, columns = steps.names(-2), [str(place + 1) for place in range(len(steps.names(-1)))]
