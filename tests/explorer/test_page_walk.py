@@ -8,7 +8,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, Route, expect
 
 import glassformer
-from glassformer.explorer.state import Lessons
+from glassformer.explorer.open_lessons import Lessons
 from glassformer.lessons import Formula, HeatMap, make_lesson
 from glassformer.tracing import trace
 from tests.explorer.conftest import Live, Visit

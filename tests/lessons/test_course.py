@@ -91,8 +91,7 @@ def switched(monkeypatch: pytest.MonkeyPatch) -> None:
             return Bilingual(key, f"选择 {key}")
 
     labelled = Labelled(words("glassformer.lessons.masked"))
-    real = course.words
-    monkeypatch.setattr(course, "words", lambda m: labelled if m.endswith(".masked") else real(m))
+    monkeypatch.setattr(course, "words", lambda m: labelled if m.endswith(".masked") else words(m))
     monkeypatch.setattr(masked, "steps", steps)
     monkeypatch.setattr(masked, "CHOICES", {"shown": ("all", "2", "3")}, raising=False)
 

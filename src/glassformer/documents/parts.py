@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
 from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
-from glassformer.documents.question import Question, shown_number
+from glassformer.documents.question import Question as Question
+from glassformer.documents.question import shown_number
 from glassformer.documents.trace_words import Words
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
