@@ -235,8 +235,12 @@ _ASK: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=No
 
 @contextmanager
 def cancelled_by(asked: Callable[[], bool]) -> Iterator[None]:
-    """Cancel what the block computes or writes as soon as `asked()` is true."""
-    token = _ASK.set(asked)
+    """Cancel what the block computes or writes as soon as `asked()` is true.
+
+    Inside another such block, whichever asks first cancels.
+    """
+    outer = _ASK.get()
+    token = _ASK.set(asked if outer is None else lambda: asked() or outer())
     try:
         yield
     finally:

@@ -32,7 +32,7 @@ def lessons() -> dict[str, Lesson]:
 class Balanced(HTMLParser):
     """Collects nesting errors of a page."""
 
-    VOID = ("meta", "br", "img", "link")
+    VOID = ("meta", "br", "img", "link", "input")
 
     def __init__(self) -> None:
         super().__init__()

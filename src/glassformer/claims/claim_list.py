@@ -153,7 +153,7 @@ MARKS: dict[Verdict, str] = {
     "not measured yet": "·",
 }
 
-_LOOKS: dict[Verdict, p.Look] = {
+LOOKS: dict[Verdict, p.Look] = {
     "holds": "good",
     "holds in part": "caution",
     "fails": "bad",
@@ -177,17 +177,21 @@ def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Docume
     return p.Document(
         say["title"].say(language),
         (
-            p.Paragraph(
-                p.with_code(say["introduction"].say(language) + say["texts"].say(language))
-            ),
+            *introduction(language),
             p.Paragraph(counted(outcomes, language), "strong"),
             *sections,
-            *_properties(outcomes, language),
+            *properties_sections(outcomes, language),
         ),
         language,
         say["label"].say(language),
         lambda: {"claims": [outcome.to_dict(language) for outcome in outcomes]},
     )
+
+
+def introduction(language: Language) -> tuple[p.Paragraph, ...]:
+    """How the claims were decided, and which texts they are from."""
+    said = say["introduction"].say(language) + say["texts"].say(language)
+    return (p.Paragraph(p.with_code(said)),)
 
 
 def counted(outcomes: Sequence[Outcome], language: Language) -> str:
@@ -206,12 +210,12 @@ def _row(outcome: Outcome, language: Language) -> tuple[p.Inline, ...]:
         outcome.claim.id,
         p.with_code(outcome.claim.says.say(language)),
         " ".join(outcome.claim.texts),
-        p.Span(_verdict(outcome, language), _LOOKS[outcome.verdict]),
+        p.Span(verdict_text(outcome, language), LOOKS[outcome.verdict]),
         p.with_code(outcome.sentence(language)),
     )
 
 
-def _verdict(outcome: Outcome, language: Language) -> str:
+def verdict_text(outcome: Outcome, language: Language) -> str:
     """The verdict, and whether it is based on counts, if the claim is also timed."""
     said = f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
     if outcome.claim.seconds is None:
@@ -222,7 +226,7 @@ def _verdict(outcome: Outcome, language: Language) -> str:
     return say["with basis"].say(language, verdict=said, basis=basis)
 
 
-def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
+def properties_sections(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
     """Which claims demonstrate which property of the texts."""
     known = {outcome.claim.id: outcome.claim for outcome in outcomes}
     between = say["semicolon"].say(language)

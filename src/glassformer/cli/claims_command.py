@@ -21,6 +21,7 @@ from glassformer.language import Language, spoken, words
 
 if TYPE_CHECKING:
     from glassformer.claims import Claim, Outcome
+    from glassformer.documents import Document
 
 say = words("glassformer.cli.messages")
 
@@ -52,6 +53,8 @@ def claims(
     run = _run(chosen, slow=slow)
     if chosen_format == "json":
         _write_json(run, lang, output)
+    elif chosen_format in ("html", "slides"):
+        write_documents([_page(list(run), lang)], chosen_format, output, width=140)
     else:
         write_documents([claims_document(list(run), lang)], chosen_format, output, width=140)
 
@@ -87,6 +90,15 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
         yield from found
+
+
+def _page(run: "list[Outcome]", lang: Language) -> "Document":
+    """The page of the claims, with a chart for each that has one."""
+    from glassformer.claims.claim_page import claims_page
+    from glassformer.lessons.figures.claim_figures import claim_figure
+
+    drawn = {outcome.claim.id: claim_figure(outcome, lang) for outcome in run}
+    return claims_page(run, lang, {id_: one for id_, one in drawn.items() if one is not None})
 
 
 def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -> None:

@@ -48,10 +48,10 @@ def lesson(
         ask_questions(name, options)
         return
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
-    if off and (name != "switches" or figures):
-        raise ConfigError("only the lesson switches takes --off, and it has no figures")
+    if off and name != "switches":
+        raise ConfigError("only the lesson switches takes --off")
     if figures:
-        _write_figures([name] if name is not None else list(LESSONS), output)
+        _write_figures([name] if name is not None else list(LESSONS), output, options)
         return
     if name is None:
         if to is not None or output is not None or settings:
@@ -119,7 +119,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [line for part in broken_lines(text, width) for line in wrap(part, width) or [part]]
 
 
-def _write_figures(names: list[str], output: Path | None) -> None:
+def _write_figures(names: list[str], output: Path | None, options: dict[str, Any]) -> None:
     """The figures of these lessons as files: `FOLDER/LESSON-FIGURE.svg`."""
     from glassformer.documents.renderer import write_figures
     from glassformer.lessons import make_lesson
@@ -127,7 +127,7 @@ def _write_figures(names: list[str], output: Path | None) -> None:
     if output is None or output.suffix:
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
     for name in names:
-        made = make_lesson(name, spoken())
+        made = make_lesson(name, spoken(), **options)
         if not made.figures():
             sys.stderr.write(f"{say('lesson no figures', name=name)}\n")
             continue

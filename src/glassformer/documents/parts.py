@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
 from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
-from glassformer.documents.question import Question as Question
+from glassformer.documents.question import Question as Question  # a part like the others
 from glassformer.documents.question import shown_number
 from glassformer.documents.trace_words import Words
 from glassformer.tracing import Cell, Step, Trace
@@ -125,9 +125,11 @@ class HeatCell:
     """Its background; None if the number is not finite or has no scale."""
     is_marked: bool
     is_unwritten: bool = False
+    is_blank: bool = False
+    """Left to the reader: it has neither number nor colour."""
 
 
-UNWRITTEN = "∅"
+UNWRITTEN, BLANK = "∅", "____"
 ASKED = "?"
 """In place of a number that the reader computes."""
 
@@ -149,6 +151,8 @@ class HeatMap:
     """Decimals for numbers below 10; None: `digits` significant digits throughout."""
     hidden: tuple[int, ...] = ()
     """Rows that a reader is asked to compute: a question mark stands for their numbers."""
+    blanks: frozenset[tuple[int, int]] = frozenset()
+    """Rows and columns, as a reader sees them, of numbers that a worksheet leaves out."""
 
     @property
     def step(self) -> Step:
@@ -189,6 +193,12 @@ class HeatMap:
         for row in self.hidden:
             for line in found[row : row + 1]:
                 line[:] = [HeatCell(cell.value, ASKED, None, cell.is_marked) for cell in line]
+        for row, column in self.blanks:
+            for line in found[row : row + 1]:
+                line[column : column + 1] = [
+                    HeatCell(math.nan, BLANK, None, is_marked=False, is_blank=True)
+                    for _ in line[column : column + 1]
+                ]
         if self.step.trace.has_unwritten_memory:
             found = [
                 [self._or_hole(cell, row, column) for column, cell in enumerate(line)]
@@ -302,6 +312,10 @@ class Drawing(Protocol):
     @property
     def title(self) -> str: ...
 
+    @property
+    def beats(self) -> int:
+        """How many pictures a moving drawing runs through; 0 if nothing moves."""
+
     def svg(self, *, alone: bool = True) -> str:
         """The SVG; `alone=False` omits the style, for pages that include it once."""
 
@@ -368,6 +382,10 @@ class Section:
     title: Inline
     parts: tuple[Part, ...]
     number: int | None = None
+    new_page: bool = False
+    """Whether it begins a page where there are pages."""
+    folded: bool = False
+    """Whether a page shows it only when asked, and slides not at all."""
 
     def to_dict(self) -> dict[str, Any]:
         below = [part.to_dict() for part in self.parts]

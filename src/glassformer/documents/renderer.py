@@ -34,10 +34,15 @@ FORMATS = {
     "html": "glassformer.documents.html:Html",
     "json": "glassformer.documents.renderer:Json",
     "xlsx": "glassformer.documents.spreadsheet:Spreadsheet",
+    "slides": "glassformer.documents.slides:Slides",
+    "worksheet": "glassformer.documents.worksheet:Worksheet",
 }
 """The class of each format; its module is imported on first use."""
 
-SUFFIXES = {".txt": "terminal", **{f".{name}": name for name in list(FORMATS)[1:]}}
+SUFFIXES = {
+    ".txt": "terminal", ".md": "md", ".tex": "tex", ".html": "html", ".json": "json",
+    ".xlsx": "xlsx", ".pdf": "slides",
+}  # fmt: skip
 """Formats by file extension."""
 
 

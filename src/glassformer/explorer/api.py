@@ -19,10 +19,13 @@ from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
     find_cell,
+    meaning_info,
     path_of,
     term_page,
 )
+from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
+from glassformer.explorer.map_info import map_info
 from glassformer.explorer.model_list import decode, run_text
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe, described
@@ -43,6 +46,8 @@ from glassformer.explorer.schemas import (
     LessonInfo,
     LessonSetting,
     LessonSummary,
+    MapInfo,
+    MeaningInfo,
     ModelInfo,
     TermPage,
     Thumbnail,
@@ -118,7 +123,8 @@ async def edit(request: Request, state: Holds, opened: Opened, wanted: EditReque
     """Set numbers; returns a new trace in which everything downstream is recomputed."""
 
     def work() -> bytes:
-        edited: OpenTrace = edit_trace(opened, wanted.edits)
+        with state.other_runs(opened) as runs:
+            edited: OpenTrace = edit_trace(opened, wanted.edits, runs)
         packed = described(edited)
         state.store.add(edited)
         return packed
@@ -130,6 +136,12 @@ async def edit(request: Request, state: Holds, opened: Opened, wanted: EditReque
 def changes(opened: Opened) -> Changes:
     """The steps that differ from the trace before any edit."""
     return changes_of(opened)
+
+
+@traces_router.get("/{id}/map")
+def read_map(opened: Opened) -> MapInfo:
+    """The model as one picture: towers of blocks with their tokens, or a plain graph."""
+    return map_info(opened)
 
 
 @traces_router.post("/{id}/export", response_class=Response, responses=_FILES)
@@ -180,6 +192,21 @@ def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
 def read_equation(opened: Opened, number: int, lead: Lead = "") -> Equation:
     """The step as an equation of matrices."""
     return equation(describe(opened), opened.step(number), parse_index(lead))
+
+
+@steps_router.get("/meaning")
+def read_meaning(
+    opened: Opened,
+    number: int,
+    lead: Lead = "",
+    index: Annotated[str | None, Query(max_length=100, description="of a cell: `0,1,2`")] = None,
+    language: Language = "en",
+) -> MeaningInfo:
+    """What the step is for, or with an index, a number of it."""
+    step = opened.step(number)
+    if index is not None:
+        return meaning_info(find_cell(opened, number, parse_index(index), None), language)
+    return meaning_info(step, language, fitting_lead(step.shape, parse_index(lead), step.name))
 
 
 @steps_router.get("/values", response_class=Response, responses=_BYTES)
@@ -372,6 +399,7 @@ ROUTERS = (
     traces_router,
     steps_router,
     cells_router,
+    experiments_router,
     decoding_router,
     lessons_router,
     watch_router,

@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from glassformer.documents.addresses import all_steps
 from glassformer.errors import CancelledError, GlassformerError, cancelled_by
-from glassformer.explorer.schemas import Answer, Edit, Task, TraceInfo
+from glassformer.explorer.schemas import Answer, Edit, MapInfo, Task, TraceInfo
 from glassformer.tasks import Model
 from glassformer.tasks.forward_pass import Pass
 from glassformer.tracing import Step, Trace
@@ -62,6 +62,8 @@ class OpenTrace:
     packed: bytes | None = None
     """The same as JSON, compressed."""
     answer: Answer | None = None
+    map: MapInfo | None = None
+    """The picture of its model."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Guards the cached fields."""
     users: int = 0
@@ -162,6 +164,15 @@ class Store:
             self._families.move_to_end(root)
             self._make_room(root)
         return opened
+
+    def find(self, model: str, text: str) -> str | None:
+        """The id of an open run of a model over a text, without target or edits; the newest."""
+        with self._lock:
+            for opened in reversed(self._open.values()):
+                is_run = opened.loaded is not None and opened.first is None
+                if is_run and (opened.model, opened.text, opened.target) == (model, text, None):
+                    return opened.id
+        return None
 
     @contextmanager
     def use(self, id_: str) -> Iterator[OpenTrace]:

@@ -17,7 +17,9 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from glassformer.documents.heat_maps import Scale
+from glassformer.documents.map_layout import ArrowKind, BoxKind
 from glassformer.language import Bilingual, Language
+from glassformer.tracing.model_map import TowerKind
 from glassformer.tracing.operands import Region
 
 # --- base ---
@@ -72,6 +74,8 @@ class Problem(Message):
     """Why a request was refused: one clear line, in English."""
 
     detail: str
+    zh: str | None = None
+    """The same in Chinese, where it is known."""
     code: ProblemCode | None = None
     """The kind of error, for the page to translate; None for rare ones."""
     figures: dict[str, int | str] = {}
@@ -138,6 +142,30 @@ class StepInfo(Message):
     is_opaque: bool
     is_main: bool
     """Whether the collapsed tree shows it; False for bookkeeping."""
+    title: Bilingual | None = None
+    """What its role is called, where that is known: `attention scores`."""
+
+
+class LessonPlace(Message):
+    """A step of a lesson, counted from 1."""
+
+    lesson: str
+    step: int
+
+
+class PaperLink(Message):
+    """A section of “Attention Is All You Need”."""
+
+    section: str
+    address: str
+
+
+class MeaningInfo(Message):
+    """What a step or a number is for, in two sentences with the words and numbers of the run."""
+
+    text: str
+    lesson: LessonPlace | None
+    paper: PaperLink | None
 
 
 class BranchInfo(Message):
@@ -215,16 +243,27 @@ class Answer(Message):
     """How many tokens the text has; 0 where there is no text."""
     n_unknown: int = 0
     """How many of them are unknown to the model; if all, the answer means nothing."""
+    unknown: list[str] = Field(default=[])
+    """Which these are, each once; the first of many."""
+    undecided: bool = False
+    """Whether another class is as probable, so that `text` is only the first of equals."""
 
 
 class Edit(Message):
-    """One number set to another."""
+    """One number set to another, or a region of a step set to others."""
 
-    step: str
-    """By name: it stays the same from trace to trace."""
-    index: list[int]
-    value: Number
+    step: Annotated[str, Field(min_length=1, max_length=400)]
+    """By name: it stays the same from trace to trace. Without an index also a module: what it adds
+    to the residual stream."""
+    index: Annotated[list[int | None], Field(max_length=16)]
+    """A place on each axis; None: the whole axis."""
+    value: Number = 0.0
+    to: Literal["value", "mean", "data", "other"] = "value"
+    """What is put there: `value`; the mean over the positions of this run, or over those of the
+    model's example texts (`data`); or what the run over `text` has there (`other`)."""
+    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)] | None = None
     before: Number | None = None
+    """The number that a single cell had."""
 
 
 class TraceInfo(Message):
@@ -257,6 +296,87 @@ class TraceInfo(Message):
     notes: list[Bilingual]
     """What a reader should know about how it was made, edits excepted."""
     n_bytes: int
+
+
+class MapBoxInfo(Message):
+    """A box of the model's picture, in pixels at zoom 1; `parent` is the box around it."""
+
+    kind: BoxKind
+    parent: int | None
+    x: float
+    y: float
+    width: float
+    height: float
+    name: str
+    step: int | None
+    """Where a click leads."""
+    tower: int | None
+    layer: int | None
+    n_more: int
+    """Steps of a part that have no box."""
+
+
+class MapArrowInfo(Message):
+    """A way between two boxes, by their places."""
+
+    kind: ArrowKind
+    source: int
+    target: int
+    points: list[tuple[float, float]]
+
+
+class MapColumnsInfo(Message):
+    """The tokens of a tower: the centre of the first column and the distance to the next."""
+
+    kind: TowerKind
+    x: float
+    pitch: float
+    texts: list[str]
+    n_tokens: int
+    """Also those without a column."""
+
+
+class MapHeatInfo(Message):
+    """The numbers of the residual stream in a box: `rows` × `columns` bytes, base64.
+
+    A row is a token. A byte is the largest number in size of a group of neighbouring features: 0
+    is −limit, 254 the limit; 255 marks NaN and infinities.
+    """
+
+    box: int
+    rows: int
+    columns: int
+    group: float
+    """How many features a column stands for."""
+    limit: float
+    data: str
+
+
+class MapArcsInfo(Message):
+    """The attention weights of a box, mean over heads: `rows` × `columns` bytes, 255 is 1."""
+
+    box: int
+    weights: int | None
+    """The step with the weights of each head; None if a saved page lacks it."""
+    n_heads: int
+    keys: int
+    """The tower whose tokens are the keys."""
+    rows: int
+    columns: int
+    data: str
+
+
+class MapInfo(Message):
+    """A model as a picture: towers of blocks, or a plain graph."""
+
+    width: float
+    height: float
+    boxes: list[MapBoxInfo]
+    arrows: list[MapArrowInfo]
+    columns: list[MapColumnsInfo]
+    """For each tower; a plain graph has none."""
+    heat: list[MapHeatInfo]
+    arcs: list[MapArcsInfo]
 
 
 class Thumbnail(Message):
@@ -494,6 +614,8 @@ class DecodeAnswer(Message):
     """How many tokens the text has."""
     n_unknown: int
     """How many of them the model's vocabulary does not know."""
+    meaning: Bilingual | None = None
+    """What this search does and what it found, in two sentences."""
 
 
 # --- lessons ---
@@ -602,6 +724,16 @@ class AnswerInfo(Message):
 # The models that can be chosen.
 
 
+class TrialInfo(Message):
+    """A text on which a model is right, or wrong."""
+
+    text: str
+    right: str | None
+    """The right answer; None where there is not one."""
+    why: Bilingual | None = None
+    """Why the model is wrong."""
+
+
 class ModelInfo(Message):
     """A card of the start page."""
 
@@ -615,6 +747,12 @@ class ModelInfo(Message):
     """Texts that show what the model can do; the first is traced when the card is opened."""
     score: Bilingual | None
     """Its headline metric, such as `accuracy 88.3 %`."""
+    domain: Bilingual | None = None
+    """The texts that it is for, in words."""
+    words: list[str] = Field(default=[])
+    """All words that it knows, where they are few."""
+    works: TrialInfo | None = None
+    fails: TrialInfo | None = None
     trace: str | None = None
     """For a user's module, which reads no text: the trace that is already open."""
 

@@ -17,6 +17,7 @@ from fastapi import Depends, Request
 from glassformer.explorer.model_list import Catalogue, Models
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import OpenTrace, Runs, Store
+from glassformer.explorer.other_runs import OtherRuns
 from glassformer.explorer.schemas import ModelInfo, WatchInfo
 
 
@@ -47,6 +48,10 @@ class State:
 
     def __post_init__(self) -> None:
         self.lessons = Lessons(self.store)
+
+    def other_runs(self, opened: OpenTrace) -> OtherRuns:
+        """Runs of the same model over other texts."""
+        return OtherRuns(self.models, self.store, [*self.own, *self.catalogue.cards], opened)
 
     @classmethod
     def of(cls, chosen: str | None = None) -> State:

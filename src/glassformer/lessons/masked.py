@@ -8,7 +8,12 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.audit.example_file import load_example
-from glassformer.documents.parts import Paragraph, Part
+from glassformer.documents.parts import Figure, Paragraph, Part
+from glassformer.lessons.figures.pipeline_figures import (
+    AttentionSteps,
+    mask_figure,
+    pipeline_figure,
+)
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
@@ -73,8 +78,9 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     shown = {"S": heat_map(run["attention.scaled"], say, head=0)}
     formula = f"mask(S, causal({matrix.size(0)}))"
     yield with_question(walk.masked(), run["attention.masked"], 0, formula, shown, say)
-    yield walk.weights()
-    yield walk.context()
+    attention = AttentionSteps(run, "attention")
+    yield walk.weights().with_(Figure("mask", mask_figure(attention, say.language)))
+    yield walk.context().with_(Figure("pipeline", pipeline_figure(attention, say.language)))
     yield _both_heads(run, say)
     yield _joined(run, say)
 

@@ -10,6 +10,11 @@ from glassformer.claims.costs import attention_parameters
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
+from glassformer.lessons.figures.pipeline_figures import (
+    AttentionSteps,
+    five_columns_figure,
+    pipeline_figure,
+)
 from glassformer.lessons.lesson import LessonStep, Speaker, step_title
 from glassformer.lessons.lesson_steps import AttentionWalk, heat_map
 from glassformer.lessons.row_questions import with_question
@@ -49,9 +54,10 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
         yield step.with_(reshape) if kind == "queries" else step
     yield from _scores(walk, run, say)
     yield _all_heads(run, say)
-    yield walk.context()
+    pipeline = pipeline_figure(AttentionSteps(run, head=walk.head), say.language)
+    yield walk.context().with_(Figure("pipeline", pipeline))
     yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
-    yield walk.output()
+    yield walk.output().with_(Figure("columns", five_columns_figure(run, say.language)))
 
 
 def _scores(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonStep]:

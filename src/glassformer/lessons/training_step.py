@@ -25,7 +25,7 @@ _W_2 = ((0.3, -0.2, 0.4), (0.1, 0.5, -0.3))
 
 
 @dataclass(frozen=True)
-class _Both:
+class TwoSteps:
     """The step of the lesson, and the one after it."""
 
     first: Trace
@@ -43,9 +43,10 @@ def _network() -> FeedForward:
     return network
 
 
-def _traced() -> _Both:
+def two_steps(rate: float = _RATE) -> TwoSteps:
+    """Two steps of gradient descent on one example, with every number."""
     network = _network()
-    optimiser = torch.optim.SGD(network.parameters(), lr=_RATE)
+    optimiser = torch.optim.SGD(network.parameters(), lr=rate)
     x, wanted = torch.tensor([[_X]]), torch.tensor([[_WANTED]])
 
     def squared_error(output: Float[Tensor, "B T D"]) -> Float[Tensor, ""]:
@@ -56,11 +57,11 @@ def _traced() -> _Both:
     def step() -> Trace:
         return trace_training_step(network, x, loss=squared_error, optimiser=optimiser)
 
-    return _Both(step(), step())
+    return TwoSteps(step(), step())
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
-    both = _traced()
+    both = two_steps()
     run = both.first
     yield from _forward_steps(run, say)
     error = run["gradients.error"][0]

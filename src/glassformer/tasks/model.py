@@ -41,6 +41,7 @@ from glassformer.tasks.results import (
 from glassformer.tracing import Cell, MemoryEstimate, Trace
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 from glassformer.tracing.formula import MOST_TERMS
+from glassformer.tracing.stages import attention_name, stage_called, stages_called
 from glassformer.tracing.trace import find_cell
 
 if TYPE_CHECKING:
@@ -178,6 +179,19 @@ class Model(ABC):
         tokenizer = self.reader
         ids = tokenizer.encode(text)
         return sum(id_ == tokenizer.special.unknown for id_ in ids), len(ids)
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The parts of a text that the vocabulary does not know, each once.
+
+        Empty also where the tokenizer does not say where in a text its tokens are.
+        """
+        tokenizer = self.reader
+        try:
+            pieces = tokenizer.pieces(text)
+        except InputError:
+            return []
+        unknown = [one.span for one in pieces if one.id == tokenizer.special.unknown and one.span]
+        return list(dict.fromkeys(text[start:end] for start, end in unknown))
 
     @property
     def reader(self) -> Tokenizer:
@@ -455,9 +469,9 @@ class Model(ABC):
     def _attention(self, reading: Pass) -> Attention:
         with reading.trace() as recorded:
             return {
-                name.removesuffix(".weights"): step.value.clone()
-                for name, step in recorded.stages.items()
-                if name.endswith(".weights")
+                attention_name(path, call): step.value.clone()
+                for name, step in stages_called(recorded, "weights").items()
+                for path, _, call in [stage_called(name)]
             }
 
     def explore(self, text: str, **options: Any) -> Any:

@@ -204,7 +204,7 @@ def values_at(tensor: Tensor, places: Flat) -> Tensor:
     """The numbers at flat positions of a tensor, in the shape of `places`."""
     if tensor.ndim == 0:
         return tensor.expand(places.shape).clone()
-    where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
+    where = tuple(map(torch.as_tensor, np.unravel_index(places, tensor.shape)))
     return tensor[where]
 
 
@@ -214,7 +214,7 @@ def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
         tensor.copy_(values.reshape(()))
         return
     values = values.to(tensor.device)
-    where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
+    where = tuple(map(torch.as_tensor, np.unravel_index(places, tensor.shape)))
     tensor[where] = values
 
 

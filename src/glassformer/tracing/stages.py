@@ -22,16 +22,46 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from glassformer.tracing.capture.memory import Version, View
+from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join
+from glassformer.tracing.step_graph import (
+    MATRICES,
+    PRODUCTS,
+    StepGraph,
+    views_read,
+    writer_of,
+)
 from glassformer.tracing.steps import Step
 
+if TYPE_CHECKING:
+    from glassformer.tracing.trace import Trace
+
 _SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
-_PRODUCTS = frozenset(["matmul", "bmm", "baddbmm", "mm", "einsum"])
-_MATRICES = _PRODUCTS | {"linear", "addmm", "convolution", "conv1d", "conv2d", "grouped_mm"}
 _COPIES = frozenset(["to", "_to_copy", "contiguous", "clone", "reshape", "copy"])
 _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAddition:
+    """The sum of the residual stream and a branch computed from it."""
+
+    total: Step
+    stream: Step
+    branch: Step
+    kind: str
+    """`mid` after self-attention, `cross` after cross-attention, `post` after anything else; `both`
+    if attention and feed-forward are parallel; `first` of two without attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStages:
+    """A block: its module, its stages, and the additions that end its parts."""
+
+    path: str
+    stages: dict[str, Step]
+    additions: list[StreamAddition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +75,16 @@ class Stages:
     """All stages of a step: one tensor may be both keys and values."""
     windows: dict[int, list[Step]]
     """The parts of packed projections (queries inside QKV), by the identity of their storage."""
+    blocks: list[BlockStages]
+    """The blocks of the residual stream, in the order in which they ran."""
+    attentions: list[dict[str, Step]]
+    """For each attention its stages: `queries`, `keys`, …, `context`."""
 
 
 def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[str, Step]) -> Stages:
     """The stages found in the structure of a run; `known` are all steps by their own names."""
     forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
-    graph = _Graph([*inputs, *forward])
+    graph = StepGraph([*inputs, *forward])
     naming = _Naming(known)
     attentions = list(_attentions(graph))
     for attention in attentions:
@@ -60,12 +94,20 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
             naming.give(join(module, stage), stage, step, window)
             if window is not None:
                 naming.give_source(stage, step)
-    for block in _blocks(graph, attentions):
+    blocks = list(_blocks(graph, attentions))
+    for block in blocks:
         for stage, step in block.stages.items():
             naming.give(join(block.path, stage), stage, step)
     for step, stage in _turns(graph.steps):
         naming.give(join(step.module, stage), stage, step)
-    return Stages(naming.by_name, naming.of_step, naming.every, naming.windows)
+    return Stages(
+        naming.by_name,
+        naming.of_step,
+        naming.every,
+        naming.windows,
+        blocks,
+        [attention.stages for attention in attentions],
+    )
 
 
 class _Naming:
@@ -103,9 +145,9 @@ class _Naming:
 
     def give_source(self, stage: str, step: Step) -> None:
         """Give a step's stage also to the part of a packed projection that the step copies."""
-        while step.op in (*_COPIES, "cat") and len(read := _read(step)) == 1:
-            view, owner = read[0], _owner(read[0])
-            if view.numel < owner.view.numel and owner.op in _MATRICES:
+        while step.op in (*_COPIES, "cat") and len(read := views_read(step)) == 1:
+            view, owner = read[0], writer_of(read[0])
+            if view.numel < owner.view.numel and owner.op in MATRICES:
                 part = Step(
                     step.trace, step.name, view, step.role, module=step.module, is_view=True
                 )
@@ -115,55 +157,6 @@ class _Naming:
             step = owner
 
 
-class _Graph:
-    """Which step was computed from which: a set of steps is an integer with one bit per step."""
-
-    def __init__(self, steps: list[Step]) -> None:
-        self.steps = steps
-        self.place = {id(step): place for place, step in enumerate(steps)}
-        self.readers: dict[int, list[Step]] = defaultdict(list)
-        self._before: list[int] = []
-        self.products = self._all(_PRODUCTS)
-        self.matrices = self._all(_MATRICES)
-        for step in steps:
-            before = 0
-            for parent in self._parents(step):
-                place = self.place.get(id(parent))
-                if place is not None and place < len(self._before):
-                    before |= self._before[place] | 1 << place
-                    self.readers[place].append(step)
-            self._before.append(before)
-
-    def _all(self, operators: frozenset[str]) -> int:
-        """The set of steps computed by these operators."""
-        return sum(1 << place for place, step in enumerate(self.steps) if step.op in operators)
-
-    @staticmethod
-    def _parents(step: Step) -> Iterator[Step]:
-        for view in step.call.inputs() if step.call is not None else ():
-            version: Version | None = view.version
-            while version is not None:
-                yield from version.owners
-                version = version.base
-
-    def bit(self, step: Step) -> int:
-        """The set of that step; empty for parameters and constants."""
-        place = self.place.get(id(step))
-        return 0 if place is None else 1 << place
-
-    def before(self, step: Step) -> int:
-        """The set of all steps that a step depends on."""
-        place = self.place.get(id(step))
-        return 0 if place is None else self._before[place]
-
-    def up_to(self, step: Step) -> int:
-        """The steps that a step depends on, and the step itself."""
-        return self.before(step) | self.bit(step)
-
-    def made_from(self, later: Step, earlier: Step) -> bool:
-        return bool(self.before(later) & self.bit(earlier))
-
-
 @dataclass(frozen=True, slots=True)
 class _Attention:
     stages: dict[str, Step]
@@ -171,14 +164,14 @@ class _Attention:
     """The queries, keys and values as read by the products."""
 
 
-def _attentions(graph: _Graph) -> Iterator[_Attention]:
+def _attentions(graph: StepGraph) -> Iterator[_Attention]:
     """Every softmax that is multiplied with values and comes from a product of queries and keys."""
     for weights in graph.steps:
         if weights.op not in _SOFTMAX:
             continue
         context = _context(graph, weights)
         chain = _back_to_scores(graph, weights)
-        if context is None or chain is None or len(_read(chain[-1])) < 2:
+        if context is None or chain is None or len(views_read(chain[-1])) < 2:
             continue
         *between, scores = chain
         found = {"scores": scores, "weights": weights, "context": context}
@@ -186,7 +179,7 @@ def _attentions(graph: _Graph) -> Iterator[_Attention]:
         if _is_parameter(queries) or _is_parameter(keys):
             continue  # a layer with a softmax between two weight matrices
         factors = {"queries": queries, "keys": keys, "values": _factors(context)[1]}
-        found |= {stage: _owner(view) for stage, view in factors.items()}
+        found |= {stage: writer_of(view) for stage, view in factors.items()}
         if scores.op != "einsum":
             factors["keys"] = _transposed(keys)
         if between and between[-1].op in ("mul", "div"):
@@ -200,37 +193,37 @@ def _attentions(graph: _Graph) -> Iterator[_Attention]:
 
 def _is_parameter(view: View) -> bool:
     """Whether a factor is a parameter or a copy of one."""
-    step = _owner(view)
-    while step.op in _COPIES and (read := _read(step)):
-        step = _owner(read[0])
+    step = writer_of(view)
+    while step.op in _COPIES and (read := views_read(step)):
+        step = writer_of(read[0])
     return step.role == "parameter"
 
 
-def _context(graph: _Graph, weights: Step) -> Step | None:
+def _context(graph: StepGraph, weights: Step) -> Step | None:
     """The product of the weights (possibly after dropout or a cast) with the values."""
     waiting = [weights]
     while waiting:
         step = waiting.pop(0)
         for reader in graph.readers[graph.place[id(step)]]:
-            if reader.op in _PRODUCTS and _owner(_factors(reader)[0]) is step:
+            if reader.op in PRODUCTS and writer_of(_factors(reader)[0]) is step:
                 return reader
             if reader.op in (*_COPIES, "mul") and reader.view.numel == weights.view.numel:
                 waiting.append(reader)
     return None
 
 
-def _back_to_scores(graph: _Graph, weights: Step) -> list[Step] | None:
+def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
     """From a softmax back to the nearest product: masks, scales, then the scores."""
     waiting: list[list[Step]] = [[weights]]
     seen = {id(weights)}
     while waiting:
         chain = waiting.pop(0)
-        for view in _read(chain[-1]):
-            parent = _owner(view)
+        for view in views_read(chain[-1]):
+            parent = writer_of(view)
             if view.numel != weights.view.numel or id(parent) in seen:
                 continue
             seen.add(id(parent))
-            if parent.op in _PRODUCTS:
+            if parent.op in PRODUCTS:
                 return [*chain[1:], parent]
             if graph.up_to(parent) & graph.products:
                 waiting.append([*chain, parent])
@@ -239,19 +232,21 @@ def _back_to_scores(graph: _Graph, weights: Step) -> list[Step] | None:
 
 def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
     """x · cos + turned(x) · sin, where `turned` swaps the halves of x and negates one."""
-    while rotated.op in _COPIES and _read(rotated):
-        rotated = _owner(_read(rotated)[0])
+    while rotated.op in _COPIES and views_read(rotated):
+        rotated = writer_of(views_read(rotated)[0])
     if rotated.op in ("cat", "stack"):  # only a part of each head is rotated
-        parts = [_owner(view) for view in _read(rotated)]
+        parts = [writer_of(view) for view in views_read(rotated)]
         rotated = next((part for part in parts if part.op == "add"), rotated)
     if rotated.op != "add":
         return
-    halves = [_owner(view) for view in _read(rotated)]
+    halves = [writer_of(view) for view in views_read(rotated)]
     if len(halves) != 2 or any(half.op != "mul" for half in halves):
         return
     for half, other in (halves, halves[::-1]):
-        for turned in (_owner(view) for view in _read(half)):
-            near = {_owner(view).op for view in _read(turned)} if turned.op != "mul" else set()
+        for turned in (writer_of(view) for view in views_read(half)):
+            near = (
+                {writer_of(view).op for view in views_read(turned)} if turned.op != "mul" else set()
+            )
             if turned.op in ("cat", "stack", "reshape", "flatten") and "neg" in near:
                 yield "turned", turned
                 yield "sine_part", half
@@ -260,27 +255,9 @@ def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    path: str
-    stages: dict[str, Step]
-
-
-@dataclass(frozen=True, slots=True)
-class _Addition:
-    """The sum of the residual stream and a branch computed from it."""
-
-    total: Step
-    stream: Step
-    branch: Step
-    kind: str
-    """`mid` after self-attention, `cross` after cross-attention, `post` after anything else; `both`
-    if attention and feed-forward are parallel; `first` of two without attention."""
-
-
-def _blocks(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Block]:
+def _blocks(graph: StepGraph, attentions: list[_Attention]) -> Iterator[BlockStages]:
     """The additions, grouped into blocks that end with that of the feed-forward part."""
-    waiting: list[_Addition] = []
+    waiting: list[StreamAddition] = []
     additions = list(_additions(graph, attentions))
     for place, addition in enumerate(additions):
         follower = additions[place + 1] if place + 1 < len(additions) else None
@@ -295,7 +272,7 @@ def _blocks(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Block]:
             waiting = []
 
 
-def _block(additions: list[_Addition]) -> _Block:
+def _block(additions: list[StreamAddition]) -> BlockStages:
     """The stages of a block's steps. Branches are named only if the block has attention."""
     stages = {"resid_pre": additions[0].stream}
     attends = any(addition.kind in ("mid", "cross") for addition in additions)
@@ -304,7 +281,8 @@ def _block(additions: list[_Addition]) -> _Block:
         if out is not None and attends:
             stages[out] = addition.branch
         stages[stage] = addition.total
-    return _Block(_common_path([addition.total.module for addition in additions]), stages)
+    path = _common_path([addition.total.module for addition in additions])
+    return BlockStages(path, stages, additions)
 
 
 _WORDS = {
@@ -329,11 +307,11 @@ def _common_path(modules: list[str]) -> str:
     return ".".join(shared)
 
 
-def _additions(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Addition]:
+def _additions(graph: StepGraph, attentions: list[_Attention]) -> Iterator[StreamAddition]:
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
-        sides = [_owner(view) for view in _read(total) if view.shape == total.shape]
+        sides = [writer_of(view) for view in views_read(total) if view.shape == total.shape]
         if len(sides) != 2:
             continue
         for stream, branch in (sides, sides[::-1]):
@@ -342,19 +320,19 @@ def _additions(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Additio
             inside = graph.up_to(branch) & ~graph.up_to(stream)
             if inside & graph.matrices:
                 kind = _kind(graph, attentions, stream, branch, inside)
-                yield _Addition(total, stream, branch, kind)
+                yield StreamAddition(total, stream, branch, kind)
                 break
 
 
 def _kind(
-    graph: _Graph, attentions: list[_Attention], stream: Step, branch: Step, inside: int
+    graph: StepGraph, attentions: list[_Attention], stream: Step, branch: Step, inside: int
 ) -> str:
-    """The part of a block that a branch is: see `_Addition.kind`."""
+    """The part of a block that a branch is: see `StreamAddition.kind`."""
     here = [a.stages for a in attentions if inside & graph.bit(a.stages["weights"])]
     if not here:
         return "post"
     if branch.op == "add":  # parallel attention and feed-forward
-        parts = [graph.up_to(_owner(view)) & inside for view in _read(branch)]
+        parts = [graph.up_to(writer_of(view)) & inside for view in views_read(branch)]
         with_weights = [
             any(part & graph.bit(stages["weights"]) for stages in here) for part in parts
         ]
@@ -397,20 +375,15 @@ def _moves_along(loop: list[tuple[Step, int]]) -> bool:
     """Whether a line of the loop reads the rows of one tensor in turn."""
     offsets: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for step, _ in loop:
-        for argument, view in enumerate(_read(step)):
+        for argument, view in enumerate(views_read(step)):
             offsets[id(step.line), argument, id(view.version)].append(view.offset)
     turns = 1 + max(turn for _, turn in loop)
     return turns > 1 and any(len(set(read)) == turns for read in offsets.values())
 
 
-def _read(step: Step) -> list[View]:
-    """The tensors that a step was computed from, except empty ones (a new cache)."""
-    return [view for view in step.call.inputs() if view.numel] if step.call is not None else []
-
-
 def _factors(product: Step) -> list[View]:
     """The two factors of a product; in baddbmm, the summand comes before them."""
-    return _read(product)[-2:]
+    return views_read(product)[-2:]
 
 
 def _transposed(view: View) -> View:
@@ -421,6 +394,24 @@ def _transposed(view: View) -> View:
     return View(view.version, shape, strides, view.offset, view.dtype, view.pairs)
 
 
-def _owner(view: View) -> Step:
-    """The step that wrote a tensor."""
-    return view.owner((0,) * view.ndim)[0]
+# --- calls ---
+# A module that runs again names its stages again: `layer.resid_pre`, `layer.resid_pre.2`.
+
+
+def stages_called(trace: Trace, *wanted: str) -> dict[str, Step]:
+    """The steps of these stages, by name, of every call: `resid_pre` and `resid_pre.2`."""
+    return {name: step for name, step in trace.stages.items() if stage_called(name)[1] in wanted}
+
+
+def stage_called(name: str) -> tuple[str, str, int]:
+    """The path, stage and call of a name; a module that runs again makes `path.resid_pre.2`."""
+    path, _, last = name.rpartition(".")
+    if not last.isdigit():
+        return path, last, 1
+    path, _, stage = path.rpartition(".")
+    return path, stage, int(last)
+
+
+def attention_name(path: str, call: int) -> str:
+    """An attention by its path, and by its call where its module ran before."""
+    return path if call == 1 else f"{path} call {call}"

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 
 Role = Literal["parameter", "input", "activation", "constant"]
+_COPIES = frozenset(
+    ["clone", "contiguous", "to", "_to_copy", "type_as", "copy", "reshape", "flatten"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,14 @@ class Step:
         """Whether it was computed from other tensors by an operator without a rule."""
         computed = self.call is not None and self.role == "activation"
         return computed and self.rule is None and self.view.numel > 0
+
+    @property
+    def is_main(self) -> bool:
+        """Whether a reader should see it: no copy, reshape, or making of a mask or positions."""
+        if self.role in ("parameter", "input"):
+            return True
+        counts = self.dtype.is_floating_point and not self.is_view and self.op not in _COPIES
+        return counts and not self.trace.is_fixed(self)
 
     @property
     def is_unwritten(self) -> bool:

@@ -14,6 +14,8 @@ const LINKS = [
   '#/en-de?text=A+dog.&step=encoder.scores&cell=0,1&of=encoder.weights&view=attention',
   '#/en-de?text=A+dog.&target=Ein+Hund.&edits=scores[0,1]%3D-2.5%3Bweights[]%3DNaN&step=scores',
   '#/toy?text=I+am&view=walk&at=3',
+  '#/toy?text=I+am&other=you+are&edits=a[*,2,*]%3Dother&view=experiments&tab=sweep',
+  '#/toy?text=I+am&step=encoder.scores&view=model',
 ];
 
 it.each(LINKS)('%s is written as it was read', (hash) =>

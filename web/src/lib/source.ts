@@ -22,6 +22,9 @@ import type {
   Language,
   LessonInfo,
   LessonSummary,
+  MapInfo,
+  MeaningInfo,
+  MeaningPlace,
   ModelInfo,
   PanelPlace,
   Problem,
@@ -34,6 +37,7 @@ import type {
   WatchInfo,
   Window,
 } from './api';
+import type { Experiment, Experiments } from './experiments';
 import { refusal, t } from './i18n';
 
 /** What a source is able to do beyond showing what was recorded. */
@@ -44,6 +48,8 @@ export interface Capabilities {
   decode: boolean;
   /** Write files of what is on the screen. */
   export: boolean;
+  /** Ask what a number depends on: sweeps, shares of words, comparisons. */
+  experiment: boolean;
 }
 
 /** What a saved page holds, and what was left out of it to keep the file small. */
@@ -74,10 +80,19 @@ export interface Source {
   edit(id: string, edits: EditInput[], signal?: AbortSignal): Promise<TraceInfo>;
   changes(id: string, signal?: AbortSignal): Promise<Changes>;
   thumbnails(id: string, steps: number[], signal?: AbortSignal): Promise<Thumbnail[]>;
+  /** The model as one picture. */
+  map(id: string, signal?: AbortSignal): Promise<MapInfo>;
   /** What to do when a trace is gone: answer the id of one that takes its place, or null. */
   onDropped(handler: (id: string) => Promise<string | null>): void;
 
   equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<Equation>;
+  /** What a step or a number is for, in a language. */
+  meaning(
+    id: string,
+    place: MeaningPlace,
+    language: Language,
+    signal?: AbortSignal,
+  ): Promise<MeaningInfo>;
   /** The numbers of a matrix, or of a window of it. */
   values(
     id: string,
@@ -106,6 +121,13 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<{ name: string; file: Blob }>;
   decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
+  /** Ask an experiment of a trace. */
+  experiment<K extends Experiment>(
+    id: string,
+    what: K,
+    request: Experiments[K]['request'],
+    signal?: AbortSignal,
+  ): Promise<Experiments[K]['answer']>;
   lessons(language: Language, signal?: AbortSignal): Promise<LessonSummary[]>;
   /** A lesson; `settings` are its switches, `encoding=rotary`. */
   lesson(

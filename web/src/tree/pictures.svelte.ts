@@ -7,6 +7,8 @@ const BATCH = 64;
 
 export class Pictures {
   private readonly found = $state<Record<number, Thumbnail>>({});
+  /** How many batches have come: to be read by what draws pictures later than it asks for them. */
+  arrived = $state(0);
   private readonly asked = new Set<number>();
   private waiting: number[] = [];
 
@@ -32,6 +34,7 @@ export class Pictures {
       const batch = steps.slice(start, start + BATCH);
       try {
         for (const one of await source.thumbnails(this.trace, batch)) this.found[one.step] = one;
+        this.arrived += 1;
       } catch {
         batch.forEach((step) => this.asked.delete(step)); // the next look asks again
       }

@@ -1,0 +1,360 @@
+"""Where everything of a model's picture stands: boxes inside boxes, and the ways of the arrows.
+
+Units are pixels at zoom 1; y grows downwards, and the picture is read upwards: the tokens are at
+the bottom, the answer is on top. A tower has two halves. On the left each part is a box with its
+steps inside; on the right each token has a column: the residual stream as rows of numbers, and
+between the rows what attention moves from column to column. All details have their place from the
+start; the page decides by the zoom which of them can be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Literal
+
+from glassformer.documents.layered_layout import Layered, Point, layered, layers_of
+from glassformer.tracing.model_map import MapBlock, MapPart, MapTower, ModelMap
+from glassformer.tracing.step_flow import FlowNode, StepFlow, edges_between
+from glassformer.tracing.steps import Step
+
+BoxKind = Literal[
+    "tower", "block", "tokens", "embedding", "norm", "attention", "cross", "feed_forward",
+    "parallel", "mixer", "head", "answer", "stream", "step", "group",
+]  # fmt: skip
+ArrowKind = Literal["flow", "residual", "memory"]
+
+MOST_COLUMNS = 48
+"""Tokens that get a column; later ones are counted."""
+MOST_CHIPS = 40
+"""Steps that a part shows; later ones are counted."""
+MOST_BOXES = 6_000
+CHIP = (56.0, 34.0)
+_CHIP_GAP, _CHIP_BETWEEN = 8.0, 18.0
+_NAME = 150.0
+"""The width that the name of a part has, to the left of its steps."""
+_INSIDE = 420.0
+"""The width that its steps have."""
+_LABEL = 24.0
+_PAD = 12.0
+_GAP = 8.0
+_STREAM = 22.0
+_LANE = 40.0
+"""Beside the columns, for the arrows around the parts."""
+_APART = 150.0
+"""Between two towers, for the arrows from one to the other."""
+_HEIGHTS = {"attention": 112.0, "cross": 124.0, "norm": 30.0, "parallel": 112.0}
+_MOST_LAYERS = 14
+"""Longer chains of steps are written in lines, as text is."""
+
+
+@dataclass(slots=True)
+class MapBox:
+    """A thing in the picture; `parent` is the number of the box around it."""
+
+    number: int
+    kind: BoxKind
+    parent: int | None
+    x: float
+    y: float
+    width: float
+    height: float
+    name: str = ""
+    step: Step | None = None
+    """Where a click leads."""
+    layer: int | None = None
+    tower: int | None = None
+    part: MapPart | None = None
+    n_more: int = 0
+    """Steps that had no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapArrow:
+    """A way from box to box."""
+
+    kind: ArrowKind
+    source: int
+    target: int
+    points: list[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class MapColumns:
+    """The columns of a tower: the centre of the first, the distance, and their texts."""
+
+    tower: MapTower
+    x: float
+    pitch: float
+    texts: list[str]
+
+
+@dataclass(slots=True)
+class MapLayout:
+    """The whole picture, from (0, 0) to (width, height)."""
+
+    width: float = 0.0
+    height: float = 0.0
+    boxes: list[MapBox] = field(default_factory=list)
+    arrows: list[MapArrow] = field(default_factory=list)
+    columns: list[MapColumns] = field(default_factory=list)
+
+
+def lay_out(found: ModelMap) -> MapLayout:
+    """The picture of a model."""
+    drawing = _Drawing()
+    if found.flow is not None:
+        drawing.add_flow(found.flow)
+    x = 0.0
+    for place, tower in enumerate(found.towers):
+        x = drawing.add_tower(place, tower, x, is_last=place == len(found.towers) - 1) + _APART
+    for tower_place, tower in enumerate(found.towers):
+        if tower.memory is not None:
+            drawing.add_memory(tower_place, tower.memory)
+    return drawing.finished()
+
+
+class _Drawing:
+    """Draws upwards from y = 0; `finished` moves everything into the picture."""
+
+    def __init__(self) -> None:
+        self._layout = MapLayout()
+        self._boxes = self._layout.boxes
+
+    def _box(
+        self, kind: BoxKind, parent: int | None, x: float, top: float, width: float, height: float
+    ) -> MapBox:
+        box = MapBox(len(self._boxes), kind, parent, x, top, width, height)
+        self._boxes.append(box)
+        return box
+
+    def finished(self) -> MapLayout:
+        layout, boxes = self._layout, self._boxes
+        if not boxes:
+            return layout
+        left, top = min(box.x for box in boxes), min(box.y for box in boxes)
+        for box in boxes:
+            box.x, box.y = box.x - left, box.y - top
+        layout.arrows = [
+            replace(arrow, points=[(x - left, y - top) for x, y in arrow.points])
+            for arrow in layout.arrows
+        ]
+        layout.columns = [replace(one, x=one.x - left) for one in layout.columns]
+        layout.width = max(box.x + box.width for box in boxes)
+        layout.height = max(box.y + box.height for box in boxes)
+        return layout
+
+    # --- towers ---
+
+    def add_tower(self, place: int, tower: MapTower, x: float, is_last: bool) -> float:
+        """A tower whose left edge is at `x`; its right edge."""
+        texts = tower.tokens[:MOST_COLUMNS]
+        pitch = _pitch(len(texts))
+        first = x + 2 * _PAD + _NAME + _INSIDE + _LANE + pitch / 2
+        right = first - pitch / 2 + pitch * len(texts) + _LANE + _PAD
+        self._layout.columns.append(MapColumns(tower, first, pitch, texts))
+        whole = self._box("tower", None, x, 0.0, right - x, 0.0)
+        whole.name, whole.tower = tower.kind, place
+        rise = _Rise(self, place, x + _PAD, right - _PAD)
+        y = rise.row("tokens", whole.number, -_PAD, 30.0, _given(tower)).y
+        if tower.embedding.steps:
+            y = rise.part(tower.embedding, whole.number, y - _GAP).y
+        stream = rise.row("stream", whole.number, y - _GAP, _STREAM, tower.start)
+        y = stream.y
+        for layer, block in enumerate(tower.blocks):
+            y, stream = self._block(rise, whole.number, layer, block, y, stream)
+        if tower.head.steps:
+            y = rise.part(tower.head, whole.number, y - _GAP).y
+        if is_last:
+            last = tower.head.steps[-1] if tower.head.steps else stream.step
+            y = rise.row("answer", whole.number, y - _GAP, 44.0, last).y
+        whole.y = y - _PAD
+        whole.height = -whole.y
+        return right
+
+    def _block(
+        self, rise: _Rise, parent: int, layer: int, block: MapBlock, below: float, stream: MapBox
+    ) -> tuple[float, MapBox]:
+        """The parts of a block; the top of it, and the stream that leaves it."""
+        bottom = below - _GAP
+        around = self._box("block", parent, rise.left, 0.0, rise.right - rise.left, 0.0)
+        around.name, around.layer, around.tower = block.path, layer, rise.tower
+        inner = _Rise(self, rise.tower, rise.left + _PAD / 2, rise.right - _PAD / 2)
+        y = bottom - _PAD / 2
+        for part in block.parts:
+            box = inner.part(part, around.number, y)
+            box.layer = layer
+            y = box.y - _GAP
+            if part.total is not None:
+                after = inner.row("stream", around.number, y, _STREAM, part.total)
+                after.layer = layer
+                self._skip(stream, after)
+                y, stream = after.y - _GAP, after
+        around.y = y - _LABEL + _GAP
+        around.height = bottom - around.y
+        return around.y, stream
+
+    def _skip(self, stream: MapBox, after: MapBox) -> None:
+        """The residual connection: around a part, on the right."""
+        x = min(stream.x + stream.width, after.x + after.width) - _LANE + _PAD / 2
+        low, high = stream.y + stream.height / 2, after.y + after.height / 2
+        points = [(x, low), (x + 26, low), (x + 26, high), (x + 14, high)]
+        self._layout.arrows.append(MapArrow("residual", stream.number, after.number, points))
+
+    def add_memory(self, tower: int, memory: int) -> None:
+        """Arrows from the top of the encoder to each cross-attention of the decoder."""
+        source = next(box for box in self._boxes if box.kind == "tower" and box.tower == memory)
+        ends = [box for box in self._boxes if box.tower == memory and box.kind == "head"]
+        streams = [box for box in self._boxes if box.tower == memory and box.kind == "stream"]
+        top = (ends or streams)[-1]
+        y, right = top.y + top.height / 2, source.x + source.width
+        bus = right + _APART / 2
+        for box in self._boxes:
+            if box.tower == tower and box.kind == "cross":
+                middle = box.y + box.height / 2
+                points = [(right, y), (bus, y), (bus, middle), (box.x, middle)]
+                self._layout.arrows.append(MapArrow("memory", top.number, box.number, points))
+
+    # --- steps inside a part ---
+
+    def add_steps(self, part: MapBox, steps: list[Step], width: float, indent: float) -> None:
+        """The steps of a part as boxes that stand on its bottom edge."""
+        shown = steps[:MOST_CHIPS] if len(self._boxes) < MOST_BOXES else []
+        part.n_more = len(steps) - len(shown)
+        if not shown:
+            return
+        plan, scale = _arranged(shown, width)
+        bottom = part.y + part.height - _PAD / 2
+        if indent > _PAD:  # beside the name: in the middle
+            bottom = part.y + (part.height + plan.height * scale) / 2
+        chips: list[MapBox] = []
+        for step, (along, across) in zip(shown, plan.centres, strict=True):
+            chip_width, chip_height = CHIP[0] * scale, CHIP[1] * scale
+            x = part.x + indent + along * scale - chip_width / 2
+            y = bottom - plan.height * scale + across * scale - chip_height / 2
+            chip = self._box("step", part.number, x, y, chip_width, chip_height)
+            chip.step, chip.tower, chip.layer = step, part.tower, part.layer
+            chip.name = step.trace.naming.short(step)
+            chips.append(chip)
+        edges = edges_between([[step] for step in shown])
+        for (low, high), way in zip(edges, plan.ways, strict=False):  # none in lines
+            origin = (part.x + indent, bottom - plan.height * scale)
+            points = [(origin[0] + a * scale, origin[1] + b * scale) for a, b in way]
+            ends = _sideways(points, CHIP[0] * scale / 2)
+            self._layout.arrows.append(
+                MapArrow("flow", chips[low].number, chips[high].number, ends)
+            )
+
+    # --- a graph without towers ---
+
+    def add_flow(self, flow: StepFlow) -> None:
+        """All nodes in layers, from the inputs at the bottom upwards."""
+        sizes = [_flow_size(node) for node in flow.nodes]
+        plan = layered(sizes, flow.edges, gap=36.0, between=32.0)
+        made: list[MapBox] = []
+        for node, (width, height), (x, y) in zip(flow.nodes, sizes, plan.centres, strict=True):
+            box = self._box(
+                "group" if node.is_group else "step",
+                None, x - width / 2, -y - height / 2, width, height,
+            )  # fmt: skip
+            box.name, box.step = node.path, node.steps[-1]
+            made.append(box)
+            if node.is_group:
+                self.add_steps(box, node.steps, width - 2 * _PAD, _PAD)
+        for (low, high), way in zip(flow.edges, plan.ways, strict=True):
+            points = [(x, -y) for x, y in way]
+            points[0] = (points[0][0], made[low].y)
+            points[-1] = (points[-1][0], made[high].y + made[high].height)
+            self._layout.arrows.append(
+                MapArrow("flow", made[low].number, made[high].number, points)
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rise:
+    """The rows of a tower between its edges."""
+
+    drawing: _Drawing
+    tower: int
+    left: float
+    right: float
+
+    def row(
+        self, kind: BoxKind, parent: int, bottom: float, height: float, step: Step | None
+    ) -> MapBox:
+        """A row as wide as the tower, that stands on `bottom`."""
+        width = self.right - self.left
+        box = self.drawing._box(kind, parent, self.left, bottom - height, width, height)
+        box.step, box.tower = step, self.tower
+        return box
+
+    def part(self, part: MapPart, parent: int, bottom: float) -> MapBox:
+        """A part with its steps."""
+        plan, scale = _arranged(part.steps[:MOST_CHIPS], _INSIDE)
+        height = max(_HEIGHTS.get(part.kind, 56.0), plan.height * scale + _PAD)
+        box = self.row(part.kind, parent, bottom, height, part.steps[-1] if part.steps else None)
+        box.part = part
+        self.drawing.add_steps(box, part.steps, _INSIDE, _NAME)
+        return box
+
+
+def _given(tower: MapTower) -> Step | None:
+    """The ids or the vectors that a tower starts from."""
+    if not tower.embedding.steps:
+        return tower.start
+    inputs = [o.step for step in tower.embedding.steps for o in step.operands]
+    return next((step for step in inputs if step is not None and step.role == "input"), None)
+
+
+def _pitch(n_columns: int) -> float:
+    for most, pitch in ((10, 84.0), (16, 68.0), (28, 48.0)):
+        if n_columns <= most:
+            return pitch
+    return 32.0
+
+
+def _flow_size(node: FlowNode) -> tuple[float, float]:
+    if not node.is_group:
+        return (132.0, 48.0)
+    plan, scale = _arranged(node.steps[:MOST_CHIPS], 220.0)
+    return (220.0 + 2 * _PAD, max(64.0, _LABEL + plan.height * scale + _PAD))
+
+
+def _arranged(steps: list[Step], width: float) -> tuple[Layered, float]:
+    """Steps from left to right, in layers or in lines, and the scale at which they fit `width`."""
+    if not steps:
+        return Layered([], [], 0.0, 0.0), 1.0
+    plan = _plan(len(steps), tuple(edges_between([[step] for step in steps])))
+    return plan, min(1.0, width / plan.width)
+
+
+@lru_cache(maxsize=256)
+def _plan(n: int, edges: tuple[tuple[int, int], ...]) -> Layered:
+    """The layout of a part's steps; the parts of a model are mostly alike."""
+    if max(layers_of(n, list(edges))) >= _MOST_LAYERS:
+        return _in_lines(n)
+    # Layered from below upwards, then turned: across becomes y.
+    turned = layered([CHIP[::-1]] * n, list(edges), _CHIP_GAP, _CHIP_BETWEEN)
+    return Layered(
+        [(y, x) for x, y in turned.centres],
+        [[(y, x) for x, y in way] for way in turned.ways],
+        turned.height,
+        turned.width,
+    )
+
+
+def _in_lines(n: int) -> Layered:
+    columns = min(n, 10)
+    pitch = (CHIP[0] + _CHIP_GAP, CHIP[1] + _CHIP_GAP)
+    centres = [
+        (CHIP[0] / 2 + at % columns * pitch[0], CHIP[1] / 2 + at // columns * pitch[1])
+        for at in range(n)
+    ]
+    lines = -(-n // columns)
+    return Layered(centres, [], columns * pitch[0] - _CHIP_GAP, lines * pitch[1] - _CHIP_GAP)
+
+
+def _sideways(points: list[Point], half: float) -> list[Point]:
+    """A way from the right edge of its first box to the left edge of its last."""
+    (x, y), (end_x, end_y) = points[0], points[-1]
+    return [(x + half, y), *points[1:-1], (end_x - half, end_y)]

@@ -1,0 +1,142 @@
+"""The picture of a model as a message: where things stand, and the numbers in the picture."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.documents.map_layout import MOST_COLUMNS, MapBox, MapLayout, lay_out
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.schemas import (
+    MapArcsInfo,
+    MapArrowInfo,
+    MapBoxInfo,
+    MapColumnsInfo,
+    MapHeatInfo,
+    MapInfo,
+)
+from glassformer.tracing import Step
+from glassformer.tracing.model_map import MapTower, find_map, mean_weights, stream_stripes
+
+N_STRIPES = 16
+"""Numbers of a token's vector that its picture has."""
+_SATURATED = 92.0
+"""The percentile at which colours end: a few huge features would leave the others pale."""
+_NOT_FINITE = 255
+
+
+def map_info(opened: OpenTrace) -> MapInfo:
+    """The picture of a trace's model, cached."""
+    with opened.lock:
+        if opened.map is None:
+            opened.map = _map_info(lay_out(find_map(opened.trace)))
+        return opened.map
+
+
+def pruned_map(info: MapInfo, wanted: set[int]) -> MapInfo:
+    """The picture as if there were only some steps: a click leads to no other."""
+
+    def kept(step: int | None) -> int | None:
+        return step if step in wanted else None
+
+    return info.model_copy(
+        update={
+            "boxes": [box.model_copy(update={"step": kept(box.step)}) for box in info.boxes],
+            "arcs": [one.model_copy(update={"weights": kept(one.weights)}) for one in info.arcs],
+        }
+    )
+
+
+def _map_info(layout: MapLayout) -> MapInfo:
+    towers = [columns.tower for columns in layout.columns]
+    return MapInfo(
+        width=_rounded(layout.width),
+        height=_rounded(layout.height),
+        boxes=[_box(box) for box in layout.boxes],
+        arrows=[
+            MapArrowInfo(
+                kind=arrow.kind,
+                source=arrow.source,
+                target=arrow.target,
+                points=[(_rounded(x), _rounded(y)) for x, y in arrow.points],
+            )
+            for arrow in layout.arrows
+        ],
+        columns=[
+            MapColumnsInfo(
+                kind=one.tower.kind,
+                x=_rounded(one.x),
+                pitch=one.pitch,
+                texts=one.texts,
+                n_tokens=one.tower.n_tokens,
+            )
+            for one in layout.columns
+        ],
+        heat=[
+            _heat(box.number, towers[box.tower], box.step)
+            for box in layout.boxes
+            if box.kind == "stream" and box.step is not None and box.tower is not None
+        ],
+        arcs=[found for box in layout.boxes if (found := _arcs(box, towers)) is not None],
+    )
+
+
+def _box(box: MapBox) -> MapBoxInfo:
+    return MapBoxInfo(
+        kind=box.kind,
+        parent=box.parent,
+        x=_rounded(box.x),
+        y=_rounded(box.y),
+        width=_rounded(box.width),
+        height=_rounded(box.height),
+        name=box.name,
+        step=None if box.step is None else box.step.number,
+        tower=box.tower,
+        layer=box.layer,
+        n_more=box.n_more,
+    )
+
+
+def _rounded(length: float) -> float:
+    return round(length, 2)
+
+
+def _heat(box: int, tower: MapTower, stream: Step) -> MapHeatInfo:
+    stripes = stream_stripes(tower, stream, MOST_COLUMNS, N_STRIPES)
+    finite = np.isfinite(stripes)
+    sizes = np.abs(stripes[finite])
+    limit = float(np.percentile(sizes, _SATURATED)) if sizes.size else 0.0
+    limit = limit or float(sizes.max(initial=0.0)) or 1.0
+    share = np.clip(np.where(finite, stripes, 0.0) / limit, -1, 1)
+    bytes_ = np.where(finite, np.rint((share + 1) / 2 * 254), _NOT_FINITE)
+    return MapHeatInfo(
+        box=box,
+        rows=stripes.shape[0],
+        columns=stripes.shape[1],
+        group=stream.shape[-1] / stripes.shape[1],
+        limit=limit,
+        data=_base64(bytes_),
+    )
+
+
+def _arcs(box: MapBox, towers: list[MapTower]) -> MapArcsInfo | None:
+    if box.part is None or box.part.attention is None or box.tower is None:
+        return None
+    tower, weights = towers[box.tower], box.part.attention["weights"]
+    mean, n_heads = mean_weights(tower, weights, MOST_COLUMNS)
+    crosses = box.kind == "cross" and tower.memory is not None
+    return MapArcsInfo(
+        box=box.number,
+        weights=weights.number,
+        n_heads=n_heads,
+        keys=tower.memory if crosses and tower.memory is not None else box.tower,
+        rows=mean.shape[0],
+        columns=mean.shape[1],
+        data=_base64(np.rint(np.clip(np.nan_to_num(mean), 0, 1) * 255)),
+    )
+
+
+def _base64(numbers: npt.NDArray[np.float64]) -> str:
+    return base64.b64encode(numbers.astype(np.uint8).tobytes()).decode("ascii")

@@ -1,0 +1,46 @@
+/** What the boxes of the picture are called, in the page's language. */
+
+import type { TraceInfo } from '../lib/api';
+import type { Key } from '../lib/i18n';
+import { t } from '../lib/i18n';
+import type { Box, Scene } from './scene';
+
+export function nameOf(box: Box, scene: Scene): string {
+  switch (box.kind) {
+    case 'tower':
+      return t(`map.${box.name}` as Key);
+    case 'block':
+      return t('map.block', { n: (box.layer ?? 0) + 1 });
+    case 'step':
+    case 'group':
+      return box.name;
+    case 'head':
+      return t(box.tower === scene.columns.length - 1 ? 'map.head' : 'map.finalNorm');
+    default:
+      return t(`map.${box.kind}`);
+  }
+}
+
+/** What happens in a row of the picture, in one sentence. */
+export function sentenceOf(box: Box): string {
+  return t(`map.say.${box.kind}` as Key);
+}
+
+/** A step's symbol without LaTeX where that is short: `Q`, `Kᵀ`. */
+export function plainSymbol(trace: TraceInfo, step: number): string | null {
+  const symbol = trace.steps[step]?.symbol ?? null;
+  if (symbol === null) return null;
+  const plain = symbol.replace('^\\top', 'ᵀ');
+  return /^[A-Za-zΑ-ω]ᵀ?$/.test(plain) ? plain : null;
+}
+
+/** What a screen reader is told about the whole picture. */
+export function summaryOf(scene: Scene): string {
+  const towers = scene.roots.filter(({ kind }) => kind === 'tower');
+  if (towers.length === 0) return t('map.graph', { n: scene.roots.length });
+  const names = towers.map((tower) => {
+    const blocks = tower.inside.filter(({ kind }) => kind === 'block').length;
+    return `${nameOf(tower, scene)} × ${blocks}`;
+  });
+  return t('map.towers', { names: names.join(', ') });
+}
