@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -10,9 +11,11 @@ from cyclopts import Parameter
 from glassformer.cli.lesson_questions import ask_questions
 from glassformer.cli.output import Format, check_format, check_place
 from glassformer.errors import ConfigError
-from glassformer.language import padded, spoken, words
+from glassformer.language import broken_lines, padded, spoken, words
 
 say = words("glassformer.cli.messages")
+
+_WIDTH = 80
 
 
 def lesson(
@@ -103,11 +106,17 @@ def _course() -> Iterator[str]:
     for number, (name, entry) in enumerate(LESSONS.items(), start=1):
         minutes = say("course minutes", minutes=f"{entry.minutes:>2}")
         lead = f"{number:>2}  {name:<{width}}  {minutes}"
-        yield f"{padded(lead, indent)}{entry.title.say(language)}"
+        lines = _wrapped(entry.title.say(language), _WIDTH - indent)
         if entry.needs:
-            needs = say("course needs", names=", ".join(entry.needs))
-            yield f"{' ' * indent}{needs}"
+            lines += _wrapped(say("course needs", names=", ".join(entry.needs)), _WIDTH - indent)
+        yield f"{padded(lead, indent)}{lines[0]}"
+        yield from (f"{' ' * indent}{line}" for line in lines[1:])
     yield say("course how")
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of a width, of Chinese too."""
+    return [line for part in broken_lines(text, width) for line in wrap(part, width) or [part]]
 
 
 def _write_figures(names: list[str], output: Path | None, options: dict[str, Any]) -> None:
