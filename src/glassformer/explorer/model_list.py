@@ -122,9 +122,8 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
 def _trial(name: str, kind: str) -> TrialInfo:
     """A text of a shipped model, from model_list.toml."""
     found = say.data[name][kind]
-    return TrialInfo(
-        text=found["text"], right=found.get("right"), why=say.get(f"{name} {kind} why")
-    )
+    why = say[f"{name} fails why"] if kind == "fails" else None
+    return TrialInfo(text=found["text"], right=found.get("right"), why=why)
 
 
 def _few_words(folder: Path) -> list[str]:
