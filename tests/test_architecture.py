@@ -40,7 +40,10 @@ ALLOWED: dict[str, set[str]] = {
     "documents": {"tracing", "experiments"},
     "audit": {"documents", "text"},
     "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
-    "lessons": {"nn", "text", "tasks", "tracing", "documents", "audit", "claims", "training"},
+    "lessons": {
+        "nn", "text", "tasks", "tracing", "documents", "audit", "claims", "training", "decoding",
+        "experiments",
+    },
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
         "tracing", "experiments", "documents", "lessons", "audit", "tasks", "checkpoint",

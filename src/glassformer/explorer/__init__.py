@@ -23,7 +23,8 @@
     POST   /api/traces/{id}/experiments/contributions   what each part adds to a number
     POST   /api/traces/{id}/export                  a file of what is on the screen
     POST   /api/decode                              a search with its ledger
-    GET    /api/lessons?language=en · /api/lessons/{name}?language=en
+    GET    /api/lessons?language=en · /api/lessons/{name}?language=en&set=encoding=rotary
+    POST   /api/lessons/{name}/answers
     GET    /api/watch?since=0 · /api/watch/attention?update=100&layer=0
     GET    /api/openapi.json
 

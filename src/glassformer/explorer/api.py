@@ -19,6 +19,7 @@ from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
     find_cell,
+    meaning_info,
     path_of,
     term_page,
 )
@@ -30,6 +31,8 @@ from glassformer.explorer.overview import describe, described
 from glassformer.explorer.panels import equation, fitting_lead, operand_of, thumbnail, window
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
 from glassformer.explorer.schemas import (
+    AnswerInfo,
+    AnswerRequest,
     CardInfo,
     CellRef,
     Changes,
@@ -40,7 +43,9 @@ from glassformer.explorer.schemas import (
     Equation,
     ExportRequest,
     LessonInfo,
+    LessonSetting,
     LessonSummary,
+    MeaningInfo,
     ModelInfo,
     TermPage,
     Thumbnail,
@@ -181,6 +186,21 @@ def read_equation(opened: Opened, number: int, lead: Lead = "") -> Equation:
     return equation(describe(opened), opened.step(number), parse_index(lead))
 
 
+@steps_router.get("/meaning")
+def read_meaning(
+    opened: Opened,
+    number: int,
+    lead: Lead = "",
+    index: Annotated[str | None, Query(max_length=100, description="of a cell: `0,1,2`")] = None,
+    language: Language = "en",
+) -> MeaningInfo:
+    """What the step is for, or with an index, a number of it."""
+    step = opened.step(number)
+    if index is not None:
+        return meaning_info(find_cell(opened, number, parse_index(index), None), language)
+    return meaning_info(step, language, fitting_lead(step.shape, parse_index(lead), step.name))
+
+
 @steps_router.get("/values", response_class=Response, responses=_BYTES)
 def read_values(
     opened: Opened,
@@ -291,6 +311,10 @@ def models(state: Holds) -> list[ModelInfo]:
 
 
 lessons_router = APIRouter(prefix="/lessons", tags=["lessons"])
+Settings = Annotated[
+    tuple[LessonSetting, ...],
+    Query(alias="set", max_length=8, description="switches of the lesson: `encoding=rotary`"),
+]
 
 
 @lessons_router.get("")
@@ -301,10 +325,16 @@ def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
 
 @lessons_router.get("/{name}")
 async def lesson(
-    request: Request, state: Holds, name: str, language: Language = "en"
+    request: Request, state: Holds, name: str, language: Language = "en", settings: Settings = ()
 ) -> LessonInfo:
     """One lesson; its matrices and formulas link to cells of open traces."""
-    return await state.runs.do(request, lambda: state.lessons.get(name, language))
+    return await state.runs.do(request, lambda: state.lessons.get(name, language, settings))
+
+
+@lessons_router.post("/{name}/answers")
+async def answer(request: Request, state: Holds, name: str, answers: AnswerRequest) -> AnswerInfo:
+    """Whether an answer to a question of a lesson is right, and what went wrong."""
+    return await state.runs.do(request, lambda: state.lessons.answer(name, answers))
 
 
 # --- decoding ---

@@ -13,6 +13,8 @@ from torch import nn
 
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.step_meaning import role_title
+from glassformer.documents.step_roles import role_of
 from glassformer.documents.trace_words import note_in, words_in
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
@@ -30,6 +32,7 @@ from glassformer.explorer.schemas import (
 )
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
+from glassformer.tasks.results import is_tie
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
 from glassformer.tracing.formula import symbol_to_tex
@@ -45,6 +48,8 @@ from glassformer.tracing.notes import Note
 
 MOST_CHOICES = 5
 MOST_CLASSES = 20
+MOST_UNKNOWN = 8
+"""Unknown words that are named."""
 MOST_CONTINUED = 40
 """Tokens of a continuation."""
 NO_ANSWER = "—"
@@ -104,7 +109,8 @@ def _said(opened: OpenTrace, trace: Trace, output: _Output) -> Answer:
         return Answer(task="module", text=", ".join(shapes), output=output.number)
     said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
     unknown, total = model.count_unknown(opened.text)
-    return said.model_copy(update={"n_tokens": total, "n_unknown": unknown})
+    named = model.unknown_words(opened.text)[:MOST_UNKNOWN] if unknown else []
+    return said.model_copy(update={"n_tokens": total, "n_unknown": unknown, "unknown": named})
 
 
 def _class(model: Model, output: _Output) -> Answer:
@@ -116,7 +122,13 @@ def _class(model: Model, output: _Output) -> Answer:
         Choice(text=names[place], probability=float(chances[place]), cell=output.ref(place))
         for place in _best(chances, MOST_CLASSES)
     ]
-    return Answer(task="classify", text=classes[0].text, classes=classes, output=output.number)
+    return Answer(
+        task="classify",
+        text=classes[0].text,
+        classes=classes,
+        output=output.number,
+        undecided=is_tie(choice.probability for choice in classes),
+    )
 
 
 def _written(opened: OpenTrace, model: Model, output: _Output) -> Answer:
@@ -453,6 +465,7 @@ def _step(
         is_expanded=step.expanded,
         is_opaque=step.is_opaque,
         is_main=_is_main(step),
+        title=role_title(role_of(step)),
     )
 
 

@@ -180,6 +180,19 @@ class Model(ABC):
         ids = tokenizer.encode(text)
         return sum(id_ == tokenizer.special.unknown for id_ in ids), len(ids)
 
+    def unknown_words(self, text: str) -> list[str]:
+        """The parts of a text that the vocabulary does not know, each once.
+
+        Empty also where the tokenizer does not say where in a text its tokens are.
+        """
+        tokenizer = self.reader
+        try:
+            pieces = tokenizer.pieces(text)
+        except InputError:
+            return []
+        unknown = [one.span for one in pieces if one.id == tokenizer.special.unknown and one.span]
+        return list(dict.fromkeys(text[start:end] for start, end in unknown))
+
     @property
     def reader(self) -> Tokenizer:
         """The tokenizer of texts that go in, which a model cannot do without."""

@@ -7,6 +7,7 @@ const LINKS = [
   '#/?lang=zh',
   '#/lesson',
   '#/lesson/illustrated/4',
+  '#/lesson/order/2?set=encoding%3Drotary',
   '#/decoding',
   '#/training',
   '#/trace/a%2Fb?step=scores&lead=0,1&cell=0,1,2,3',

@@ -6,6 +6,7 @@
  *         …&step=…weights&cell=0,1,2,3&of=…scores      the card of one step beside another
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
+ *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
  *     #/decoding · #/training
  *
  *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
@@ -26,6 +27,13 @@ export type TraceOrigin =
   | { kind: 'run'; model: string; text: string; target: string | null; edits: EditInput[] }
   | { kind: 'id'; id: string };
 
+/** A step of a lesson, from 0; `settings` are the switches that were turned. */
+export interface Walk {
+  lesson: string;
+  step: number;
+  settings?: string[];
+}
+
 export interface Link {
   view: View;
   origin: TraceOrigin | null;
@@ -36,7 +44,7 @@ export interface Link {
   /** The name of the step that the cell is of, where it is not the selected one. */
   of: string | null;
   /** The lesson of the walk; `run` is the walk through the open trace. */
-  walk: { lesson: string; step: number } | null;
+  walk: Walk | null;
   /** The text that the run is compared with. */
   other: string | null;
   /** Which of the experiments. */
@@ -66,7 +74,11 @@ export function parseLink(hash: string): Link {
   const [first, second, third] = parts;
   if (first === undefined) return link;
   if (first === 'lesson') {
-    const walk = second === undefined ? null : { lesson: second, step: toStep(third) };
+    const settings = values.getAll('set');
+    const walk: Walk | null =
+      second === undefined
+        ? null
+        : { lesson: second, step: toStep(third), ...(settings.length > 0 && { settings }) };
     return { ...link, view: 'walk', walk };
   }
   if (second === undefined && (first === 'decoding' || first === 'training')) {
@@ -91,8 +103,10 @@ export function formatLink(link: Link): string {
   let path = '';
   if (link.view === 'walk' && link.walk?.lesson !== 'run') {
     path = 'lesson';
-    if (link.walk !== null)
+    if (link.walk !== null) {
       path += `/${encodeURIComponent(link.walk.lesson)}/${link.walk.step + 1}`;
+      for (const one of link.walk.settings ?? []) values.append('set', one);
+    }
   } else if (link.view === 'training' || (link.view === 'decoding' && origin === null)) {
     path = link.view;
   } else if (link.view !== 'start' && origin !== null) {

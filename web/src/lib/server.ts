@@ -49,6 +49,16 @@ export class ServerSource implements Source {
     return this.get(`traces/${part(id)}/steps/${step}/equation`, leadQuery(lead), signal);
   }
 
+  meaning(
+    id: string,
+    { step, index, lead }: api.MeaningPlace,
+    language: api.Language,
+    signal?: AbortSignal,
+  ): Promise<api.MeaningInfo> {
+    const search = { ...leadQuery(lead), index: index?.join(',') ?? null, language };
+    return this.get(`traces/${part(id)}/steps/${step}/meaning`, search, signal);
+  }
+
   async values(
     id: string,
     place: api.PanelPlace,
@@ -137,8 +147,22 @@ export class ServerSource implements Source {
     return this.get('lessons', { language }, signal);
   }
 
-  lesson(name: string, language: api.Language, signal?: AbortSignal): Promise<api.LessonInfo> {
-    return this.get(`lessons/${part(name)}`, { language }, signal);
+  lesson(
+    name: string,
+    language: api.Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<api.LessonInfo> {
+    const turned = settings.map((one) => `&set=${part(one)}`).join('');
+    return this.get(`lessons/${part(name)}?language=${language}${turned}`, {}, signal);
+  }
+
+  answer(
+    lesson: string,
+    request: api.AnswerRequest,
+    signal?: AbortSignal,
+  ): Promise<api.AnswerInfo> {
+    return this.post(`lessons/${part(lesson)}/answers`, request, signal);
   }
 
   watch(since: number, signal?: AbortSignal): Promise<api.WatchInfo | null> {

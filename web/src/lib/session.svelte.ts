@@ -17,7 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import type { Tab } from './link';
+import type { Tab, Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -66,7 +66,7 @@ export class Session extends Requests<Next> {
   showsBefore = $state(false);
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
-  walk = $state.raw<{ lesson: string; step: number } | null>(null);
+  walk = $state.raw<Walk | null>(null);
   /** Which experiment is looked at, and the text that the run is compared with. */
   tab = $state<Tab>('words');
   other = $state<string | null>(null);

@@ -7,6 +7,8 @@
  */
 
 import type {
+  AnswerInfo,
+  AnswerRequest,
   CardInfo,
   CellPlace,
   CellRef,
@@ -20,6 +22,8 @@ import type {
   Language,
   LessonInfo,
   LessonSummary,
+  MeaningInfo,
+  MeaningPlace,
   ModelInfo,
   PanelPlace,
   Problem,
@@ -79,6 +83,13 @@ export interface Source {
   onDropped(handler: (id: string) => Promise<string | null>): void;
 
   equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<Equation>;
+  /** What a step or a number is for, in a language. */
+  meaning(
+    id: string,
+    place: MeaningPlace,
+    language: Language,
+    signal?: AbortSignal,
+  ): Promise<MeaningInfo>;
   /** The numbers of a matrix, or of a window of it. */
   values(
     id: string,
@@ -115,7 +126,15 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<Experiments[K]['answer']>;
   lessons(language: Language, signal?: AbortSignal): Promise<LessonSummary[]>;
-  lesson(name: string, language: Language, signal?: AbortSignal): Promise<LessonInfo>;
+  /** A lesson; `settings` are its switches, `encoding=rotary`. */
+  lesson(
+    name: string,
+    language: Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<LessonInfo>;
+  /** Whether an answer to a question of a lesson is right, and what went wrong. */
+  answer(lesson: string, request: AnswerRequest, signal?: AbortSignal): Promise<AnswerInfo>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */

@@ -56,6 +56,10 @@ interface StepAnswers {
   symbols: Record<string, string>;
   /** The names of its cells, where these are parts of several tensors packed into one. */
   names: string[] | null;
+  /** What the step is for: its slices read row by row, the first of them surely. */
+  meanings: Pick<api.MeaningInfo, 'lesson' | 'paper'> & Record<api.Language, string[]>;
+  /** What each number is for. */
+  cell_meanings: Record<api.Language, string[]> | null;
 }
 
 /** Cards field by field: what all cells of the step share, and what each has of its own. */
@@ -123,6 +127,23 @@ export class StaticSource implements Source {
     const found = equations[placeOf(trace.steps[step]!.shape.slice(0, -2), lead)];
     if (!found) throw leftOut('saved.noStep');
     return found;
+  }
+
+  async meaning(
+    _id: string,
+    { step, index, lead }: api.MeaningPlace,
+    language: api.Language,
+  ): Promise<api.MeaningInfo> {
+    const { trace } = await this.opened;
+    const { meanings, cell_meanings: cells } = await this.answers(step);
+    const { lesson, paper } = meanings;
+    const { shape } = trace.steps[step]!;
+    const text =
+      index === null
+        ? (meanings[language][placeOf(shape.slice(0, -2), lead)] ?? meanings[language][0])
+        : cells?.[language][placeOf(shape, index)];
+    if (text === undefined) throw leftOut('saved.noCard');
+    return { text, lesson, paper };
   }
 
   async values(
@@ -237,6 +258,10 @@ export class StaticSource implements Source {
   }
 
   lesson(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  answer(): Promise<never> {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 

@@ -12,6 +12,8 @@ import { attentionEn } from './attention.en';
 import { attentionZh } from './attention.zh';
 import { cardEn } from './card.en';
 import { cardZh } from './card.zh';
+import { courseEn } from './course.en';
+import { courseZh } from './course.zh';
 import { decodingEn } from './decoding.en';
 import { decodingZh } from './decoding.zh';
 import { editEn } from './edit.en';
@@ -22,6 +24,10 @@ import { experimentsEn } from './experiments.en';
 import { experimentsZh } from './experiments.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
+import { figureEn } from './figure.en';
+import { figureZh } from './figure.zh';
+import { meaningEn } from './meaning.en';
+import { meaningZh } from './meaning.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -38,8 +44,11 @@ const en = {
   ...attentionEn,
   ...decodingEn,
   ...walkEn,
+  ...figureEn,
+  ...courseEn,
   ...trainingEn,
   ...exportingEn,
+  ...meaningEn,
   ...experimentsEn,
 };
 
@@ -53,8 +62,11 @@ const zh: Record<Key, string> = {
   ...attentionZh,
   ...decodingZh,
   ...walkZh,
+  ...figureZh,
+  ...courseZh,
   ...trainingZh,
   ...exportingZh,
+  ...meaningZh,
   ...experimentsZh,
 };
 
@@ -73,8 +85,8 @@ function filled(text: string, values: Record<string, string | number>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
-/** A label of an axis in the page's language: tokens as they are, the trace's `head 2` by its word. */
+/** A label of an axis: tokens as they are, the trace's `head 2` by its word, counted from 1. */
 export function axisLabel(label: string): string {
   const head = /^head (\d+)$/.exec(label);
-  return head === null ? label : t('equation.headLabel', { head: head[1] });
+  return head === null ? label : t('equation.headLabel', { head: Number(head[1]) + 1 });
 }

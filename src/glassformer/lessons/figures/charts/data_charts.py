@@ -1,14 +1,4 @@
-"""Line charts and bar charts in the colours of the other figures.
-
-    lines = [Series("no scaling", spreads, "query"), Series("divided by √d", scaled, "output")]
-    drawing = line_chart("Scores grow with the width", widths, lines, Axes("width d", "spread"),
-                         log_across=True)
-    drawing = bar_chart("Accuracy", ["none", "learned"], [Series("at length 8", shares)], axes)
-
-Titles, names and labels come from the caller, in the reader's language. Colours are those of the
-roles, so a chart follows the page from light to dark; lines also differ in their markers, for
-readers who do not tell colours apart.
-"""
+"""Lines and bars, drawn."""
 
 from __future__ import annotations
 
@@ -17,14 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
+from glassformer.lessons.figures.charts.axis_scales import (
+    AxisScale,
+    axis_extent,
+    data_ticks,
+    tick_label,
+)
 from glassformer.lessons.figures.film_map import Axes
 from glassformer.tracing.formula import number as number_text
 
 _LEFT, _RIGHT, _BELOW, _TOP = 66.0, 26.0, 52.0, 40.0
 _SIZE, _ROW = 12.5, 22.0
 _MARKER = 4.5
-_MOST_DATA_TICKS = 10
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +31,6 @@ class Series:
     dashed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """From numbers to places on the paper."""
-
-    least: float
-    most: float
-    start: float
-    end: float
-    log: bool
-
-    def __call__(self, value: float) -> float:
-        least, most, at = self.least, self.most, value
-        if self.log:
-            least, most, at = math.log(least), math.log(most), math.log(at)
-        share = (at - least) / (most - least)
-        return self.start + share * (self.end - self.start)
-
-    def shows(self, value: float) -> bool:
-        return math.isfinite(value) and (value > 0 or not self.log)
-
-
 def line_chart(
     title: str, across: Sequence[float], series: Sequence[Series], axes: Axes, *,
     log_across: bool = False, log_up: bool = False, least: float | None = None,
@@ -67,16 +40,16 @@ def line_chart(
     canvas = Canvas(width, height, title)
     inside = _frame(canvas, series, axes)
     shown = [y for one in series for y in one.values if math.isfinite(y) and (y > 0 or not log_up)]
-    low, high, marks = _extent([*shown, *_given(least, most)], log=log_up)
-    up = _Scale(low, high, inside.bottom, inside.top, log_up)
+    low, high, marks = axis_extent([*shown, *_given(least, most)], log=log_up)
+    up = AxisScale(low, high, inside.bottom, inside.top, log_up)
     _ticks_up(canvas, inside, up, marks)
     flat = min(across) == max(across)
-    along = _Scale(
+    along = AxisScale(
         min(across), max(across) + flat, inside.left + 14, inside.right - 14, log_across
     )  # fmt: skip
-    for x in _ticks_across(across, log=log_across):
+    for x in data_ticks(across, log=log_across):
         canvas.line((along(x), inside.bottom), (along(x), inside.bottom + 5))
-        canvas.text(along(x), inside.bottom + 16, _tick(x), size=_SIZE, role="quiet")
+        canvas.text(along(x), inside.bottom + 16, tick_label(x), size=_SIZE, role="quiet")
     for place, one in enumerate(series):
         _draw_line(canvas, one, across, along, up, _MARKERS[place % len(_MARKERS)])
     return canvas.done()
@@ -91,9 +64,9 @@ def bar_chart(
     canvas = Canvas(width, height, title)
     inside = _frame(canvas, series if len(series) > 1 else (), axes, bars=True)
     shown = [y for one in series for y in one.values if math.isfinite(y)]
-    low, high, marks = _extent([0.0, *shown, *_given(least, most)], log=False)
+    low, high, marks = axis_extent([0.0, *shown, *_given(least, most)], log=False)
     # Room for the number above the highest bar.
-    up = _Scale(low, high, inside.bottom, inside.top + 20, log=False)
+    up = AxisScale(low, high, inside.bottom, inside.top + 20, log=False)
     _ticks_up(canvas, inside, up, marks)
     room = inside.width / len(groups)
     bar = min(54.0, 0.78 * room / len(series))
@@ -104,7 +77,7 @@ def bar_chart(
             value = one.values[place]
             if math.isfinite(value):
                 left = middle + bar * (at - len(series) / 2)
-                _draw_bar(canvas, one, value, Box(left + 2, 0, bar - 4, 0), up, write or _tick)
+                _draw_bar(canvas, one, value, Box(left + 2, 0, bar - 4, 0), up, write or tick_label)
     canvas.line((inside.left, up(0.0)), (inside.right, up(0.0)), role="quiet")
     return canvas.done()
 
@@ -135,7 +108,7 @@ def _frame(canvas: Canvas, series: Sequence[Series], axes: Axes, *, bars: bool =
 
 
 def _draw_line(
-    canvas: Canvas, one: Series, across: Sequence[float], along: _Scale, up: _Scale,
+    canvas: Canvas, one: Series, across: Sequence[float], along: AxisScale, up: AxisScale,
     mark: Callable[[Canvas, float, float, Role, str], None],
 ) -> None:  # fmt: skip
     run: list[tuple[float, float]] = []
@@ -150,11 +123,22 @@ def _draw_line(
         return  # a curve: markers would cover it
     for x, y in zip(across, one.values, strict=True):
         if up.shows(y):
-            mark(canvas, along(x), up(y), one.role, f"{one.name}: {_tick(x)}, {number_text(y, 4)}")
+            mark(
+                canvas,
+                along(x),
+                up(y),
+                one.role,
+                f"{one.name}: {tick_label(x)}, {number_text(y, 4)}",
+            )
 
 
 def _draw_bar(
-    canvas: Canvas, one: Series, value: float, place: Box, up: _Scale, write: Callable[[float], str]
+    canvas: Canvas,
+    one: Series,
+    value: float,
+    place: Box,
+    up: AxisScale,
+    write: Callable[[float], str],
 ) -> None:
     top, bottom = sorted((up(value), up(0.0)))
     canvas.bar(Box(place.left, top, place.width, max(1.5, bottom - top)), one.role)
@@ -188,50 +172,8 @@ def _cross(canvas: Canvas, x: float, y: float, role: Role, _name: str) -> None:
 _MARKERS = (_disc, _square, _circle, _cross)
 
 
-# --- ticks -----------------------------------------------------------------------------------
-
-
-def _extent(values: Sequence[float], *, log: bool) -> tuple[float, float, list[float]]:
-    """Least and largest number of an axis, and its ticks between them."""
-    least, most = (min(values), max(values)) if values else (1.0, 10.0)
-    if log:
-        low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
-        high += low == high
-        every = max(1, math.ceil((high - low) / 7))
-        return 10.0**low, 10.0**high, [10.0**power for power in range(low, high + 1, every)]
-    if least >= 0 and least < 0.5 * most:
-        least = 0.0
-    step = _step((most - least) or abs(most) or 1.0)
-    first = math.floor(least / step + 1e-9)
-    last = max(math.ceil(most / step - 1e-9), first + 1)
-    marks = [round(step * count, 12) for count in range(first, last + 1)]
-    return marks[0], marks[-1], marks
-
-
-def _step(span: float, about: int = 5) -> float:
-    """1, 2 or 5 times a power of ten, about a fifth of the span."""
-    power = 10.0 ** math.floor(math.log10(span / about))
-    return next(power * factor for factor in (1, 2, 5, 10) if power * factor * about >= span)
-
-
-def _ticks_across(across: Sequence[float], *, log: bool) -> list[float]:
-    """The numbers themselves if they are few, else round ones between them."""
-    if len(across) <= _MOST_DATA_TICKS:
-        return list(dict.fromkeys(across))
-    least, most, marks = _extent([min(across), max(across)], log=log)
-    return [mark for mark in marks if min(across) <= mark <= max(across)] or [least, most]
-
-
-def _ticks_up(canvas: Canvas, inside: Box, up: _Scale, marks: Sequence[float]) -> None:
+def _ticks_up(canvas: Canvas, inside: Box, up: AxisScale, marks: Sequence[float]) -> None:
     for mark in marks:
         y = up(mark)
         canvas.line((inside.left, y), (inside.right, y), role="quiet", width=0.4)
-        canvas.text(inside.left - 8, y, _tick(mark), size=_SIZE, anchor="end", role="quiet")
-
-
-def _tick(value: float) -> str:
-    """A number beside an axis; powers of ten below 1/1000 or above 10,000 are written as such."""
-    power = math.log10(value) if value > 0 else 0.0
-    if (power < -3 or power > 4) and math.isclose(power, round(power)):
-        return "10" + str(round(power)).translate(_RAISED)
-    return number_text(value, 3).replace("-", "−")
+        canvas.text(inside.left - 8, y, tick_label(mark), size=_SIZE, anchor="end", role="quiet")
