@@ -8,6 +8,8 @@ import { describe, source } from '../lib/source';
 class RegionMenuState {
   cell = $state.raw<CellRef | null>(null);
   at = $state.raw<{ x: number; y: number }>({ x: 0, y: 0 });
+  /** Whether it is about the head of the cell and what the head is in, not about the cell. */
+  isOfHead = $state(false);
   /** Counts the openings: only the newest may show. */
   private openings = 0;
 
@@ -17,13 +19,14 @@ class RegionMenuState {
     place: Place,
     at: { x: number; y: number },
     operand: number | null = null,
+    isOfHead = false,
   ): Promise<void> {
     const { trace } = session;
     if (trace === null || !source.can.experiment) return;
     const opening = ++this.openings;
     try {
       const { cell } = await source.card(trace.id, place, operand);
-      if (opening === this.openings) [this.cell, this.at] = [cell, at];
+      if (opening === this.openings) [this.cell, this.at, this.isOfHead] = [cell, at, isOfHead];
     } catch (error) {
       if (opening === this.openings) session.problem = describe(error);
     }

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { Answer, SweepRow, TraceInfo } from '../lib/api';
 import { groundOf, largestOf } from './shares';
 import { answerChoice, subjectOf } from './subject';
-import { tablesOf } from './sweeping';
+import { effectText, tablesOf } from './sweeping';
 
 it('layers over other positions are another table', () => {
   const row = (layer: number, ...places: string[]) =>
@@ -11,6 +11,13 @@ it('layers over other positions are another table', () => {
   const found = tablesOf([row(0, 'A', 'dog'), row(1, 'A', 'dog'), row(2, 'Ein', 'Hund')]);
   expect(found.map(({ rows }) => rows.map(({ layer }) => layer))).toEqual([[0, 1], [2]]);
   expect(tablesOf([])).toEqual([]);
+});
+
+it('a change within the rounding of float32 is none', () => {
+  expect(effectText(5.6e-7, 11.65)).toBe('≈ 0');
+  expect(effectText(0, 11.65)).toBe('≈ 0');
+  expect(effectText(-0.0035, 11.65)).toBe('−0.0035');
+  expect(effectText(2, 0)).toBe('+2');
 });
 
 it('colours are shares of the largest, whichever its sign', () => {
