@@ -1,4 +1,5 @@
-"""How quick the explorer is: start, card, edit, description, on a model of the paper's base size.
+"""How quick the explorer is: start, card, edit, description, on a model of the paper's base size;
+and on the shipped translator: an edit, and answers per second while a number is moved.
 
     python -m benchmarks.explorer
 
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.explorer_load import explorer
 
-CARDS, EDITS, STARTS = 300, 10, 5
+CARDS, EDITS, STARTS, SLIDES = 300, 10, 5, 40
 BASE = """
 import torch, glassformer
 from glassformer import build, presets
@@ -112,8 +113,34 @@ def edits(line: Line, trace: dict[str, Any]) -> None:
     print(f"                      {max(times) * 1e3:7.0f} ms  (the slowest)")
 
 
+def translator() -> None:
+    """A slider on the English-German model: the answer alone, again as soon as it is there."""
+    with explorer() as (address, _pid):
+        line = Line(address)
+        asked = {"model": "en-de", "text": "A dog runs through the snow."}
+        trace = json.loads(line.ask("POST", "traces", asked)[1])
+        steps = [s for s in trace["steps"] if s["short"] == "scores" and not s["is_view"]]
+
+        def edit(step: dict[str, Any], value: float) -> dict[str, Any]:
+            return {"edits": [{"step": step["name"], "index": [0, 1, 2, 1], "value": value}]}
+
+        slid = []
+        for step in (steps[0], steps[-1]):
+            ask = f"traces/{trace['id']}/experiments/answer"
+            times = [line.ask("POST", ask, edit(step, at / 10))[0] for at in range(SLIDES)]
+            slid.append(median(times))
+        times = [
+            line.ask("POST", f"traces/{trace['id']}/edits", edit(steps[at % len(steps)], 0.5))[0]
+            for at in range(EDITS)
+        ]
+    print(f"slider on en-de       {1 / slid[0]:7.1f} answers/s  (median of {SLIDES}, first layer)")
+    print(f"                      {1 / slid[1]:7.1f} answers/s  (last layer)")
+    print(f"edit on en-de         {median(times) * 1e3:7.0f} ms  (median of {EDITS})")
+
+
 def main() -> None:
     start_up()
+    translator()
     with base_model() as address:
         line = Line(address)
         id_ = address.rpartition("/")[2]

@@ -31,7 +31,8 @@ import torch
 
 from glassformer.explorer.cell_cards import card_info, dependents_of, find_cell, path_of
 from glassformer.explorer.model_list import Catalogue, Models, run_text
-from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace
+from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace, Store
+from glassformer.explorer.other_runs import OtherRuns
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, thumbnail, window
 from glassformer.explorer.schemas import Edit, TraceRequest
@@ -72,7 +73,8 @@ class Library:
 
     def edit(self, opened: OpenTrace, edit: dict[str, Any]) -> OpenTrace:
         with self._lock:
-            return edit_trace(opened, [Edit(**edit)])
+            runs = OtherRuns(self._models, Store(), [], opened)
+            return edit_trace(opened, [Edit(**edit)], runs)
 
     def says(self, opened: OpenTrace, question: Expected) -> Any:
         with self._lock:

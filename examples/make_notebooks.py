@@ -2,20 +2,25 @@
 
     python examples/make_notebooks.py
 
-In a script, `# %% [markdown]` starts a prose cell (in comments) and `# %%` a code cell. What a cell
-prints and the value of its last line become its output, as in Jupyter.
+Each script gives two notebooks, `NAME.ipynb` and `NAME.zh.ipynb`. `# %% [markdown]` starts a prose
+cell in English (in comments), `# %% [markdown zh]` the same in Chinese, and `# %%` a code cell, in
+which "en" becomes "zh". What a cell prints and the value of its last line become its output, as in
+Jupyter. The code runs once; only a cell that says "en" runs once for each language.
 """
 
 import ast
 import contextlib
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+LANGUAGES = ("en", "zh")
+_BETWEEN_HAN = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n(?=[\u3000-\u9fff\uff00-\uffef])")
 
 
 @dataclass(frozen=True)
@@ -23,14 +28,24 @@ class Cell:
     kind: str
     """markdown or code"""
     source: str
+    language: str = ""
+    """Of prose."""
+
+    def said_in(self, language: str) -> str:
+        """The source as the notebook of a language has it."""
+        return (
+            self.source if self.kind == "markdown" else self.source.replace('"en"', f'"{language}"')
+        )
 
 
 def cells_of(script: str) -> Iterator[Cell]:
     for part in script.split("# %%")[1:]:
         head, _, body = part.partition("\n")
-        if head.strip() == "[markdown]":
+        if head.strip().startswith("[markdown"):
             lines = (line.removeprefix("#").removeprefix(" ") for line in body.strip().splitlines())
-            yield Cell("markdown", "\n".join(lines))
+            language = head.strip().removeprefix("[markdown").rstrip("]").strip() or "en"
+            # A line break inside a paragraph becomes a space, which Chinese does not set.
+            yield Cell("markdown", _BETWEEN_HAN.sub("", "\n".join(lines)), language)
         else:
             yield Cell("code", body.strip())
 
@@ -56,35 +71,53 @@ def run_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
     return outputs
 
 
-def notebook(script: str) -> dict[str, Any]:
-    """The notebook of a script, with its outputs."""
+def notebooks(script: str) -> dict[str, dict[str, Any]]:
+    """The notebook of a script in each language, with its outputs."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    made = []
-    for place, cell in enumerate(cells_of(script)):
-        source = cell.source.splitlines(keepends=True)
-        entry: dict[str, Any] = {
-            "cell_type": cell.kind,
-            "id": f"cell-{place}",
-            "metadata": {},
-            "source": source,
-        }
-        if cell.kind == "code":
-            entry |= {"execution_count": None, "outputs": run_cell(cell.source, names)}
-        made.append(entry)
+    made: dict[str, list[dict[str, Any]]] = {language: [] for language in LANGUAGES}
+    for cell in cells_of(script):
+        outputs: dict[str, list[dict[str, Any]]] = {}
+        for language in LANGUAGES:
+            source = cell.said_in(language)
+            if cell.kind == "code" and source not in outputs:
+                outputs[source] = run_cell(source, names)
+            if cell.language in ("", language):
+                entry = _entry(cell.kind, len(made[language]), source)
+                if cell.kind == "code":
+                    entry |= {"execution_count": None, "outputs": outputs[source]}
+                made[language].append(entry)
+    return {language: _notebook(cells) for language, cells in made.items()}
+
+
+def _entry(kind: str, place: int, source: str) -> dict[str, Any]:
+    return {
+        "cell_type": kind,
+        "id": f"cell-{place}",
+        "metadata": {},
+        "source": source.splitlines(keepends=True),
+    }
+
+
+def _notebook(cells: list[dict[str, Any]]) -> dict[str, Any]:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {
-        "cells": made,
+        "cells": cells,
         "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,
     }
 
 
+def notebook_file(script: Path, language: str) -> Path:
+    """Where the notebook of a script is: `NAME.ipynb`, `NAME.zh.ipynb`."""
+    return HERE / f"{script.stem}{'' if language == 'en' else f'.{language}'}.ipynb"
+
+
 def main() -> None:
     for script in sorted((HERE / "notebooks").glob("*.py")):
-        made = notebook(script.read_text(encoding="utf-8"))
-        text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-        (HERE / f"{script.stem}.ipynb").write_text(text, encoding="utf-8", newline="\n")
+        for language, made in notebooks(script.read_text(encoding="utf-8")).items():
+            text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+            notebook_file(script, language).write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

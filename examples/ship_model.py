@@ -15,7 +15,10 @@ import torch
 from glassformer import checkpoint
 from glassformer.nn import count_parameters
 
-MODELS = Path(__file__).parent.parent / "src" / "glassformer" / "models"
+PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
+MODELS = PACKAGE / "models"
+FOLDERS = {"digits": PACKAGE / "lessons" / "digits"}
+"""Models that a lesson needs lie beside it; all others are shipped by name."""
 
 PURPOSES = {
     "imdb": "Says whether a film review is positive or negative.",
@@ -23,6 +26,7 @@ PURPOSES = {
     "en-zh": "Translates English into Chinese: short everyday sentences, as well as about 29,000 "
     "pairs allow.",
     "shakespeare": "Continues a text in the manner of Shakespeare's plays, character by character.",
+    "digits": "Says which digit an image of 8 by 8 pixels shows; the lesson `images` looks inside.",
 }
 LANGUAGES = {"imdb": "en", "en-de": "en, de", "en-zh": "en, zh", "shakespeare": "en"}
 
@@ -31,14 +35,15 @@ def card(name: str, about: dict[str, Any], n_parameters: int) -> str:
     lines = [
         "---",
         "library_name: glassformer",
-        f"language: [{LANGUAGES[name]}]",
+        *([f"language: [{LANGUAGES[name]}]"] if name in LANGUAGES else []),
         "---",
         "",
         f"# {name}",
         "",
         f"{PURPOSES[name]} {n_parameters:,} parameters, stored as bfloat16.",
         "",
-        f'    glassformer run {name} "…"',
+        f"    glassformer {'lesson images' if name in FOLDERS else f'run {name}'}"
+        + ("" if name in FOLDERS else ' "…"'),
         "",
         "## Scores",
         "",
@@ -73,7 +78,8 @@ def main() -> None:
     run, name = Path(sys.argv[1]), sys.argv[2]
     trained = checkpoint.load(run / "model" if (run / "model").is_dir() else run)
     text = card(name, trained.about, count_parameters(trained.model))
-    print(checkpoint.save(MODELS / name, trained, card=text, dtype=torch.bfloat16))
+    folder = FOLDERS.get(name, MODELS / name)
+    print(checkpoint.save(folder, trained, card=text, dtype=torch.bfloat16))
 
 
 if __name__ == "__main__":

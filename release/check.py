@@ -98,6 +98,8 @@ SMOKES = (
     Smoke("glassformer trace toy 'I am not happy' -o toy.html"),
     Smoke("glassformer trace toy 'I am not happy' -o toy.xlsx"),
     Smoke("glassformer lesson by-hand --to html -o lesson.html"),
+    Smoke("glassformer exercise scores -o scores.py"),
+    Smoke("glassformer exercise scores scores.py", 1),
     Smoke("glassformer audit by-hand", 1),
     Smoke("glassformer claims C31"),
     Smoke("glassformer train text --text {text} --out run --loop.steps 4 --loop.watch true"),

@@ -40,11 +40,14 @@ ALLOWED: dict[str, set[str]] = {
     "documents": {"tracing", "experiments"},
     "audit": {"documents", "text"},
     "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
-    "lessons": {"nn", "text", "tasks", "tracing", "documents", "audit", "claims", "training"},
+    "lessons": {
+        "nn", "text", "tasks", "tracing", "documents", "audit", "claims", "training", "decoding",
+        "experiments",
+    },
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
-        "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
-        "training", "data",
+        "tracing", "experiments", "documents", "lessons", "audit", "tasks", "checkpoint",
+        "decoding", "text", "training", "data",
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",

@@ -98,6 +98,11 @@ ERRORS: list[tuple[int, str]] = [
     (2, "evaluate imbd"),
     (1, "evaluate no/such"),
     (2, "evaluate imdb --splt test"),
+    (2, "exercise score"),
+    (2, "exercise -o starter.py"),
+    (2, "exercise scores a.py --solution"),
+    (2, "exercise scores -o no/such/file.py"),
+    (1, "exercise scores nosuch.py"),
     (2, "explain toi text --at logits"),
     (2, "explain toy text"),
     (2, "explain toy text --at logts"),
@@ -150,7 +155,8 @@ def test_errors(
 
 
 @pytest.mark.parametrize(
-    "line", ["models --json", "recipes --json", "recipes imdb --json", "data --json",
+    "line", ["models --json", "exercise --json", "exercise loss --json",
+             "recipes --json", "recipes imdb --json", "data --json",
              "describe gpt2 --json", "run toy happy --json",
              "explain toy happy --at logits[0] --json"]
 )  # fmt: skip
@@ -163,7 +169,8 @@ def test_json_does_not_depend_on_the_language(glassformer: Command, line: str) -
 
 
 @pytest.mark.parametrize(
-    "line", ["models", "recipes", "recipes text", "data", "lesson", "trace toy happy",
+    "line", ["models", "recipes", "recipes text", "data", "lesson", "exercise loss",
+             "trace toy happy",
              "explain toy happy --at logits[0] --depth 2"]
 )  # fmt: skip
 def test_results(glassformer: Command, line: str) -> None:

@@ -44,6 +44,20 @@ def test_texts_from_the_command_line_and_as_json(run: Run) -> None:
     assert 0.5 < answer["probability"] <= 1
 
 
+def test_a_tie_is_undecided_and_unknown_words_are_named(run: Run) -> None:
+    plain = run("toy", "I am not glad", "not merry or glad", "I am happy")
+    assert [line.split("\t")[0] for line in plain.stdout.splitlines()] == [
+        "undecided", "undecided", "happy",
+    ]  # fmt: skip
+    assert plain.stderr.splitlines() == [
+        "glassformer: text 1: “glad” is not in the vocabulary of toy",
+        "glassformer: text 2: “merry”, “or”, “glad” are not in the vocabulary of toy",
+    ]
+    told = json.loads(run("toy", "I am not glad", "--json").stdout)
+    assert told["undecided"] is True and told["probability"] == 0.5
+    assert "undecided" not in json.loads(run("toy", "sad", "--json").stdout)
+
+
 def test_lines_keep_their_order_and_odd_ones_are_survived(run: Run) -> None:
     """Empty, endless, not UTF-8, control characters, emoji, no line break at the end."""
     lines = b"\n".join(

@@ -13,10 +13,12 @@ HERE = Path(__file__).parent
 FIGURES: dict[str, tuple[str, ...]] = {
     "illustrated": ("keys", "scores", "softmax", "repeat"),
     "roles": ("key-query-value", "roles"),
-    "multi-head": ("heads", "reshape"),
+    "multi-head": ("heads", "reshape", "columns"),
+    "masked": ("mask", "pipeline"),
+    "thrones": ("translation",),
     "roses": ("gave",),
     "classifier": ("block", "classifier"),
-    "by-hand": ("architecture-encoder", "strip"),
+    "by-hand": ("architecture-encoder", "feed-forward", "strip"),
     "films": ("map",),
 }
 

@@ -9,6 +9,7 @@
     ├── DataError         (OSError)     a data set that is missing, damaged or not as expected
     ├── TrainingError     (RuntimeError) a run that cannot continue or resume
     ├── TraceError        (RuntimeError) a computation that cannot be traced, or a missing cell
+    │   └── TraceTooLargeError           a trace that would not fit into the memory it may take
     ├── CancelledError    (RuntimeError) work cancelled by its caller
     ├── ExportError       (RuntimeError) a model that another format cannot hold, or gets wrong
     └── CheckpointError   (OSError)     a model folder that is missing, damaged or not ours
@@ -103,6 +104,10 @@ class TrainingError(GlassformerError, RuntimeError):
 
 class TraceError(GlassformerError, RuntimeError):
     """A computation that cannot be traced, or a step or cell that a trace does not have."""
+
+
+class TraceTooLargeError(TraceError):
+    """A trace that would keep more numbers than it may."""
 
 
 class CancelledError(GlassformerError, RuntimeError):
@@ -230,8 +235,12 @@ _ASK: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=No
 
 @contextmanager
 def cancelled_by(asked: Callable[[], bool]) -> Iterator[None]:
-    """Cancel what the block computes or writes as soon as `asked()` is true."""
-    token = _ASK.set(asked)
+    """Cancel what the block computes or writes as soon as `asked()` is true.
+
+    Inside another such block, whichever asks first cancels.
+    """
+    outer = _ASK.get()
+    token = _ASK.set(asked if outer is None else lambda: asked() or outer())
     try:
         yield
     finally:

@@ -164,15 +164,26 @@ def message_of(error: BaseException) -> str:
     return " ".join(said.split())
 
 
-def in_language(part: object) -> str:
-    """Translate an error, or part of its message such as a suggestion or the system's reason."""
+def chinese_of(error: BaseException) -> str | None:
+    """An error's message in Chinese, on one line; None if errors.toml lacks it."""
+    known = getattr(error, "template", str(error)) in words("glassformer.errors")
+    return " ".join(in_language(error, "zh").split()) if known else None
+
+
+def in_language(part: object, language: Language | None = None) -> str:
+    """Translate an error, or part of its message such as a suggestion or the system's reason.
+
+    Without a language, into that of this process.
+    """
     known = words("glassformer.errors")
     template = getattr(part, "template", str(part))
-    if _spoken == "en" or template not in known:
+    if (language or _spoken) == "en" or template not in known:
         return str(part)
     fields: dict[str, object] = getattr(part, "fields", {})
     return known[template].zh.format(**{
-        name: in_language(value) if name in _SENTENCES or hasattr(value, "template") else value
+        name: in_language(value, language)
+        if name in _SENTENCES or hasattr(value, "template")
+        else value
         for name, value in fields.items()
     })  # fmt: skip
 

@@ -219,8 +219,8 @@ def no_residual(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(blocks.Block, "forward", forward)
     build = SwitchedBlock.__init__
 
-    def switched_off(self: SwitchedBlock, *, residual: bool, norm: bool) -> None:
-        build(self, residual=False, norm=norm)
+    def switched_off(self: SwitchedBlock, *, residual: bool, norm: bool, norm_first: bool) -> None:
+        build(self, residual=False, norm=norm, norm_first=norm_first)
 
     patch.setattr(SwitchedBlock, "__init__", switched_off)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer import build
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments import ablate, difference, patch, sweep
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
@@ -243,3 +244,40 @@ def test_a_layer_that_runs_again_is_swept_each_time() -> None:
             handle.remove()
     torch.testing.assert_close(found.values, wanted, rtol=1e-9, atol=1e-12)
     assert sweep(run, measure=run["logits"][0, 2], over="head").values.shape == (3, 2)
+
+
+def test_of_texts_of_different_lengths_the_common_positions_are_patched() -> None:
+    torch.manual_seed(0)
+    model = build("gpt2", vocab_size=20, d_model=8, n_heads=2, n_layers=2).double()
+    longer, shorter = (trace(model, torch.randint(20, (1, size))) for size in (5, 3))
+    cell = longer.outputs["output"][0, -1, 7]
+    found = sweep(longer, shorter, measure=cell)
+    assert found.values.shape == (2, 5)
+    assert bool(found.values[:, 3:].isnan().all())
+    layer = found.layers[1]
+    patched = patch(longer, shorter, layer, position=2).outputs["output"][0, -1, 7].value
+    assert float(found.values[1, 2]) == pytest.approx(patched, abs=1e-12)
+    only = sweep(longer, shorter, measure=cell, layers=[layer])
+    assert torch.allclose(only.values[0, :3], found.values[1, :3], atol=1e-12)
+    with pytest.raises(UnknownNameError, match="unknown layer"):
+        sweep(longer, measure=cell, layers=["layers.9.resid_pre"])
+
+
+def test_a_head_of_a_layer_that_runs_again_is_off_at_every_call() -> None:
+    model = made("albert")
+    attention = model.albert.encoder.albert_layer_groups[0].albert_layers[0].attention
+    run = trace(model, IDS)
+    name = "albert.encoder.albert_layer_groups.0.albert_layers.0.attention"
+    width = attention.dense.in_features // 2
+
+    def off(_: nn.Module, args: Any) -> Any:
+        changed = args[0].clone()
+        changed[..., width:] = 0
+        return (changed,)
+
+    handle = attention.dense.register_forward_pre_hook(off)
+    with torch.no_grad():
+        wanted = model(IDS).logits
+    handle.remove()
+    found = ablate(run, name, head=1)["logits"].value
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)

@@ -229,3 +229,57 @@ def test_no_run_is_watched(client: TestClient) -> None:
     assert get(client, "/api/watch") is None
     answer = client.get("/api/watch/attention", params={"update": 0})
     assert answer.status_code == 404 and "--watch" in answer.json()["detail"]
+
+
+# --- the course ---
+
+
+def test_the_course_says_what_a_lesson_needs(client: TestClient) -> None:
+    found = {one["name"]: one for one in get(client, "/api/lessons", language="zh")}
+    classifier = found["classifier"]
+    assert [one["name"] for one in classifier["needs"]] == list(LESSONS["classifier"].needs)
+    assert classifier["minutes"] == LESSONS["classifier"].minutes
+    assert classifier["able"] == LESSONS["classifier"].able.zh
+    place = get(client, "/api/lessons/masked")["place"]
+    assert place["text"].startswith("“Solving Transformer by Hand”, Fareed Khan")
+    after = LESSONS["masked"].next
+    assert after is not None and place["next"]["name"] == after.name
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_answers_are_judged_as_the_lesson_judges_them(client: TestClient, language: Any) -> None:
+    wanted = make_lesson("masked", language)
+    for numbers in (["50", "122", "194"], ["14", "32", "50"], ["1"], ["1", "2", "x"]):
+        asked = {"question": 1, "answers": numbers, "language": language}
+        answer = client.post("/api/lessons/masked/answers", json=asked)
+        judged = wanted.questions[0].check(numbers)
+        assert answer.json() == {"is_right": judged.is_right, "said": judged.said}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        ({"question": 9, "answers": ["1"]}, 400, "the lesson masked has no question 9"),
+        ({"question": 0, "answers": ["1"]}, 422, "question"),
+        ({"question": 1, "answers": ["1"] * 65}, 422, "answers"),
+        ({"question": 1, "answers": ["1" * 41]}, 422, "characters"),
+        ({"question": 1, "answers": [], "settings": ["mask=off"]}, 400, "has no switch 'mask'"),
+    ],
+)
+def test_answers_are_bounded(
+    client: TestClient, asked: dict[str, Any], status: int, says: str
+) -> None:
+    answer = client.post("/api/lessons/masked/answers", json=asked)
+    assert answer.status_code == status and says in answer.json()["detail"]
+
+
+def test_a_switch_that_a_lesson_lacks_is_refused(client: TestClient) -> None:
+    answer = client.get("/api/lessons/masked", params={"set": ["encoding=rotary"]})
+    assert answer.status_code == 400
+    assert "the lesson masked has no switch 'encoding'" in answer.json()["detail"]
+    answer = client.get("/api/lessons/masked", params={"set": ["x" * 81]})
+    assert answer.status_code == 422
+    assert (
+        client.post("/api/lessons/none/answers", json={"question": 1, "answers": []}).json()["code"]
+        == "unknown_lesson"
+    )

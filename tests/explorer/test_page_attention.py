@@ -47,7 +47,7 @@ def number(text: str) -> float:
 
 
 def pick(page: Page, part: str, layer: int, head: int) -> None:
-    name = re.compile(rf"^{part}.*, layer {layer}, head {head}$")
+    name = re.compile(rf"^{part}.*, layer {layer + 1}, head {head + 1}$")
     page.get_by_role("gridcell", name=name).click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     expect(page.locator(".shown")).to_have_attribute("aria-busy", "false")
@@ -58,7 +58,7 @@ def test_every_head_has_its_picture(visit: Visit) -> None:
     for part in ("Encoder", "Decoder", "Cross-attention"):
         for number_, weights in enumerate(layers(part)):
             for head, rows in enumerate(weights):
-                name = re.compile(rf"^{part}.*, layer {number_}, head {head}$")
+                name = re.compile(rf"^{part}.*, layer {number_ + 1}, head {head + 1}$")
                 picture = page.get_by_role("gridcell", name=name).locator("canvas")
                 expect(picture).to_have_attribute("width", str(rows.shape[1]))
                 expect(picture).to_have_attribute("height", str(rows.shape[0]))
@@ -67,14 +67,16 @@ def test_every_head_has_its_picture(visit: Visit) -> None:
 def test_the_pixels_of_a_picture_are_the_weights(visit: Visit) -> None:
     page = visit(LINK)
     weights = layers("Cross-attention")[1][2]
-    cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 1, head 2$"))
+    cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 2, head 3$"))
     expect(cell.locator("canvas")).to_have_attribute("height", str(weights.shape[0]))
     pixels = cell.locator("canvas").evaluate(
         "c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
     )
     shown = np.array(pixels, dtype=int).reshape(*weights.shape, 4)[..., :3]
     scale = Scale("probability")
-    expected = np.array([[scale.colour(float(x)) for x in row] for row in weights], dtype=int)
+    most = float(weights.max())  # each head has a scale of its own
+    shares = [[scale.colour(float(x) / most) for x in row] for row in weights]
+    expected = np.array(shares, dtype=int)
     # The page has 253 colours; the widest step between two neighbours is 3.
     assert np.abs(shown - expected).max() <= 3
 
@@ -161,7 +163,41 @@ def test_arrows_move_through_the_heads(visit: Visit) -> None:
     chosen = page.get_by_role("grid", name="Encoder: heads by layer").get_by_role(
         "gridcell", selected=True
     )
-    expect(chosen).to_have_accessible_name("Encoder, layer 1, head 1")
+    expect(chosen).to_have_accessible_name("Encoder, layer 2, head 2")
     expect(chosen).to_be_focused()
-    expect(page.get_by_role("heading", name="Encoder, layer 1, head 1")).to_be_visible()
+    expect(page.get_by_role("heading", name="Encoder, layer 2, head 2")).to_be_visible()
     expect(page).to_have_url(re.compile(r"step=encoder\.blocks\.1\.attention\.weights"))
+
+
+def test_a_scale_for_all_heads_and_masked_cells_without_colour(visit: Visit) -> None:
+    page = visit(LINK)
+    weights = layers("Decoder")[0][0]
+    cell = page.get_by_role("gridcell", name=re.compile("^Decoder, layer 1, head 1$"))
+    read = "c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
+
+    def pixels() -> NDArray[np.int64]:
+        expect(cell.locator("canvas")).to_have_attribute("height", str(weights.shape[0]))
+        found = cell.locator("canvas").evaluate(read)
+        return np.array(found, dtype=np.int64).reshape(*weights.shape, 4)
+
+    own = pixels()
+    assert ((own[..., 3] == 0) == (weights == 0)).all()  # hatched: the ground shows through
+    page.get_by_label("all from 0 to 1").check()
+    scale = Scale("probability")
+    expected = np.array([[scale.colour(float(x)) for x in row] for row in weights], dtype=int)
+    seen = weights > 0
+    assert np.abs(pixels()[..., :3] - expected)[seen].max() <= 3
+
+
+def test_the_head_of_an_open_card_is_the_head_of_the_view(visit: Visit) -> None:
+    page = visit(LINK.replace("view=attention", "") + "&step=encoder.blocks.1.attention.scores")
+    page.get_by_role("button", name="Attention", exact=True).click()
+    expect(page.get_by_role("heading", name="Encoder, layer 2, head 1")).to_be_visible()
+
+
+def test_what_a_decoder_position_writes(visit: Visit) -> None:
+    page = visit(LINK)
+    pick(page, "Cross-attention", 0, 0)
+    tokens = page.locator("[data-side=query]").all_inner_texts()
+    written = page.locator(".written").all_inner_texts()
+    assert [text.removeprefix("writes ") for text in written] == tokens[1:]

@@ -50,10 +50,10 @@ def test_each_head_has_its_own_numbers(visit: Visit, head: int) -> None:
     page = visit(link("en-de", SENTENCE, "decoder.blocks.1.cross_attention.weights"))
     step = recorded("en-de", SENTENCE)["decoder.blocks.1.cross_attention.weights"]
     stepper = page.get_by_role("group", name="head", exact=True)
-    expect(stepper).to_contain_text("head 0 of 6")
+    expect(stepper).to_contain_text("head 1 of 6")
     for _ in range(head):
         stepper.get_by_role("button", name="next head").click()
-    expect(stepper).to_contain_text(f"head {head} of 6")
+    expect(stepper).to_contain_text(f"head {head + 1} of 6")
     assert agree(show_exact(page, "weights"), step.view.array[0, head]) >= 20
 
 

@@ -30,6 +30,7 @@ from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation
 from glassformer.explorer.saved_page import TEMPLATE, page_of, page_text
 from glassformer.explorer.schemas import Edit
+from glassformer.explorer.state import State
 from glassformer.tracing import Trace, trace
 from glassformer.tracing.formula import ENGLISH
 from tests.explorer.conftest import PATIENCE
@@ -308,6 +309,7 @@ def test_a_reader_follows_keys_links_and_switches(show: Callable[..., Page]) -> 
     expect(title).to_have_text("S[1, 2]")
     card.get_by_role("button", name=re.compile(r"K\[")).first.click()
     expect(title).to_contain_text("K[")
+    expect(page).not_to_have_url(re.compile("cell=0,0,1,2"))  # the address follows the card
     page.go_back()
     expect(title).to_have_text("S[1, 2]")
     page.keyboard.press("[")
@@ -351,11 +353,13 @@ def test_an_edited_run_keeps_its_edits(show: Callable[..., Page]) -> None:
     from glassformer.explorer.trace_edits import edit_trace
 
     opened = OpenTrace(traced("illustrated"), "illustrated", "module")
-    edited = edit_trace(opened, [Edit(step="scores", index=[0, 0, 1, 2], value=7.0)])
+    runs = State.of("toy").other_runs(opened)
+    edited = edit_trace(opened, [Edit(step="scores", index=[0, 0, 1, 2], value=7.0)], runs)
     page = show(page_of(edited), "#/trace/saved?step=scores&cell=0,0,1,2")
     expect(page.get_by_role("region", name="Edits")).to_contain_text("scores[0, 0, 1, 2]")
     expect(page.get_by_role("complementary")).to_contain_text("7")
     expect(page.get_by_role("button", name="Reset")).to_have_count(0)
+    expect(page.get_by_role("button", name="Experiments")).to_have_count(0)
 
 
 @pytest.mark.browser_context_args(viewport={"width": 390, "height": 844}, has_touch=True)

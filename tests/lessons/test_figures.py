@@ -2,6 +2,7 @@
 
 import re
 import runpy
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -27,14 +28,24 @@ EXPECTED = {
         "repeat",
     ],
     "roles": ["basic", "key-query-value", "roles"],
-    "multi-head": ["reshape", "heads"],
+    "multi-head": ["reshape", "pipeline", "heads", "columns"],
+    "masked": ["mask", "pipeline"],
+    "thrones": ["translation"],
+    "switches": ["mask", "feed-forward"],
     "roses": ["gave"],
     "classifier": ["block", "classifier"],
     "films": ["score", "map"],
     "by-hand": [
-        "architecture-nothing", "architecture-encoder", "architecture-decoder",
+        "architecture-nothing", "feed-forward", "architecture-encoder", "architecture-decoder",
         "architecture-everything", "strip",
     ],
+    "decoding": ["tree", "temperature"],
+    "attention": ["evenness", "attribution"],
+    "training": ["graph", "rates", "curve", "three", "overfitting"],
+    "recurrence": ["path", "influence", "distances", "recall", "growth", "translators"],
+    "tasks": ["pairs", "accuracy"],
+    "images": ["patches", "weights", "shuffled", "occlusion"],
+    "masked-words": ["gap", "both"],
 }  # fmt: skip
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
 
@@ -150,6 +161,87 @@ def test_the_softmax_drawn_is_that_of_the_scores() -> None:
     ]
 
 
+def test_the_pipeline_drawn_is_masked_attention() -> None:
+    """Recomputed from the printed matrix: all projections are the identity."""
+    x = np.asarray(load_example("masked")["masked_input"].printed.values)  # type: ignore[union-attr]
+    scores = x @ x.T
+    hidden = np.triu(np.ones_like(scores), 1) > 0
+    masked = np.where(hidden, -np.inf, scores)
+    powers = np.exp((masked - masked.max(axis=1, keepdims=True)).astype(np.float32))
+    weights = powers / powers.sum(axis=1, keepdims=True)
+    drawn = words(figure("masked", "pipeline").drawing.svg())
+    for matrix in (scores, masked, weights, weights @ x):
+        wanted = [cell_number(float(number)) for number in matrix.ravel()]
+        assert any(drawn[at : at + 9] == wanted for at in range(len(drawn))), matrix
+    assert "Scale  ÷ 1" in drawn and "Mask" in drawn
+
+
+def test_the_five_columns_hold_every_step_of_every_head() -> None:
+    made = lesson("multi-head")
+    (run_,) = [trace for trace in made.traces() if trace["x"].shape[-1] == 8]
+    drawn = words(figure("multi-head", "columns").drawing.svg())
+    for name in (
+        "x",
+        "projected_queries",
+        "projected_keys",
+        "projected_values",
+        "joined",
+        "output",
+    ):
+        for number in run_[name].value.double().ravel().tolist():
+            assert cell_number(number) in drawn
+    for name in ("weights", "context"):
+        for number in run_[name].value.double().ravel().tolist():
+            assert cell_number(number) in drawn
+
+
+def test_the_networks_drawn_compute_what_they_show() -> None:
+    """One layer is relu(W x + b), two layers add a second map: from the lesson's parameters."""
+    (run_,) = [trace for trace in lesson("by-hand").traces() if "probabilities" in trace]
+    path = "model.encoder.blocks.0."
+    x = run_[f"{path}attention_norm.normed"].value[0, 2].double().numpy()
+    parameters = (run_[f"{path}feed_forward.expand.{name}"].value for name in ("weight", "bias"))
+    weight, bias = (parameter.double().numpy() for parameter in parameters)
+    drawn = words(figure("by-hand", "feed-forward").drawing.svg())
+    one = [cell_number(float(number)) for number in np.maximum(weight @ x + bias, 0)]
+    assert drawn[len(x) : len(x) + len(one)] == one or all(number in drawn for number in one)
+    assert [said for said in drawn if said.startswith("after ReLU")] == [
+        "after ReLU, 6", "after ReLU, 10",
+    ]  # fmt: skip
+
+
+def test_lines_of_attention_are_as_thick_as_the_weights() -> None:
+    (run_,) = [trace for trace in lesson("thrones").traces() if "probabilities" in trace]
+    weights = run_["model.decoder.blocks.0.cross_attention.weights"].value[0].double().mean(0)
+    svg = figure("thrones", "translation").drawing.svg()
+    drawn = [float(found) for found in re.findall(r"stroke-width:([\d.]+)", svg)]
+    wanted = [max(0.4, 9 * share) for share in weights.ravel().tolist()]
+    assert sorted(drawn) == pytest.approx(
+        sorted(2 * wanted), abs=0.051
+    )  # once to stay, once to show
+
+
+def test_a_moving_figure_can_be_stopped_at_each_beat() -> None:
+    """Radio buttons on the page, each with a style in the figure; still figures have none."""
+    made = lesson("illustrated")
+    page = render_text(made.document(), "html")
+    groups = re.findall(r'<div class="gf-steps".*?</div>', page)
+    moving = [drawing_of(found) for found in made.figures() if drawing_of(found).beats]
+    assert len(groups) == len(moving) < len(made.figures())
+    for group, drawing in zip(groups, moving, strict=True):
+        values = re.findall(r'value="(\w+)"', group)
+        assert values == ["play", "pause", *map(str, range(1, drawing.beats + 1))]
+        for value in values[1:]:
+            assert f'[value="{value}"]:checked' in drawing.motions
+        for beat in range(1, drawing.beats + 1):
+            assert f".gf-{drawing.beats}.gf-at-{beat}" in drawing.motions
+
+
+def test_the_ground_is_the_pages_and_a_file_has_its_own() -> None:
+    assert ".gf:root { background: var(--gf-paper); }" in STYLE
+    assert 'class="paper"' not in figure("roles", "basic").drawing.svg()
+
+
 def test_the_architecture_says_how_far_the_lesson_is() -> None:
     drawn = {
         stage: figure("by-hand", f"architecture-{stage}").drawing.svg()
@@ -222,7 +314,7 @@ NUMBER = re.compile(r"≈?[-−]?\d+(?:\.\d+)?")
 ONE_MORE_OR_LESS = {"words": 1.01e-2, "colours": 1, "places": 0.11}
 # A training also hands on what the processors round differently in its first steps.
 OF_A_TRAINING = {"words": 3.01e-2, "colours": 3, "places": 1}
-TRAINED = ("roses", "classifier", "films")
+TRAINED = ("roses", "classifier", "films", "thrones")
 
 
 def numbers_in(text: str) -> list[float]:
@@ -284,5 +376,10 @@ def test_a_figure_that_changed_is_told_from_one_that_was_rounded(before: str, af
 
 def test_the_film_map_names_well_known_films() -> None:
     said = words((FOLDER / "film-map.svg").read_text(encoding="utf-8"))
+    assert len(said) == len(set(said))
+    assert any(re.fullmatch(r"rated higher \(r = 0\.\d\d\) →", name) for name in said)
+    svg = (FOLDER / "film-map.svg").read_text(encoding="utf-8")
+    points = {unescape(name) for name in re.findall(r"<circle[^>]*><title>([^<]+)</title>", svg)}
+    assert len(points) == 48 and points <= set(said)  # every film has a label of its own
     assert {"The Godfather", "The Matrix", "Forrest Gump"} <= set(said)
     assert (FOLDER / "film-map.svg").stat().st_size < 200_000

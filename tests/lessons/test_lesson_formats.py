@@ -6,14 +6,16 @@ import shutil
 import subprocess
 import zipfile
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from glassformer.cli import run
 from glassformer.documents import FORMATS, render, render_text
-from glassformer.documents.parts import Document, Table
+from glassformer.documents.parts import Document, Table, columns_of
 from glassformer.errors import UnknownNameError
+from glassformer.language import Language
 from glassformer.lessons import LESSONS, Lesson, make_lesson
 from tests.lessons.shared_lessons import lesson
 from tests.tracing.render.libreoffice import recalculate
@@ -30,7 +32,7 @@ def lessons() -> dict[str, Lesson]:
 class Balanced(HTMLParser):
     """Collects nesting errors of a page."""
 
-    VOID = ("meta", "br", "img", "link")
+    VOID = ("meta", "br", "img", "link", "input")
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,9 +134,38 @@ def test_a_third_language_is_refused() -> None:
 def test_without_a_name_the_lessons_are_listed(
     language: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The course as a path: number, name, minutes, title, what comes before; 80 columns."""
     assert run(["lesson", "--lang", language]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(LESSONS)
+    assert all(columns_of(line) <= 80 for line in lines)
+    numbered = [line for line in lines if re.match(r" ?\d+  ", line)]
+    assert [line.split()[1] for line in numbered] == list(LESSONS)
+    assert [int(line.split()[2]) for line in numbered] == [one.minutes for one in LESSONS.values()]
+    (needs,) = [after for line, after in pairwise(lines) if " classifier " in line]
+    assert needs.split(maxsplit=1)[1] == ", ".join(LESSONS["classifier"].needs)
+
+
+@pytest.mark.parametrize("to", ["terminal", "md", "tex", "html"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_lesson_says_what_it_follows_and_needs_and_what_comes_next(
+    to: str, language: Language
+) -> None:
+    made, entry = lesson("masked", language), LESSONS["masked"]
+    text = re.sub(r"\s+", "", render_text(made.document(), to))
+    text = text.replace("$-\\infty$", "−∞")
+    wanted = [entry.text.title, entry.text.author, entry.able, LESSONS["illustrated"].title]
+    for said in wanted:
+        assert said.say(language).replace(" ", "") in text
+    assert f"{entry.minutes}{'minutes' if language == 'en' else '分钟'}" in text
+    assert entry.next is not None
+    assert "glassformerlesson" + entry.next.name in text.replace("~", "")
+    assert text.rindex(entry.next.title.say(language).replace(" ", "")) > len(text) * 0.9
+
+
+def test_the_last_lesson_leads_out_of_the_course() -> None:
+    *_, last = LESSONS.values()
+    assert last.next is None
+    assert "glassformer explore" in render_text(lesson(last.name).document(), "md")
 
 
 @pytest.mark.parametrize("to", [to for to in FORMATS if to != "xlsx"])

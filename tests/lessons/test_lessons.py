@@ -1,6 +1,8 @@
 """Lessons as data: right numbers, complete in both languages, every number from a trace."""
 
+import html
 import json
+import linecache
 import math
 import re
 from dataclasses import replace
@@ -88,9 +90,9 @@ def test_a_framed_cell_stands_in_its_matrix(name: str) -> None:
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_is_data(name: str) -> None:
     data = json.loads(json.dumps(lesson(name).to_dict(), allow_nan=False))
-    assert list(data) == ["name", "title", "summary", "language", "steps"]
+    assert list(data) == ["name", "title", "summary", "language", "place", "choices", "steps"]
     kinds = {part["kind"] for step in data["steps"] for part in step["parts"]}
-    assert kinds <= {"text", "remark", "formula", "matrix", "table", "figure"}
+    assert kinds <= {"text", "remark", "formula", "matrix", "table", "figure", "question"}
     assert all(step["title"] and step["parts"] for step in data["steps"])
 
 
@@ -417,3 +419,39 @@ def test_a_bias_is_no_product() -> None:
     assert "由 8 个乘积和 1 个偏置相加" in said["zh"]
     queries = [part for part in lesson("by-hand").parts() if isinstance(part, Paragraph)]
     assert any("is the sum of 6 products:" in plain(part.text) for part in queries)
+
+
+# --- code beside numbers ---
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_each_step_with_a_formula_shows_its_line_of_code_once(name: str) -> None:
+    for step in lesson(name).steps:
+        formulas = [part for part in step.parts if isinstance(part, Formula)]
+        lines = [part.code for part in formulas if part.code]
+        assert len(lines) == len(set(lines))
+        assert bool(lines) == bool(formulas)
+        for part in formulas:
+            line = part.cell.step.line
+            if not part.code or part.code.startswith(("loss.backward()", "optimiser.step()")):
+                continue
+            assert line is not None
+            computed = part.code.partition(" = ")[2].partition("  # ")[0]
+            source = linecache.getlines(line.file)[line.number - 1 : max(line.number, line.end)]
+            assert computed in " ".join(map(str.strip, source))
+
+
+@pytest.mark.parametrize("to", ["terminal", "md", "tex", "html", "json"])
+def test_every_format_shows_the_code(to: str) -> None:
+    made = render_text(lesson("illustrated").document(), to)
+    plain_text = html.unescape(made).replace(r"\_", "_").replace(r"\allowbreak{}", "")
+    for code in ("projected_queries = self.to_queries(x)", "scaled = scores / divisor"):
+        assert code in plain_text
+
+
+def test_a_gradient_names_the_line_it_goes_back_through() -> None:
+    codes = {part.card.name: part.code for part in lesson("training-step").parts()
+             if isinstance(part, Formula)}  # fmt: skip
+    assert codes["∂H′[1]"] == "loss.backward()  # F.relu(expanded)"
+    assert codes["new W_2[1, 1]"] == "optimiser.step()"
+    assert codes["H[1]"] == "expanded = self.expand(x)"

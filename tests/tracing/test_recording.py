@@ -200,7 +200,7 @@ def test_a_trace_beyond_the_memory_budget_is_refused_after_one_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For models that cannot run on the meta device."""
-    monkeypatch.setattr(record, "expected_bytes", lambda *_: None)
+    monkeypatch.setattr(record, "forecast", lambda *_: None)
     model = Deep(50)
     with pytest.raises(TraceError, match=r"with 50 blocks like blocks.0 about .*max_bytes="):
         trace(model, torch.ones(64, 64), max_bytes=20 * 64 * 64 * 4)

@@ -168,15 +168,18 @@ class StepResult:
         wrong = self.comparison.wrong if self.comparison else False
         return np.where(wrong, distance, 0.0)
 
-    def slip(self, language: Language) -> str | None:
-        """The likely slips in words, alternatives that fit equally well joined by "or"."""
+    def slip(self, language: Language, counted_from: int = 0) -> str | None:
+        """The likely slips in words, alternatives that fit equally well joined by "or".
+
+        Rows and columns are counted as in Python, or from 1 for readers of a text.
+        """
         if not self.explanations:
             if self.verdict != "wrong" or self.note is not None:
                 return None
             return say["no known slip"].say(language)
         joint, choice = say[" and "].say(language), say["; or "].say(language)
         return choice.join(
-            joint.join(_say(slip, language) for slip in explanation.slips)
+            joint.join(_say(slip, language, counted_from) for slip in explanation.slips)
             for explanation in self.explanations
         )
 
@@ -218,11 +221,12 @@ class Audit:
         return {"example": self.example.name, "steps": steps}
 
 
-def _say(slip: Committed, language: Language) -> str:
+def _say(slip: Committed, language: Language, counted_from: int) -> str:
     text = say[": "].say(language).join((slip.name.say(language), slip.detail.say(language)))
     if slip.cells is None:
         return text
-    where = _places(slip.cells, language)
+    cells = tuple(tuple(place + counted_from for place in cell) for cell in slip.cells)
+    where = _places(cells, language)
     return say["{text} (only in {where})"].say(language, text=text, where=where)
 
 

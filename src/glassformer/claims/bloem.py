@@ -123,9 +123,9 @@ def attend_folded(
     _check_divisible(queries.size(-1), heads)
     if fold not in FOLDS:
         raise ConfigError(f"fold must be one of {', '.join(FOLDS)}, got {fold!r}")
-    folded_queries, folded_keys, folded_values = (
-        FOLDS[fold](x, heads) for x in (queries, keys, values)
-    )
+    folded_queries = FOLDS[fold](queries, heads)
+    folded_keys = FOLDS[fold](keys, heads)
+    folded_values = FOLDS[fold](values, heads)
     scores = torch.bmm(folded_queries, folded_keys.transpose(1, 2))
     scaled = scores / math.sqrt(folded_keys.size(-1))
     weights = torch.softmax(scaled, dim=-1)

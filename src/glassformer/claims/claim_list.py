@@ -43,6 +43,65 @@ PROPERTIES: dict[str, tuple[str, ...]] = {
 }
 """Properties that the texts describe, and the claims whose experiments demonstrate them."""
 
+ROWS: dict[str, tuple[str, ...]] = PROPERTIES | {
+    "A01": ("C11", "C01"),
+    "A02": ("C07", "C08"),
+    "A03": ("C08",),
+    "A04": ("C02",),
+    "A05": ("C27", "C28"),
+    "A07": ("C32",),
+    "A08": ("C30", "C31", "C32"),
+    "A09": ("C25", "C37"),
+    "A10": ("C25",),
+    "A11": ("C20",),
+    "A12": ("C23",),
+    "A13": ("C26",),
+    "A14": ("C78",),
+    "A15": ("C78",),
+    "A16": ("C40",),
+    "A17": ("C41", "C47"),
+    "A18": ("C72", "C73"),
+    "A19": ("C44", "C45"),
+    "A20": ("C45",),
+    "A21": ("C29", "C43"),
+    "A22": ("C24",),
+    "A23": ("C49", "C50"),
+    "A24": ("C79", "C80"),
+    "R01": ("C14",),
+    "R02": ("C15",),
+    "R03": ("C15",),
+    "D03": ("C95",),
+    "D05": ("C96",),
+    "D06": ("C86",),
+    "D07": ("C61", "C62"),
+    "D08": ("C66",),
+    "D09": ("C62", "C63", "C64"),
+    "D10": ("C65",),
+    "E01": ("C51",),
+    "E02": ("C55",),
+    "E03": ("C52", "C57", "C58"),
+    "E04": ("C53",),
+    "E05": ("C56",),
+    "E07": ("C88",),
+    "E09": ("C88",),
+    "E10": ("C88",),
+    "E11": ("C90",),
+    "E12": ("C89",),
+    "E13": ("C59",),
+    "E14": ("C98",),
+    "F03": ("C68",),
+    "F04": ("C69",),
+    "F05": ("C70",),
+    "F06": ("C71",),
+    "G03": ("C76", "C77"),
+    "G04": ("C85",),
+    "G05": ("C75",),
+    "G06": ("C83", "C84"),
+    "G08": ("C94",),
+    "G11": ("C74",),
+}
+"""All that the texts describe and claims bear on, by its id: the properties and more."""
+
 GROUPS: tuple[Group, ...] = tuple(
     module.group
     for module in (
@@ -67,14 +126,14 @@ def claims() -> dict[str, Claim]:
 def find(ids: Iterable[str]) -> list[Claim]:
     """The claims with these ids, upper or lower case; all claims if no id is given.
 
-    A property such as B09 stands for the claims that demonstrate it.
+    A row such as B09 stands for the claims that demonstrate it.
     """
     known = claims()
     wanted: list[str] = []
     for id_ in map(str.upper, ids):
-        if id_ not in known and id_ not in PROPERTIES:
-            raise UnknownNameError("claim", id_, [*known, *PROPERTIES])
-        wanted += PROPERTIES.get(id_, (id_,))
+        if id_ not in known and id_ not in ROWS:
+            raise UnknownNameError("claim", id_, [*known, *ROWS])
+        wanted += ROWS.get(id_, (id_,))
     return [known[id_] for id_ in dict.fromkeys(wanted)] or list(known.values())
 
 
@@ -94,7 +153,7 @@ MARKS: dict[Verdict, str] = {
     "not measured yet": "·",
 }
 
-_LOOKS: dict[Verdict, p.Look] = {
+LOOKS: dict[Verdict, p.Look] = {
     "holds": "good",
     "holds in part": "caution",
     "fails": "bad",
@@ -118,17 +177,21 @@ def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Docume
     return p.Document(
         say["title"].say(language),
         (
-            p.Paragraph(
-                p.with_code(say["introduction"].say(language) + say["texts"].say(language))
-            ),
+            *introduction(language),
             p.Paragraph(counted(outcomes, language), "strong"),
             *sections,
-            *_properties(outcomes, language),
+            *properties_sections(outcomes, language),
         ),
         language,
         say["label"].say(language),
         lambda: {"claims": [outcome.to_dict(language) for outcome in outcomes]},
     )
+
+
+def introduction(language: Language) -> tuple[p.Paragraph, ...]:
+    """How the claims were decided, and which texts they are from."""
+    said = say["introduction"].say(language) + say["texts"].say(language)
+    return (p.Paragraph(p.with_code(said)),)
 
 
 def counted(outcomes: Sequence[Outcome], language: Language) -> str:
@@ -147,12 +210,12 @@ def _row(outcome: Outcome, language: Language) -> tuple[p.Inline, ...]:
         outcome.claim.id,
         p.with_code(outcome.claim.says.say(language)),
         " ".join(outcome.claim.texts),
-        p.Span(_verdict(outcome, language), _LOOKS[outcome.verdict]),
+        p.Span(verdict_text(outcome, language), LOOKS[outcome.verdict]),
         p.with_code(outcome.sentence(language)),
     )
 
 
-def _verdict(outcome: Outcome, language: Language) -> str:
+def verdict_text(outcome: Outcome, language: Language) -> str:
     """The verdict, and whether it is based on counts, if the claim is also timed."""
     said = f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
     if outcome.claim.seconds is None:
@@ -163,7 +226,7 @@ def _verdict(outcome: Outcome, language: Language) -> str:
     return say["with basis"].say(language, verdict=said, basis=basis)
 
 
-def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
+def properties_sections(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
     """Which claims demonstrate which property of the texts."""
     known = {outcome.claim.id: outcome.claim for outcome in outcomes}
     between = say["semicolon"].say(language)

@@ -81,7 +81,8 @@ class RecurrentLayer(nn.Module):
         state = torch.zeros_like(x[:, 0])
         states = []
         for vector in x.unbind(dim=1):
-            state = torch.tanh(self.from_input(vector) + self.from_state(state))
+            summed = self.from_input(vector) + self.from_state(state)
+            state = torch.tanh(summed)
             states.append(state)
         return torch.stack(states, dim=1)
 

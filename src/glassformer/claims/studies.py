@@ -6,7 +6,7 @@ above each study says what the text claims and, where it can be proved, what mus
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations, product
 from typing import Literal
 
@@ -49,6 +49,7 @@ class DepthResult:
     n_layers: int
     residual: bool
     norm: bool
+    norm_first: bool
     similarity: float
     """Mean cosine between the outputs of two positions before training; 1: all the same."""
     gradient_ratio: float
@@ -59,37 +60,52 @@ class DepthResult:
 
 
 class SwitchedBlock(nn.Module):
-    """A post-norm block in which the residuals or the norms may be missing."""
+    """A block, post-norm or pre-norm, in which the residuals or the norms may be missing."""
 
-    def __init__(self, *, residual: bool, norm: bool) -> None:
+    def __init__(self, *, residual: bool, norm: bool, norm_first: bool = False) -> None:
         super().__init__()
-        self.residual = residual
+        self.residual, self.norm_first = residual, norm_first
         self.attention = MultiHeadAttention(_D_MODEL, AttentionConfig(n_heads=2))
         self.feed_forward = FeedForward(_D_MODEL, FeedForwardConfig(d_ff=4 * _D_MODEL))
         self.attention_norm = nn.LayerNorm(_D_MODEL) if norm else nn.Identity()
         self.feed_forward_norm = nn.LayerNorm(_D_MODEL) if norm else nn.Identity()
 
     def forward(self, resid_pre: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """norm(x + attention(x)), then norm(x + feed_forward(x)), less what is switched off."""
-        attended = self.attention(resid_pre)
-        resid_mid = self.attention_norm(resid_pre + attended if self.residual else attended)
-        fed = self.feed_forward(resid_mid)
-        resid_post: Tensor = self.feed_forward_norm(resid_mid + fed if self.residual else fed)
+        """norm(x + attention(x)), then norm(x + feed_forward(x)), less what is switched off.
+
+        With `norm_first`, x + attention(norm(x)), then x + feed_forward(norm(x)).
+        """
+        attention_in = self.attention_norm(resid_pre) if self.norm_first else resid_pre
+        attended = self.attention(attention_in)
+        attention_sum = resid_pre + attended if self.residual else attended
+        resid_mid = attention_sum if self.norm_first else self.attention_norm(attention_sum)
+        feed_in = self.feed_forward_norm(resid_mid) if self.norm_first else resid_mid
+        fed = self.feed_forward(feed_in)
+        feed_sum = resid_mid + fed if self.residual else fed
+        resid_post: Tensor = feed_sum if self.norm_first else self.feed_forward_norm(feed_sum)
         return resid_post
 
 
-class _Reverser(nn.Module):
-    def __init__(self, n_layers: int, *, residual: bool, norm: bool) -> None:
+class SwitchedStack(nn.Module):
+    """Blocks that learn to reverse a sequence; a pre-norm stack ends with one more norm."""
+
+    def __init__(
+        self, n_layers: int, *, residual: bool, norm: bool, norm_first: bool = False
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(_N_WORDS, _D_MODEL)
         self.positions = nn.Embedding(_N_POSITIONS, _D_MODEL)
-        blocks = [SwitchedBlock(residual=residual, norm=norm) for _ in range(n_layers)]
+        blocks = [
+            SwitchedBlock(residual=residual, norm=norm, norm_first=norm_first)
+            for _ in range(n_layers)
+        ]
         self.blocks = nn.Sequential(*blocks)
+        self.final_norm = nn.LayerNorm(_D_MODEL) if norm and norm_first else nn.Identity()
         self.to_words = nn.Linear(_D_MODEL, _N_WORDS)
         initialise(self.blocks, "xavier")
 
     def transform(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        outputs: Tensor = self.blocks(self.words(ids) + self.positions.weight)
+        outputs: Tensor = self.final_norm(self.blocks(self.words(ids) + self.positions.weight))
         return outputs
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
@@ -106,13 +122,14 @@ def learn_at_depth(
     *,
     residual: bool = True,
     norm: bool = True,
+    norm_first: bool = False,
     steps: int = 150,
     learning_rate: float = 0.002,
     seed: int = 0,
 ) -> DepthResult:
     """Train a stack of this depth for a few steps; all variants get the same data and budget."""
     with seeded(seed):
-        model = _Reverser(n_layers, residual=residual, norm=norm)
+        model = SwitchedStack(n_layers, residual=residual, norm=norm, norm_first=norm_first)
     with seeded(seed + 1):
         first = _random_ids(_BATCH)
         similarity = _similarity(model.transform(first))
@@ -126,7 +143,43 @@ def learn_at_depth(
         fresh = _random_ids(16 * _BATCH)
     with torch.no_grad():
         right = accuracy(model(fresh), fresh.flip(dims=(1,)))
-    return DepthResult(n_layers, residual, norm, similarity, gradient_ratio, loss, right)
+    return DepthResult(
+        n_layers, residual, norm, norm_first, similarity, gradient_ratio, loss, right
+    )
+
+
+@dataclass(frozen=True)
+class DepthSignals:
+    """What happens on the way through an untrained stack, and on the way back."""
+
+    sizes: tuple[float, ...]
+    """Root mean square of the numbers before the first block and after each."""
+    similarities: tuple[float, ...]
+    """Mean cosine between two positions, at the same places; 1: all positions are the same."""
+    gradients: tuple[float, ...]
+    """Root mean square of the loss's gradient, at the same places."""
+
+
+def signals_at_depth(
+    n_layers: int, *, residual: bool = True, norm: bool = True, norm_first: bool = False,
+    seed: int = 0,
+) -> DepthSignals:  # fmt: skip
+    """The stack that `learn_at_depth` trains, with its first batch, before any training."""
+    with seeded(seed):
+        model = SwitchedStack(n_layers, residual=residual, norm=norm, norm_first=norm_first)
+    with seeded(seed + 1):
+        ids = _random_ids(_BATCH)
+    stream = [model.words(ids) + model.positions.weight]
+    for block in model.blocks:
+        stream.append(block(stream[-1]))
+    logits = model.to_words(model.final_norm(stream[-1]))
+    loss = F.cross_entropy(logits.flatten(0, 1), ids.flip(dims=(1,)).flatten())
+    gradients = torch.autograd.grad(loss, stream)
+    return DepthSignals(
+        sizes=tuple(float(x.detach().square().mean().sqrt()) for x in stream),
+        similarities=tuple(_similarity(x.detach()) for x in stream),
+        gradients=tuple(float(x.square().mean().sqrt()) for x in gradients),
+    )
 
 
 def _random_ids(n_sequences: int) -> Int[Tensor, "B T"]:
@@ -142,7 +195,7 @@ def _similarity(outputs: Float[Tensor, "B T D"]) -> float:
     return float(beside_diagonal.mean() / (n_positions * (n_positions - 1)))
 
 
-def _gradient_ratio(model: _Reverser, ids: Int[Tensor, "B T"]) -> float:
+def _gradient_ratio(model: SwitchedStack, ids: Int[Tensor, "B T"]) -> float:
     maps = [
         part.to_values.weight for part in model.modules() if isinstance(part, MultiHeadAttention)
     ]
@@ -272,9 +325,11 @@ class Resolution:
     error: float
     """Mean squared error on new sequences; 1 is knowing nothing, 0 is perfect."""
     parameters: int
+    model: NeighbourReader = field(compare=False, repr=False)
+    """The trained model, for inspection."""
 
 
-class _NeighbourReader(nn.Module):
+class NeighbourReader(nn.Module):
     """One attention layer and a linear map; each position's number is part of its input."""
 
     def __init__(self, n_heads: int, n_positions: int, width: int) -> None:
@@ -298,7 +353,7 @@ def learn_neighbours(
 ) -> Resolution:
     """Train on random vectors in a ring; the value width 2 · width is shared by the heads."""
     with seeded(seed):
-        model = _NeighbourReader(n_heads, n_positions, width)
+        model = NeighbourReader(n_heads, n_positions, width)
 
         def error(n_sequences: int) -> Tensor:
             vectors = torch.randn(n_sequences, n_positions, width)
@@ -309,7 +364,10 @@ def learn_neighbours(
         with torch.no_grad():
             final = float(error(1000))
     return Resolution(
-        n_heads=n_heads, error=final, parameters=sum(p.numel() for p in model.parameters())
+        n_heads=n_heads,
+        error=final,
+        parameters=sum(p.numel() for p in model.parameters()),
+        model=model.eval(),
     )
 
 

@@ -45,6 +45,7 @@ for _module, _commands in {
     "audit_command": ["audit"],
     "claims_command": ["claims"],
     "data_command": ["data"],
+    "exercise_command": ["exercise"],
     "explore_command": ["explore"],
     "lesson_command": ["lesson"],
     "model_commands": ["describe", "evaluate", "export", "models"],

@@ -36,7 +36,7 @@ def audit(
     if as_json and to is not None:
         raise ConfigError("expected either --json or --to {to}, got both", to=to)
     chosen_format = "json" if as_json else format_of(to, output)
-    if chosen_format in ("tex", "html", "xlsx") and example is None:
+    if chosen_format in ("tex", "html", "xlsx", "slides", "worksheet") and example is None:
         raise ConfigError(
             "expected the name of an example or a file beside --to {to}", to=chosen_format
         )

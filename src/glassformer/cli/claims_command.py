@@ -21,6 +21,7 @@ from glassformer.language import Language, spoken, words
 
 if TYPE_CHECKING:
     from glassformer.claims import Claim, Outcome
+    from glassformer.documents import Document
 
 say = words("glassformer.cli.messages")
 
@@ -43,14 +44,35 @@ def claims(
     check_place(output)
     check_format(chosen_format, output)
     lang = spoken()
+    ids, only_rows = _without_claims(ids)
+    if only_rows:
+        return
     chosen = find(ids)
     if plot is not None:
         _draw(chosen, plot)
     run = _run(chosen, slow=slow)
     if chosen_format == "json":
         _write_json(run, lang, output)
+    elif chosen_format in ("html", "slides"):
+        write_documents([_page(list(run), lang)], chosen_format, output, width=140)
     else:
         write_documents([claims_document(list(run), lang)], chosen_format, output, width=140)
+
+
+def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Say what shows the rows that no claim bears on; the other ids, and whether there are none."""
+    from glassformer.claims.claim_list import ROWS
+    from glassformer.lessons.course import row, row_ids
+
+    shown = [id_ for id_ in ids if id_.upper() in row_ids() and id_.upper() not in ROWS]
+    others = tuple(id_ for id_ in ids if id_ not in shown)
+    out = sys.stderr if others else sys.stdout
+    for found in map(row, shown):
+        commands = [f"glassformer lesson {name}" for name in found.lessons]
+        commands += [found.command] if found.command is not None else []
+        name = found.name.say(spoken())
+        out.write(f"{say('claims row', id=found.id, name=name, commands='; '.join(commands))}\n")
+    return others, bool(shown) and not others
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
@@ -68,6 +90,15 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
         yield from found
+
+
+def _page(run: "list[Outcome]", lang: Language) -> "Document":
+    """The page of the claims, with a chart for each that has one."""
+    from glassformer.claims.claim_page import claims_page
+    from glassformer.lessons.figures.claim_figures import claim_figure
+
+    drawn = {outcome.claim.id: claim_figure(outcome, lang) for outcome in run}
+    return claims_page(run, lang, {id_: one for id_, one in drawn.items() if one is not None})
 
 
 def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -> None:

@@ -1,14 +1,16 @@
 """`glassformer lesson`: a worked example, step by step, written from its trace."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from glassformer.cli.lesson_questions import ask_questions
 from glassformer.cli.output import Format, check_format, check_place
 from glassformer.errors import ConfigError
-from glassformer.language import spoken, words
+from glassformer.language import padded, spoken, words
 
 say = words("glassformer.cli.messages")
 
@@ -20,24 +22,38 @@ def lesson(
     to: Literal[Format, "json", "svg"] | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     off: Annotated[list[str] | None, Parameter(name="--off")] = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
+    ask: Annotated[bool, Parameter(negative=())] = False,
+    row: str | None = None,
 ) -> None:
     """Walk through a worked example in numbered steps; without a name, list the lessons."""
     from glassformer.documents import render, render_text
     from glassformer.documents.renderer import SUFFIXES
     from glassformer.lessons import LESSONS, make_lesson
+    from glassformer.lessons.course import settings_of
 
+    if row is not None:
+        if name is not None:
+            raise ConfigError("--row finds a lesson: leave out its name")
+        name = _shown_by(row)
+        if name is None:
+            return
+    options: dict[str, Any] = {**settings_of(settings or ()), **({"off": off} if off else {})}
+    if ask:
+        if to is not None or output is not None:
+            raise ConfigError("--ask shows the lesson in the terminal: leave out --to and -o")
+        ask_questions(name, options)
+        return
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
-    if off and (name != "switches" or figures):
-        raise ConfigError("only the lesson switches takes --off, and it has no figures")
+    if off and name != "switches":
+        raise ConfigError("only the lesson switches takes --off")
     if figures:
-        _write_figures([name] if name is not None else list(LESSONS), output)
+        _write_figures([name] if name is not None else list(LESSONS), output, options)
         return
     if name is None:
-        if to is not None or output is not None:
-            raise ConfigError("expected the name of a lesson beside --to or -o")
-        width = max(map(len, LESSONS))
-        for key, entry in LESSONS.items():
-            sys.stdout.write(f"{key:<{width}}  {entry.summary.say(spoken())}\n")
+        if to is not None or output is not None or settings:
+            raise ConfigError("expected the name of a lesson beside --to, -o or --set")
+        sys.stdout.writelines(f"{line}\n" for line in _course())
         return
     chosen = to or (SUFFIXES.get(output.suffix.lower()) if output is not None else None)
     if chosen is None and output is not None:
@@ -48,7 +64,7 @@ def lesson(
         )
     check_format(chosen or "terminal", output)
     check_place(output)
-    made = make_lesson(name, spoken(), **({"off": off} if off else {}))
+    made = make_lesson(name, spoken(), **options)
     if output is not None:
         render(made.document(), chosen or "terminal", output)
         sys.stderr.write(f"{say('lesson written', output=output, count=len(made.steps))}\n")
@@ -56,7 +72,45 @@ def lesson(
         sys.stdout.write(render_text(made.document(), chosen or "terminal"))
 
 
-def _write_figures(names: list[str], output: Path | None) -> None:
+def _shown_by(id_: str) -> str | None:
+    """Say what shows a row of the texts; the lesson, if exactly one does."""
+    from glassformer.claims.claim_list import ROWS
+    from glassformer.lessons import LESSONS
+    from glassformer.lessons.course import row as find_row
+
+    found, language = find_row(id_), spoken()
+    only = found.lessons[0] if len(found.lessons) == 1 else None
+    out = sys.stderr if only is not None else sys.stdout
+    out.write(f"{found.id}  {found.name.say(language)}\n")
+    for name in found.lessons:
+        out.write(f"  glassformer lesson {name}  ({LESSONS[name].title.say(language)})\n")
+    if found.id in ROWS:
+        out.write(f"  glassformer claims {found.id}  ({', '.join(ROWS[found.id])})\n")
+    if found.command is not None:
+        out.write(f"  {found.command}\n")
+    return only
+
+
+def _course() -> Iterator[str]:
+    """The lessons in order: number, name, minutes, title, and what they presuppose."""
+    from glassformer.lessons import LESSONS
+
+    language = spoken()
+    hours = round(sum(entry.minutes for entry in LESSONS.values()) / 60)
+    yield say("course title", count=len(LESSONS), hours=hours)
+    width = max(map(len, LESSONS))
+    indent = width + len("99  ") + len("  99 min  ")
+    for number, (name, entry) in enumerate(LESSONS.items(), start=1):
+        minutes = say("course minutes", minutes=f"{entry.minutes:>2}")
+        lead = f"{number:>2}  {name:<{width}}  {minutes}"
+        yield f"{padded(lead, indent)}{entry.title.say(language)}"
+        if entry.needs:
+            needs = say("course needs", names=", ".join(entry.needs))
+            yield f"{' ' * indent}{needs}"
+    yield say("course how")
+
+
+def _write_figures(names: list[str], output: Path | None, options: dict[str, Any]) -> None:
     """The figures of these lessons as files: `FOLDER/LESSON-FIGURE.svg`."""
     from glassformer.documents.renderer import write_figures
     from glassformer.lessons import make_lesson
@@ -64,7 +118,7 @@ def _write_figures(names: list[str], output: Path | None) -> None:
     if output is None or output.suffix:
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
     for name in names:
-        made = make_lesson(name, spoken())
+        made = make_lesson(name, spoken(), **options)
         if not made.figures():
             sys.stderr.write(f"{say('lesson no figures', name=name)}\n")
             continue

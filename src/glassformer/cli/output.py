@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 say = words("glassformer.cli.messages")
 
-Format = Literal["terminal", "md", "tex", "html", "xlsx"]
+Format = Literal["terminal", "md", "tex", "html", "xlsx", "slides", "worksheet"]
 """What `--to` takes: `documents.FORMATS`, which would take long to import here, less JSON."""
 
 
@@ -73,6 +73,9 @@ def write_documents(
     options: dict[str, Any] = {}
     if to == "terminal" and output is not None:
         options = {"width": width, "colour": False}
+    if output is not None and len(documents) == 1:
+        render(documents[0], to, output, **options)
+        return
     made = [render(document, to, **options) for document in documents]
     if isinstance(made[0], bytes) and output is not None:
         write_whole(output, made[0])

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 say = words("glassformer.cli.messages")
 
 _MANY = 200  # lines before progress is shown
+_NAMED = 20  # texts whose unknown words are named; of thousands of lines nobody reads them
+_MOST_WORDS = 5
 
 
 def print_answers(
@@ -49,7 +51,24 @@ def print_answers(
                 counter.note(say("run cut", number=number))
             if answer.unknown:
                 counter.note(say("run knows nothing", model=model.name, number=number))
+            elif number <= _NAMED and (note := _unknown_note(model, answer, number)):
+                counter.note(note)
             counter.count()
+
+
+def _unknown_note(model: Model, answer: Answer, number: int) -> str | None:
+    """Which words of a text the model does not know."""
+    from glassformer.tasks.results import Unread
+
+    if model.tokenizer is None or isinstance(answer, Unread) or not isinstance(answer.input, str):
+        return None
+    found = model.unknown_words(answer.input)
+    if not found:
+        return None
+    listed = say("run comma").join(f"“{word}”" for word in found[:_MOST_WORDS])
+    more = say("run more words", count=len(found) - _MOST_WORDS) if len(found) > _MOST_WORDS else ""
+    key = "run unknown word" if len(found) == 1 else "run unknown words"
+    return say(key, model=model.name, number=number, words=listed + more)
 
 
 def _explained(model: Model, answer: Answer, number: int, counter: Counter) -> WordScores | None:

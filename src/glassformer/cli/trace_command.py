@@ -95,6 +95,7 @@ def explain(
         )
     check_model(model)
 
+    from glassformer.documents.step_meaning import meaning
     from glassformer.documents.trace_data import json_text
     from glassformer.tracing.cells import MOST_LISTED
     from glassformer.tracing.formula import MOST_TERMS
@@ -107,8 +108,10 @@ def explain(
         )
         return
     cell = loaded.cell(text, at, target=target)
+    about = meaning(cell, spoken())
     if as_json:
         data = cell.to_dict(depth, terms or MOST_LISTED)
+        data["meaning"] = {"role": about.role, "text": about.text}
         sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
-        sys.stdout.write(cell.explain(depth, terms or MOST_TERMS) + "\n")
+        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about.text}\n")

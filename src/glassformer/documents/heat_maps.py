@@ -97,8 +97,8 @@ def row_labels(step: Step, words: Words | None = None) -> list[str]:
 # --- colours ---
 # Two colour scales, both readable by the colour-blind.
 #
-# Signed numbers diverge about 0, from blue over white to orange, out to the 99th percentile of
-# their size. Probabilities run from dark to light (cividis) over 0 to 1, always. Ids have none.
+# Signed numbers diverge about 0, from blue over white to orange, out to the largest of them that is
+# no outlier. Probabilities run from dark to light (cividis) over 0 to 1, always. Ids have none.
 
 
 Colour = tuple[int, int, int]
@@ -144,9 +144,10 @@ def scale_of(step: Step) -> Scale | None:
 
 
 def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    """Where a signed scale ends: the 99th percentile of the magnitudes, but never 0.
+    """Where a signed scale ends: at the largest magnitude, but never at 0.
 
-    The same number as `numpy.percentile`, without its overhead.
+    If a few are more than twice as large as the 99th percentile (that of `numpy.percentile`, without
+    its overhead), it ends there: one outlier would leave the other numbers without colour.
     """
     if not sizes.size:
         return 1.0
@@ -156,7 +157,8 @@ def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
     low, high = np.partition(sizes.reshape(-1), (below, above))[[below, above]]
     part = place - below  # counted from the nearer of the two, as numpy does
     limit = low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
-    return float(limit) or float(sizes.max()) or 1.0
+    most = float(sizes.max())
+    return (most if most <= 2 * limit else float(limit)) or most or 1.0
 
 
 def _is_truth(step: Step) -> bool:

@@ -20,6 +20,11 @@ _MOST = 256
 class Html(Renderer[str]):
     """A page with a table of contents where sections are numbered."""
 
+    def __init__(self, document: p.Document) -> None:
+        super().__init__(document)
+        self._moving = 0
+        """How many moving figures have been written: their buttons need names of their own."""
+
     def render(self) -> str:
         document = self.document
         title = escape(document.title or self.words["title"])
@@ -44,6 +49,27 @@ class Html(Renderer[str]):
         label = escape(self.words["contents"])
         return f'<nav aria-label="{label}"><ol>{items}</ol></nav>\n' if items else ""
 
+    def _steps(self, part: p.Figure) -> str:
+        """Buttons of a moving figure: play, pause, and each of its beats, to stop or go back to.
+
+        They are radio buttons, so the arrow keys step; the figure's own style does the rest.
+        """
+        if not part.drawing.beats:
+            return ""
+        self._moving += 1
+        values = ["play", "pause", *map(str, range(1, part.drawing.beats + 1))]
+        said = {name: escape(self.words[name]) for name in ("play", "pause", "picture")}
+        shown = {"play": "▶", "pause": "‖"}
+        buttons = "".join(
+            f'<label title="{said.get(value) or said["picture"].format(number=value)}">'
+            f'<input type="radio" name="steps-{self._moving}" value="{value}"'
+            f"{' checked' if value == 'play' else ''}>"
+            f"<span>{shown.get(value, value)}</span></label>"
+            for value in values
+        )
+        label = escape(self.words["animation"])
+        return f'<div class="gf-steps" role="radiogroup" aria-label="{label}">{buttons}</div>'
+
     def write_all(self, parts: Sequence[p.Part]) -> list[str]:
         """Consecutive small matrices and tables are placed side by side."""
         blocks: list[str] = []
@@ -64,16 +90,24 @@ class Html(Renderer[str]):
     def formula(self, part: p.Formula) -> str:
         """MathML, which browsers render without scripts."""
         lines = "".join(mathml_lines(part.card, self.words))
+        if part.code:
+            lead = f'<span class="where">{escape(self.words["in code"])}</span>'
+            lines += f'<div class="source">{lead}<code>{escape(part.code)}</code></div>'
         return f'<div class="formula">{lines}</div>'
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table with coloured cells; hovering over a number shows all its digits."""
-        heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in part.matrix.columns[:_MOST])
+        return self.heat_table(part, _MOST, _MOST)
+
+    def heat_table(self, part: p.HeatMap, n_rows: int, n_columns: int) -> str:
+        """The first rows and columns, and a note on what is left out."""
+        columns = part.matrix.columns[:n_columns]
+        heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in columns)
         rows = "".join(
             f'<tr><th scope="row">{escape(label)}</th>{"".join(map(self._cell, line))}</tr>'
-            for label, line in zip(part.matrix.rows, part.cells(_MOST, _MOST), strict=False)
+            for label, line in zip(part.matrix.rows, part.cells(n_rows, n_columns), strict=False)
         )
-        note = escape(part.notes(self.words, _MOST, _MOST))
+        note = escape(part.notes(self.words, n_rows, n_columns))
         return _figure(
             part.caption,
             f'<table class="heat"><tr><td></td>{heads}</tr>{rows}</table>'
@@ -86,6 +120,8 @@ class Html(Renderer[str]):
         if cell.colour is not None:
             ground, ink = hex_colour(cell.colour), hex_colour(ink_on(cell.colour))
             look = f' style="background:{ground};color:{ink}"'
+        if cell.is_blank:
+            return f'<td class="blank" aria-label="{escape(self.words["blank"])}"></td>'
         whole = self.words["unwritten"] if cell.is_unwritten else number(cell.value, 9)
         return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
 
@@ -111,13 +147,27 @@ class Html(Renderer[str]):
         lines = "".join(f"<tr>{''.join(line)}</tr>" for line in shown)
         return _figure(part.caption, f'<table class="words">{lines}</table>')
 
+    def question(self, part: p.Question) -> str:
+        """The task with blanks; the answer unfolds without a script."""
+        heads = "".join(f'<th scope="col">{escape(label)}</th>' for label in part.labels)
+        blanks = '<td class="blank"></td>' * len(part.labels)
+        table = f'<table class="words"><tr>{heads}</tr><tr>{blanks}</tr></table>'
+        answers = escape(", ".join(part.answers))
+        label = escape(self.words["answer"])
+        return (
+            f'<div class="question"><p><b>{escape(self.task(part))}</b></p>'
+            f'<div class="wide">{table}</div>'
+            f"<details><summary>{label}</summary><p>{answers}</p></details></div>"
+        )
+
     def code(self, part: p.Code) -> str:
         return f'<div class="wide"><pre>{escape(part.text)}</pre></div>'
 
     def figure(self, part: p.Figure) -> str:
         """The SVG, inline."""
         caption = f"<figcaption>{escape(part.caption)}</figcaption>"
-        return f'<figure class="drawn">{caption}{part.drawing.svg(alone=False)}</figure>'
+        drawn = f"{self._steps(part)}{part.drawing.svg(alone=False)}"
+        return f'<figure class="drawn">{caption}{drawn}</figure>'
 
     def section(self, part: p.Section) -> str:
         """A heading; numbered sections have anchors."""
@@ -126,6 +176,9 @@ class Html(Renderer[str]):
         name = "" if part.number is None else f' id="step-{part.number}"'
         inside = "\n".join(self.inside(part))
         heading = f"<h{level}>{number}{_inline(part.title)}</h{level}>"
+        if part.folded:
+            return f"<details><summary>{_inline(part.title)}</summary>\n{inside}\n</details>"
+        name += ' class="new-page"' if part.new_page else ""
         return f"<section{name}>{heading}\n{inside}\n</section>"
 
 

@@ -1,4 +1,4 @@
-"""LaTeX for xelatex: heat maps are tables with coloured cells, long tables may break over pages."""
+"""LaTeX for xelatex: heat maps are coloured tables, figures TikZ; long tables may break."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from glassformer.documents import parts as p
 from glassformer.documents.heat_maps import hex_colour, ink_on
 from glassformer.documents.renderer import Renderer, tex_lines
+from glassformer.documents.tikz import tikz
 from glassformer.tracing.formula import escaped
 
 _ROWS, _COLUMNS = 16, 16
@@ -16,7 +17,7 @@ _PREAMBLE = r"""\documentclass[a4paper]{article}
 \usepackage{fontspec}
 \usepackage[table]{xcolor}
 \usepackage[margin=2cm]{geometry}
-\usepackage{adjustbox,longtable,array}
+\usepackage{adjustbox,longtable,array,tikz}
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{0.6em}
 \sloppy
@@ -40,6 +41,7 @@ _SIGNS = {
 _BREAKS = re.compile(r"[/.,(=]|\\_")  # the underscore of a name, not a subscript
 _SIGN = re.compile("|".join(_SIGNS))
 _SUPERSCRIPTS = {ord(sign): str(digit) for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {ord("⁻"): "-"}
+_SUBSCRIPTS = {ord(sign): str(digit) for digit, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")}
 _COLOURS: dict[p.Look, str] = {
     "good": "1A7F37", "bad": "B42318", "caution": "915C00", "quiet": "555555",
     "deleted": "B42318", "inserted": "1A7F37",
@@ -73,7 +75,11 @@ class Latex(Renderer[str]):
 
     def formula(self, part: p.Formula) -> str:
         """Math that TeX may break across lines; continuation lines are indented."""
-        return "\n\n".join(map(_formula_line, tex_lines(part.card, self.words)))
+        lines = [_formula_line(line) for line in tex_lines(part.card, self.words)]
+        if part.code:
+            said = _looking(_prose(self.words["in code"]), "quiet")
+            lines.append(rf"{{\small {said}{_typewriter(part.code)}}}")
+        return "\n\n".join(lines)
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table no wider than the page."""
@@ -108,27 +114,46 @@ class Latex(Renderer[str]):
                  for label, said in part.items)  # fmt: skip
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
+    def question(self, part: p.Question) -> str:
+        """The task, and a rule to write each number on."""
+        blank = r"\underline{\hspace{1.6cm}}"
+        blanks = r"\quad ".join(f"{_prose(label)}~{blank}" for label in part.labels)
+        return rf"\textbf{{{_prose(self.task(part))}}}\\[4pt] {blanks}"
+
     def code(self, part: p.Code) -> str:
         """Typewriter type, spaces preserved."""
         lines = (_typewriter(line).replace(" ", "~") for line in part.text.splitlines())
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
+    def figure(self, part: p.Figure) -> str:
+        """A TikZ picture, no larger than the page."""
+        size = r"max width=\linewidth,max totalheight=0.8\textheight"
+        drawn = f"\\begin{{adjustbox}}{{{size}}}\n{tikz(part.drawing, _prose)}\n\\end{{adjustbox}}"
+        title = rf"{{\small\itshape {_prose(part.caption)}}}\\[2pt]"
+        return rf"\begin{{minipage}}{{\linewidth}}{title}{drawn}\end{{minipage}}"
+
     def section(self, part: p.Section) -> str:
         """A heading; LaTeX numbers the numbered ones."""
         kind = _HEADINGS[min(self.depth, len(_HEADINGS) - 1)]
         kind = kind if part.number is not None or kind.endswith("*") else f"{kind}*"
-        heading = rf"\{kind}{{{_inline(part.title)}}}"
+        page = "\\clearpage\n" if part.new_page else ""
+        heading = rf"{page}\{kind}{{{_inline(part.title)}}}"
         return "\n\n".join([heading, *self.inside(part)])
 
 
 def _prose(said: str) -> str:
     """Escape text; characters missing from text fonts are set in math mode."""
     powers = re.sub(r"[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", _power, escaped(said))
+    powers = re.sub(r"[₀₁₂₃₄₅₆₇₈₉]+", _index, powers)
     return _SIGN.sub(lambda found: f"${_SIGNS[found[0]]}$", powers)
 
 
 def _power(found: re.Match[str]) -> str:
     return f"$^{{{found[0].translate(_SUPERSCRIPTS)}}}$"
+
+
+def _index(found: re.Match[str]) -> str:
+    return f"$_{{{found[0].translate(_SUBSCRIPTS)}}}$"
 
 
 def _typewriter(said: str) -> str:
@@ -161,6 +186,8 @@ def _formula_line(line: str) -> str:
 
 
 def _heat_cell(cell: p.HeatCell) -> str:
+    if cell.is_blank:
+        return r"\fbox{\rule{0pt}{1.4ex}\hspace{2.2em}}"
     mantissa, _, power = cell.text.partition("e")
     inside = _SIGN.sub(lambda found: _SIGNS[found[0]], mantissa)
     if power:

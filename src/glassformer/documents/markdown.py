@@ -48,8 +48,9 @@ class Markdown(Renderer[str]):
         """TeX between dollars, or plain text."""
         if not self._tex:
             return self.code(p.Code("\n".join(text_lines(part.card, self.words))))
-        lines = tex_lines(part.card, self.words)
-        return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
+        lines = [f"$$\n{line}\n$$" for line in tex_lines(part.card, self.words)]
+        code = [f"```python\n{part.code}\n```"] if part.code else []
+        return "\n\n".join([*lines, *code])
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table; the marked number is in brackets."""
@@ -77,6 +78,11 @@ class Markdown(Renderer[str]):
         lines = (f"{_escaped(label)}: {_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return "\n".join(f"- {line}" for line in lines)
+
+    def question(self, part: p.Question) -> str:
+        blanks = _pipes([*map(_escaped, part.labels)], [["" for _ in part.labels]],
+                        [True] * len(part.labels))  # fmt: skip
+        return f"**{_escaped(self.task(part))}**\n\n{blanks}"
 
     def code(self, part: p.Code) -> str:
         fence = "`" * max(3, _longest_run(part.text) + 1)

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
 from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
+from glassformer.documents.question import Question as Question  # a part like the others
+from glassformer.documents.question import shown_number
 from glassformer.documents.trace_words import Words
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
@@ -77,9 +79,13 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The arithmetic of one cell, in symbols and in numbers."""
+    """The arithmetic of one cell, in symbols and in numbers.
+
+    `code` is the line of PyTorch that computed it, where a reader is shown one.
+    """
 
     card: Card
+    code: str = ""
 
     @property
     def cell(self) -> Cell:
@@ -96,6 +102,7 @@ class Formula:
             "symbols": card.formula,
             "numbers": card.numbers,
             "value": card.value,
+            "code": self.code,
             "where": [
                 {
                     "symbol": d.symbol,
@@ -118,9 +125,13 @@ class HeatCell:
     """Its background; None if the number is not finite or has no scale."""
     is_marked: bool
     is_unwritten: bool = False
+    is_blank: bool = False
+    """Left to the reader: it has neither number nor colour."""
 
 
-UNWRITTEN = "∅"
+UNWRITTEN, BLANK = "∅", "____"
+ASKED = "?"
+"""In place of a number that the reader computes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +149,10 @@ class HeatMap:
     digits: int = 4
     decimals: int | None = None
     """Decimals for numbers below 10; None: `digits` significant digits throughout."""
+    hidden: tuple[int, ...] = ()
+    """Rows that a reader is asked to compute: a question mark stands for their numbers."""
+    blanks: frozenset[tuple[int, int]] = frozenset()
+    """Rows and columns, as a reader sees them, of numbers that a worksheet leaves out."""
 
     @property
     def step(self) -> Step:
@@ -175,6 +190,15 @@ class HeatMap:
                 line[column : column + 1] = [
                     replace(cell, is_marked=True) for cell in line[column : column + 1]
                 ]
+        for row in self.hidden:
+            for line in found[row : row + 1]:
+                line[:] = [HeatCell(cell.value, ASKED, None, cell.is_marked) for cell in line]
+        for row, column in self.blanks:
+            for line in found[row : row + 1]:
+                line[column : column + 1] = [
+                    HeatCell(math.nan, BLANK, None, is_marked=False, is_blank=True)
+                    for _ in line[column : column + 1]
+                ]
         if self.step.trace.has_unwritten_memory:
             found = [
                 [self._or_hole(cell, row, column) for column, cell in enumerate(line)]
@@ -190,10 +214,7 @@ class HeatMap:
     def _text(self, number: float) -> str:
         if self.decimals is None:
             return number_text(number, self.digits)
-        if 0 < abs(number) < 0.5 * 10**-self.decimals:
-            return f"{number:.0e}".replace("-", "−")
-        rounded = number if abs(number) >= 10 else round(number, self.decimals)
-        return number_text(rounded, self.digits).replace("-", "−")
+        return shown_number(number, self.decimals, self.digits)
 
     def notes(self, words: Words, rows: int | None = None, columns: int | None = None) -> str:
         """Notes on the first rows and columns: what is left out, what ∅ means."""
@@ -217,6 +238,7 @@ class HeatMap:
             "at": list(shown.lead),
             "turned": self.turned,
             "marked": None if self.marked is None else list(self.marked),
+            "hidden": list(self.hidden),
             "rows": list(shown.rows),
             "columns": list(shown.columns),
             "values": [[_json_number(float(x)) for x in row] for row in shown.values],
@@ -290,6 +312,10 @@ class Drawing(Protocol):
     @property
     def title(self) -> str: ...
 
+    @property
+    def beats(self) -> int:
+        """How many pictures a moving drawing runs through; 0 if nothing moves."""
+
     def svg(self, *, alone: bool = True) -> str:
         """The SVG; `alone=False` omits the style, for pages that include it once."""
 
@@ -356,6 +382,10 @@ class Section:
     title: Inline
     parts: tuple[Part, ...]
     number: int | None = None
+    new_page: bool = False
+    """Whether it begins a page where there are pages."""
+    folded: bool = False
+    """Whether a page shows it only when asked, and slides not at all."""
 
     def to_dict(self) -> dict[str, Any]:
         below = [part.to_dict() for part in self.parts]
@@ -363,7 +393,17 @@ class Section:
 
 
 Part: TypeAlias = (
-    Paragraph | Remark | Formula | HeatMap | Table | Figure | Code | Facts | Tree | Section
+    Paragraph
+    | Remark
+    | Formula
+    | HeatMap
+    | Table
+    | Figure
+    | Code
+    | Facts
+    | Tree
+    | Question
+    | Section
 )
 
 

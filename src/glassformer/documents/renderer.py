@@ -1,8 +1,9 @@
 """What a format is, a class that writes each kind of part; and the formats there are.
 
 A format must write paragraphs, formulas, heat maps, tables, code and sections. The other parts are
-made of those unless it has something better: a remark is a paragraph, facts are a table, a tree is
-indented code, and a figure is left out, since the matrices beside it hold the same numbers.
+made of those unless it has something better: a remark is a paragraph, facts and a question are
+tables, a tree is indented code, and a figure is left out, since the matrices beside it hold the
+same numbers.
 """
 
 from __future__ import annotations
@@ -33,10 +34,15 @@ FORMATS = {
     "html": "glassformer.documents.html:Html",
     "json": "glassformer.documents.renderer:Json",
     "xlsx": "glassformer.documents.spreadsheet:Spreadsheet",
+    "slides": "glassformer.documents.slides:Slides",
+    "worksheet": "glassformer.documents.worksheet:Worksheet",
 }
 """The class of each format; its module is imported on first use."""
 
-SUFFIXES = {".txt": "terminal", **{f".{name}": name for name in list(FORMATS)[1:]}}
+SUFFIXES = {
+    ".txt": "terminal", ".md": "md", ".tex": "tex", ".html": "html", ".json": "json",
+    ".xlsx": "xlsx", ".pdf": "slides",
+}  # fmt: skip
 """Formats by file extension."""
 
 
@@ -118,6 +124,14 @@ class Renderer(DocumentWriter, Generic[Made]):
     def tree(self, part: p.Tree) -> Made:
         """By default indented lines."""
         return self.code(p.Code("\n".join(part.lines())))
+
+    def question(self, part: p.Question) -> Made:
+        """By default a table of blanks below the task."""
+        return self.table(p.Table(self.task(part), part.labels, (("____",) * len(part.labels),)))
+
+    def task(self, part: p.Question) -> str:
+        """The sentence of a question with its number."""
+        return self.words["question"].format(number=part.number, text=part.text)
 
     def figure(self, part: p.Figure) -> Made | None:  # noqa: ARG002  other formats draw it
         """By default left out."""

@@ -68,6 +68,17 @@ class Spreadsheet(Renderer[None]):
         """Plain text; the live formula is on its step's own sheet."""
         for line in text_lines(part.card, self.words):
             self._line(line, self._formula)
+        if part.code:
+            self._line(f"{self.words['in code']}{part.code}", self._formats.quiet)
+
+    def question(self, part: p.Question) -> None:
+        """The task, and framed cells to fill in."""
+        self._text(self.task(part))
+        blank = self._book.add_format({"border": 1})
+        for column, label in enumerate(part.labels, start=1):
+            self._sheet.write_string(self._row, column, label, self._formats.column)
+            self._sheet.write_blank(self._row + 1, column, None, blank)
+        self._row += 3
 
     def code(self, part: p.Code) -> None:
         for line in part.text.splitlines():
@@ -118,7 +129,7 @@ class Spreadsheet(Renderer[None]):
         if cell.is_marked:
             look |= {"border": 2, "bold": True}
         format_ = self._book.add_format(look)
-        if cell.is_unwritten:
+        if cell.is_unwritten or cell.text == p.ASKED:
             self._sheet.write_string(self._row, column, cell.text, format_)
             return
         cached: float | str = cell.value if math.isfinite(cell.value) else "−∞"

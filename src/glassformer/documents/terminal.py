@@ -70,7 +70,10 @@ class Terminal(Renderer[RenderableType]):
         return _inline(part.text, _STYLES[part.look])
 
     def formula(self, part: p.Formula) -> RenderableType:
-        return Padding(Text("\n".join(text_lines(part.card, self.words)), "cyan"), (0, 0, 0, 2))
+        lines = Text("\n".join(text_lines(part.card, self.words)), "cyan")
+        if part.code:
+            lines.append(f"\n{self.words['in code']}{part.code}", "dim")
+        return Padding(lines, (0, 0, 0, 2))
 
     def heatmap(self, part: p.HeatMap) -> RenderableType:
         """Numbers on a coloured background, as many columns as fit."""
@@ -140,6 +143,10 @@ class Terminal(Renderer[RenderableType]):
 
     def code(self, part: p.Code) -> RenderableType:
         return Padding(Text(part.text), (0, 0, 0, 2))
+
+    def question(self, part: p.Question) -> RenderableType:
+        blanks = "   ".join(f"{label} ____" for label in part.labels)
+        return Group(Prose(self.task(part), "bold"), Padding(Prose(blanks), (0, 0, 0, 2)))
 
     def tree(self, part: p.Tree) -> RenderableType:
         return _grown(Branches(_text(part.text)), part)

@@ -23,12 +23,13 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError, expect_whole
 from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of, text_width
 from glassformer.experiments.differentiation import gradients
-from glassformer.experiments.lens import ONE_ROW, stages_called
+from glassformer.experiments.lens import ONE_ROW
 from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
 from glassformer.experiments.result import Result, say
 from glassformer.language import as_language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.capture.memory import View
+from glassformer.tracing.stages import stages_called
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
 _MAX_POINTS = 1000  # a gradient each; finding the points takes time with their cube

@@ -211,7 +211,7 @@ def _is_linear(cell: Cell) -> bool:
 def _copies(view: View, count: int) -> Tensor:
     """A version's memory, once for each edit."""
     view.version.check()
-    size = view.version.storage.nbytes() // view.dtype.itemsize
+    size = view.version.nbytes // view.dtype.itemsize
     storage = view.version.storage
     empty = torch.empty(0, dtype=view.dtype, device=storage.device)
     return empty.set_(storage, 0, (size,), (1,)).repeat(count, 1)
@@ -226,7 +226,7 @@ def _window(view: View, memory: Tensor) -> Tensor:
 
 def _memory_of(view: View, made: Tensor) -> Tensor:
     """A result in the layout in which it was recorded; its own memory where it has that layout."""
-    size = view.version.storage.nbytes() // view.dtype.itemsize
+    size = view.version.nbytes // view.dtype.itemsize
     if view.offset == 0 and view.numel == size and made.stride() == (size, *view.strides):
         return made.as_strided((len(made), size), (size, 1))
     memory = _copies(view, len(made))

@@ -52,6 +52,8 @@ class Picture:
     markup: str
 
     style: ClassVar[str] = _STYLE
+    beats: ClassVar[int] = 0
+    """It does not move."""
 
     def svg(self, *, alone: bool = True) -> str:
         """The SVG; inside a page that has `style` it need not be `alone`."""

@@ -241,9 +241,9 @@ class _Differentiation:
 def _memory(version: Version, dtype: torch.dtype) -> Tensor:
     """All of a version's memory as a flat tensor of this type."""
     version.check()
-    size = version.storage.nbytes() // dtype.itemsize
-    empty = torch.empty(0, dtype=dtype, device=version.storage.device)
-    return empty.set_(version.storage, 0, (size,), (1,))
+    storage = version.storage
+    empty = torch.empty(0, dtype=dtype, device=storage.device)
+    return empty.set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
 
 
 _STATISTICS = frozenset(

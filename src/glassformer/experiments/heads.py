@@ -16,10 +16,7 @@ from glassformer.experiments.charts import Picture, heat_map
 from glassformer.experiments.differentiation import DirectPaths, linear_parts
 from glassformer.experiments.lens import (
     ONE_ROW,
-    attention_name,
     residual_stream,
-    stage_called,
-    stages_called,
     tower_of,
     written_parts,
 )
@@ -28,6 +25,7 @@ from glassformer.language import as_language
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.cell_block import CellBlock
+from glassformer.tracing.stages import attention_name, stage_called, stages_called
 
 Score = Literal["previous", "induction", "duplicate", "copy"]
 Side = Literal["queries", "keys", "values"]

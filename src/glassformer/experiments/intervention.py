@@ -18,6 +18,7 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.cell_block import CellBlock
+from glassformer.tracing.stages import stage_called
 
 _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
 _SPLIT = ("scores", "scaled", "masked", "weights", "context")
@@ -52,7 +53,7 @@ class StepPart:
             else:
                 index[axis] = head
         if self.position is not None:
-            axis = _position_axis(step)
+            axis = position_axis(step)
             place = _place(step, axis, self.position)
             index[axis] = _checked(step, step.shape[axis], place, "position")
         if self.neuron is not None:
@@ -129,24 +130,33 @@ def ablation(
 
 def patching(trace: Trace, other: Trace, part: StepPart) -> Edits:
     """What `patch` edits."""
-    here, there = part.find(trace), part.find(other)
-    for mine, theirs in zip(here, there, strict=True):
-        if mine.shape != theirs.shape:
-            raise TraceError(
-                "{name} is {mine} in one run and {theirs} in the other: patch one position, or "
-                "take texts of the same number of tokens",
-                name=mine.step.name,
-                mine=tuple(mine.shape),
-                theirs=tuple(theirs.shape),
-            )
-    return {mine: theirs.value for mine, theirs in zip(here, there, strict=True)}
+    pairs = zip(part.find(trace), part.find(other), strict=True)
+    return {mine: numbers_of(theirs, mine) for mine, theirs in pairs}
+
+
+def numbers_of(theirs: CellBlock, mine: CellBlock) -> Tensor:
+    """A part of another run, to be put in the place of the same part of this one."""
+    if mine.shape != theirs.shape:
+        raise TraceError(
+            "{name} is {mine} in one run and {theirs} in the other: patch one position, or "
+            "take texts of the same number of tokens",
+            name=mine.step.name,
+            mine=tuple(mine.shape),
+            theirs=tuple(theirs.shape),
+        )
+    return theirs.value
+
+
+def mean_over_positions(block: CellBlock, over: Sequence[Trace]) -> Tensor:
+    """The mean of a part over the positions of some runs, for every position alike."""
+    return _mean(block, over, position_axis(block.step))
 
 
 def _instead(
     block: CellBlock, part: StepPart, to: str | float | Tensor, over: Sequence[Trace], seed: int
 ) -> Tensor | float:
     if to == "mean":
-        return _mean(block, part, over)
+        return _mean(block, over, None if part.position is not None else _positions(block.step))
     if to == "resample":
         return _drawn(block, part, over, seed).value
     return 0.0 if isinstance(to, str) else to
@@ -203,10 +213,9 @@ def _without_direction(
     return changed
 
 
-def _mean(block: CellBlock, part: StepPart, over: Sequence[Trace]) -> Tensor:
-    """Over runs, and over positions where the part has them all: lengths may then differ."""
+def _mean(block: CellBlock, over: Sequence[Trace], axis: int | None) -> Tensor:
+    """Over runs, and over an axis of positions if there is one: lengths may then differ."""
     own = block.step
-    axis = None if part.position is not None else _positions(own)
     values, count = [], 0
     for run in over:
         step = run[own.name]
@@ -225,23 +234,25 @@ def _mean(block: CellBlock, part: StepPart, over: Sequence[Trace]) -> Tensor:
 
 
 def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
-    """The steps that a name means."""
+    """The steps that a name means: of a module that runs more than once, those of every call."""
     inside = {known: step for known, step in trace.stages.items() if known.startswith(f"{name}.")}
     if name in trace.names or name in trace.stages:
         return [trace[name]]
     if per_head:
-        contexts = [step for known, step in inside.items() if known.endswith(".context")]
-        if len(contexts) == 1:
-            return contexts
-        if contexts:
-            paths = ", ".join(known[:-8] for known in inside if known.endswith(".context"))
+        contexts = [known for known in inside if stage_called(known)[1] == "context"]
+        paths = dict.fromkeys(stage_called(known)[0] for known in contexts)
+        if len(paths) > 1:
             raise TraceError(
-                "{name} holds several attentions: name one of {paths}", name=name, paths=paths
+                "{name} holds several attentions: name one of {paths}",
+                name=name,
+                paths=", ".join(paths),
             )
+        if contexts:
+            return [inside[known] for known in contexts]
     added = [
-        inside[f"{name}.{out}"]
-        for out in ("attn_out", "cross_out", "mlp_out")
-        if f"{name}.{out}" in inside
+        step
+        for known, step in inside.items()
+        if stage_called(known)[:2] in {(name, out) for out in ("attn_out", "cross_out", "mlp_out")}
     ]
     if added:
         return added
@@ -298,7 +309,7 @@ def _split(step: Step) -> tuple[tuple[int, ...], int] | None:
     return None
 
 
-def _position_axis(step: Step) -> int:
+def position_axis(step: Step) -> int:
     found = _positions(step)
     if found is None:
         raise TraceError(

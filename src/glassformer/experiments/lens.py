@@ -16,6 +16,7 @@ from glassformer.experiments.measure import Measured, trace_of
 from glassformer.experiments.result import Result
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.cell_block import CellBlock
+from glassformer.tracing.stages import attention_name, stage_called, stages_called
 
 ONE_ROW = "{name} {shape} is of several texts at once: trace one text at a time"
 _TOP = 3
@@ -103,25 +104,6 @@ def residual_stream(trace: Trace) -> list[tuple[str, Step]]:
     after = [(name, step) for name, step in after if tower_of(name) == side]
     before = [(name, step) for name, step in before if tower_of(name) == side]
     return [before[0], *after]
-
-
-def stages_called(trace: Trace, *wanted: str) -> dict[str, Step]:
-    """The steps of these stages, by name, of every call: `resid_pre` and `resid_pre.2`."""
-    return {name: step for name, step in trace.stages.items() if stage_called(name)[1] in wanted}
-
-
-def stage_called(name: str) -> tuple[str, str, int]:
-    """The path, stage and call of a name; a module that runs again makes `path.resid_pre.2`."""
-    path, _, last = name.rpartition(".")
-    if not last.isdigit():
-        return path, last, 1
-    path, _, stage = path.rpartition(".")
-    return path, stage, int(last)
-
-
-def attention_name(path: str, call: int) -> str:
-    """An attention by its path, and by its call where its module ran before."""
-    return path if call == 1 else f"{path} call {call}"
 
 
 def tower_of(name: str) -> str:

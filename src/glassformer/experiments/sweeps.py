@@ -18,12 +18,19 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
 from glassformer.experiments.charts import Picture, heat_map
-from glassformer.experiments.intervention import Edits, StepPart, ablation, heads_of, patching
-from glassformer.experiments.lens import stage_called, stages_called
+from glassformer.experiments.intervention import (
+    Edits,
+    StepPart,
+    ablation,
+    heads_of,
+    patching,
+    steps_named,
+)
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
 from glassformer.files import as_path
 from glassformer.tracing import Trace
+from glassformer.tracing.stages import stage_called, stages_called
 
 Measure = Measured | Callable[[Trace], Measured]
 """The number to watch: a cell of the run, or a function that picks one in any run."""
@@ -41,7 +48,7 @@ class Sweep(Result):
     places: tuple[str, ...]
     """The positions by their tokens, or the heads."""
     values: Tensor
-    """(layers, places), float64; NaN where a layer has no such place."""
+    """(layers, places), float64; NaN where a layer, or the other run, has no such place."""
     before: float
     """The measure in the run itself."""
     over: Over
@@ -93,6 +100,7 @@ def sweep(
     measure: Measure,
     over: Over = "position",
     stage: str | None = None,
+    layers: Sequence[str] | None = None,
     to: str | float = "zero",
     runs: Sequence[Trace] = (),
     progress: bool | Progress = False,
@@ -102,17 +110,17 @@ def sweep(
 
     With `other`, the part is taken from that run (activation patching), else it is ablated: `to`
     and `runs` are those of `ablate`. `over="position"` acts on `resid_pre`, `over="head"` on the
-    context of each head, unless `stage` names another. Where `measure` is a cell (or a difference
+    context of each head, unless `stage` names another; `layers` are those of them to be swept, by
+    the names that `swept_layers` gives, if not all. Where `measure` is a cell (or a difference
     of two), many places are replayed together; a function is asked about each run in turn.
     `progress=True` draws a bar on stderr. With `store`, each number is written to that file as soon
     as it is known, and a sweep that was interrupted goes on where it stopped.
     """
-    if over not in get_args(Over):
-        raise UnknownNameError("way of sweeping", over, get_args(Over))
-    wanted = stage or ("resid_pre" if over == "position" else "context")
-    layers = list(stages_called(trace, wanted))
-    if not layers:
-        raise UnknownNameError("stage", wanted, {stage_called(n)[1] for n in trace.stages})
+    known = swept_layers(trace, over, stage)
+    for layer in layers or ():
+        if layer not in known:
+            raise UnknownNameError("layer", layer, known)
+    layers = known if layers is None else list(layers)
     steps = [trace.stages[layer] for layer in layers]
     sizes = [step.shape[-2] if over == "position" else heads_of(step)[1] for step in steps]
 
@@ -132,7 +140,7 @@ def sweep(
     labels = tokens or tuple(map(str, range(max(sizes))))
     values = torch.full((len(layers), max(sizes)), torch.nan, dtype=torch.float64)
     before = float(measured.value)
-    record = _Record(store, {
+    record = _Record(store, lambda: {
         "layers": layers, "places": list(labels), "over": over, "to": to,
         "measure": measured.name, "before": before,
         "other": None if other is None else float(pick(other).value),
@@ -141,6 +149,9 @@ def sweep(
     batched = None if callable(measure) else _batched(measured)
     done = record.read(values)
     show = _Bar() if progress is True else progress or (lambda *_: None)
+    if other is not None and over == "position":  # a text may be shorter than the other
+        there = [steps_named(other, layer, per_head=False)[0].shape[-2] for layer in layers]
+        sizes = list(map(min, sizes, there))
     places = [(row, at) for row, size in enumerate(sizes) for at in range(size)]
     waiting = [place for place in places if place not in done]
     for group in _groups(waiting, batched.most if batched is not None else 1):
@@ -160,6 +171,17 @@ def sweep(
         return trace.edit(edits(row, column))
 
     return Sweep(tuple(layers), labels, values, before, over, measured, again, pick)
+
+
+def swept_layers(trace: Trace, over: Over = "position", stage: str | None = None) -> list[str]:
+    """The rows of a sweep: the stage of each layer that it acts on, by name."""
+    if over not in get_args(Over):
+        raise UnknownNameError("way of sweeping", over, get_args(Over))
+    wanted = stage or ("resid_pre" if over == "position" else "context")
+    layers = list(stages_called(trace, wanted))
+    if not layers:
+        raise UnknownNameError("stage", wanted, {stage_called(n)[1] for n in trace.stages})
+    return layers
 
 
 def _batched(measured: Measured) -> BatchedReplay | None:
@@ -207,13 +229,15 @@ def _groups(places: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int
 class _Record:
     """The numbers of a sweep on disk: a line that says which sweep it is, then one for each."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, sweep: dict[str, Any]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None, sweep: Callable[[], dict[str, Any]]
+    ) -> None:
         self._path = None if path is None else as_path(path, TraceError)
         if self._path is not None and (self._path.is_dir() or not self._path.parent.is_dir()):
             raise TraceError(
                 "a sweep is stored in a file of a folder that exists, got {path}", path=self._path
             )
-        self._sweep = json.loads(json.dumps(sweep))
+        self._sweep = None if path is None else json.loads(json.dumps(sweep()))
 
     def read(self, values: Tensor) -> set[tuple[int, int]]:
         """Take in what an earlier call found, and say which places it was."""

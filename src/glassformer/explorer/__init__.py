@@ -16,9 +16,16 @@
     GET    /api/traces/{id}/cell/terms?step=3&index=0,1&offset=0&limit=100&order=size
     GET    /api/traces/{id}/cell/dependents?step=3&index=0,1
     GET    /api/traces/{id}/cell/path?step=3&index=0,1
+    POST   /api/traces/{id}/experiments/answer      what it would answer after edits; no new trace
+    POST   /api/traces/{id}/experiments/words       a number shared out among the words
+    POST   /api/traces/{id}/experiments/compare     the run beside that over another text
+    POST   /api/traces/{id}/experiments/sweep       each head or position of a layer off or replaced
+    POST   /api/traces/{id}/experiments/lens        what each layer would answer
+    POST   /api/traces/{id}/experiments/contributions   what each part adds to a number
     POST   /api/traces/{id}/export                  a file of what is on the screen
     POST   /api/decode                              a search with its ledger
-    GET    /api/lessons?language=en · /api/lessons/{name}?language=en
+    GET    /api/lessons?language=en · /api/lessons/{name}?language=en&set=encoding=rotary
+    POST   /api/lessons/{name}/answers
     GET    /api/watch?since=0 · /api/watch/attention?update=100&layer=0
     GET    /api/openapi.json
 
@@ -30,8 +37,9 @@ asked for) as float32, or float64 where the numbers need it: headers `X-Shape: r
 The files, in reading order: `schemas`, what is said and heard; `server`, `connections` and
 `security`, a port, slow clients, who may ask; `api`, from a request to a question, over `state`,
 `open_traces` and `model_list`, what outlives a request; then what is answered: `overview` of a
-trace, `map_info` of its model, `panels` of an equation, `cell_cards`, `trace_edits`, and
-`saved_page`, the page and a trace in one file. `explore_function` is `glassformer.explore`.
+trace, `map_info` of its model, `panels` of an equation, `cell_cards`, `trace_edits`,
+`experiment_api` with `experiment_schemas` and `other_runs`, and `saved_page`, the page and a trace
+in one file. `explore_function` is `glassformer.explore`.
 """
 
 from __future__ import annotations

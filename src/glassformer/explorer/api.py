@@ -19,9 +19,11 @@ from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
     find_cell,
+    meaning_info,
     path_of,
     term_page,
 )
+from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
 from glassformer.explorer.map_info import map_info
 from glassformer.explorer.model_list import decode, run_text
@@ -30,6 +32,8 @@ from glassformer.explorer.overview import describe, described
 from glassformer.explorer.panels import equation, fitting_lead, operand_of, thumbnail, window
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
 from glassformer.explorer.schemas import (
+    AnswerInfo,
+    AnswerRequest,
     CardInfo,
     CellRef,
     Changes,
@@ -40,8 +44,10 @@ from glassformer.explorer.schemas import (
     Equation,
     ExportRequest,
     LessonInfo,
+    LessonSetting,
     LessonSummary,
     MapInfo,
+    MeaningInfo,
     ModelInfo,
     TermPage,
     Thumbnail,
@@ -117,7 +123,8 @@ async def edit(request: Request, state: Holds, opened: Opened, wanted: EditReque
     """Set numbers; returns a new trace in which everything downstream is recomputed."""
 
     def work() -> bytes:
-        edited: OpenTrace = edit_trace(opened, wanted.edits)
+        with state.other_runs(opened) as runs:
+            edited: OpenTrace = edit_trace(opened, wanted.edits, runs)
         packed = described(edited)
         state.store.add(edited)
         return packed
@@ -185,6 +192,21 @@ def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
 def read_equation(opened: Opened, number: int, lead: Lead = "") -> Equation:
     """The step as an equation of matrices."""
     return equation(describe(opened), opened.step(number), parse_index(lead))
+
+
+@steps_router.get("/meaning")
+def read_meaning(
+    opened: Opened,
+    number: int,
+    lead: Lead = "",
+    index: Annotated[str | None, Query(max_length=100, description="of a cell: `0,1,2`")] = None,
+    language: Language = "en",
+) -> MeaningInfo:
+    """What the step is for, or with an index, a number of it."""
+    step = opened.step(number)
+    if index is not None:
+        return meaning_info(find_cell(opened, number, parse_index(index), None), language)
+    return meaning_info(step, language, fitting_lead(step.shape, parse_index(lead), step.name))
 
 
 @steps_router.get("/values", response_class=Response, responses=_BYTES)
@@ -297,6 +319,10 @@ def models(state: Holds) -> list[ModelInfo]:
 
 
 lessons_router = APIRouter(prefix="/lessons", tags=["lessons"])
+Settings = Annotated[
+    tuple[LessonSetting, ...],
+    Query(alias="set", max_length=8, description="switches of the lesson: `encoding=rotary`"),
+]
 
 
 @lessons_router.get("")
@@ -307,10 +333,16 @@ def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
 
 @lessons_router.get("/{name}")
 async def lesson(
-    request: Request, state: Holds, name: str, language: Language = "en"
+    request: Request, state: Holds, name: str, language: Language = "en", settings: Settings = ()
 ) -> LessonInfo:
     """One lesson; its matrices and formulas link to cells of open traces."""
-    return await state.runs.do(request, lambda: state.lessons.get(name, language))
+    return await state.runs.do(request, lambda: state.lessons.get(name, language, settings))
+
+
+@lessons_router.post("/{name}/answers")
+async def answer(request: Request, state: Holds, name: str, answers: AnswerRequest) -> AnswerInfo:
+    """Whether an answer to a question of a lesson is right, and what went wrong."""
+    return await state.runs.do(request, lambda: state.lessons.answer(name, answers))
 
 
 # --- decoding ---
@@ -367,6 +399,7 @@ ROUTERS = (
     traces_router,
     steps_router,
     cells_router,
+    experiments_router,
     decoding_router,
     lessons_router,
     watch_router,

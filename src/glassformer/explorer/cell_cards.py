@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from glassformer.documents.step_meaning import meaning
 from glassformer.documents.trace_words import phrases_in, words_in
 from glassformer.errors import InputError
 from glassformer.explorer.open_traces import OpenTrace
@@ -17,6 +18,9 @@ from glassformer.explorer.schemas import (
     CellRef,
     DefinitionInfo,
     DependentInfo,
+    LessonPlace,
+    MeaningInfo,
+    PaperLink,
     Piece,
     PrecisionInfo,
     SourceInfo,
@@ -25,7 +29,8 @@ from glassformer.explorer.schemas import (
     TermPage,
 )
 from glassformer.language import Language
-from glassformer.tracing import Cell, Line
+from glassformer.tracing import Cell, Line, Step
+from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.cells import leaves
 from glassformer.tracing.explanation import Card, Summand
@@ -194,6 +199,17 @@ def is_edited(opened: OpenTrace, cell: Cell) -> bool:
     return any(
         edit.step == cell.step.name and tuple(edit.index) == cell.index for edit in opened.edits
     )
+
+
+def meaning_info(what: Step | Cell, language: Language, lead: Index | None = None) -> MeaningInfo:
+    """What a step (of which a slice is shown) or a number is for."""
+    found = meaning(what, language, lead)
+    lesson = paper = None
+    if found.lesson is not None:
+        lesson = LessonPlace(lesson=found.lesson[0], step=found.lesson[1])
+    if found.paper is not None:
+        paper = PaperLink(section=found.paper.section, address=found.paper.address)
+    return MeaningInfo(text=found.text, lesson=lesson, paper=paper)
 
 
 # --- following ---

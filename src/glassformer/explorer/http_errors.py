@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from glassformer.errors import CancelledError, GlassformerError, UnknownNameError
 from glassformer.explorer.open_traces import RETRY_AFTER_S, BusyError, DroppedError, NoStepError
 from glassformer.explorer.schemas import Problem, ProblemCode
+from glassformer.language import chinese_of
 from glassformer.tasks.forward_pass import EmptyTextError, TooLongError
 
 _LOG = logging.getLogger("glassformer.explorer")
@@ -52,10 +53,11 @@ def problem(
     detail: str,
     headers: dict[str, str] | None = None,
     code: ProblemCode | None = None,
-    **figures: int | str,
+    figures: dict[str, int | str] | None = None,
+    zh: str | None = None,
 ) -> JSONResponse:
     """A one-line error; common ones have a code and figures, for the page to translate."""
-    told = Problem(detail=" ".join(detail.split()), code=code, figures=figures)
+    told = Problem(detail=" ".join(detail.split()), zh=zh, code=code, figures=figures or {})
     return JSONResponse(told.model_dump(), status, headers)
 
 
@@ -63,7 +65,7 @@ def _ours(_request: Request, error: Exception) -> JSONResponse:
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 429 else None
     code, figures = _code(error)
-    return problem(status, str(error), headers, code, **figures)
+    return problem(status, str(error), headers, code, figures, chinese_of(error))
 
 
 def _code(error: Exception) -> tuple[ProblemCode | None, dict[str, int | str]]:
@@ -92,7 +94,8 @@ def _invalid(_request: Request, error: Exception) -> JSONResponse:
     if first["type"] == "string_too_long" and isinstance(first["input"], str):
         given, most = len(first["input"]), int(first["ctx"]["max_length"])
         line = f"the {place} has {given} characters, at most {most} are read; take a shorter one"
-        return problem(422, line, code="too_many_characters", characters=given, most=most)
+        figures: dict[str, int | str] = {"characters": given, "most": most}
+        return problem(422, line, code="too_many_characters", figures=figures)
     return problem(422, f"{place}: {first['msg']}")
 
 

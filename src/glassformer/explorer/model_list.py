@@ -15,6 +15,7 @@ from typing import Any
 
 from glassformer import checkpoint
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling
+from glassformer.documents.meaning_phrases import digits, percent
 from glassformer.errors import CheckpointError, InputError, UnknownNameError
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.schemas import (
@@ -25,20 +26,25 @@ from glassformer.explorer.schemas import (
     ModelInfo,
     Task,
     TraceRequest,
+    TrialInfo,
 )
 from glassformer.files import as_path, read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
 from glassformer.tasks.forward_pass import EmptyTextError
 from glassformer.tasks.hugging_face_folder import is_hugging_face, weight_entries
-from glassformer.text import Tokenizer
+from glassformer.text import Tokenizer, load_tokenizer
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 _TASKS: dict[str, Task] = {
     "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate",
     "MaskedLanguageModel": "module", "ImageClassifier": "module", "TextEncoder": "module",
 }  # fmt: skip
-_ORDER = ("toy", "imdb", "en-de", "en-zh", "shakespeare")
+_ORDER = ("en-de", "toy", "en-zh", "imdb", "shakespeare")
+"""The best first: the translator's attention shows most; imdb's is nearly flat."""
+_MOST_WORDS = 40
+_SMALL_VOCABULARY = 8_192
+"""Bytes of a tokenizer file that is looked into for words to list."""
 
 
 _EXAMPLES = {
@@ -106,7 +112,31 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
         max_tokens=config.get("model", {}).get("max_len"),
         examples=_EXAMPLES[name] if shipped else [_FIRST.get(architecture, "Hello")],
         score=_score(about),
+        words=_few_words(folder),
+        domain=say[f"{name} domain"] if shipped else None,
+        works=_trial(name, "works") if shipped else None,
+        fails=_trial(name, "fails") if shipped else None,
     )
+
+
+def _trial(name: str, kind: str) -> TrialInfo:
+    """A text of a shipped model, from model_list.toml."""
+    found = say.data[name][kind]
+    return TrialInfo(
+        text=found["text"], right=found.get("right"), why=say.get(f"{name} {kind} why")
+    )
+
+
+def _few_words(folder: Path) -> list[str]:
+    """The words of a model that knows only a few."""
+    file = folder / checkpoint.TOKENIZER
+    if not file.is_file() or file.stat().st_size > _SMALL_VOCABULARY:
+        return []
+    tokenizer = load_tokenizer(file)
+    if tokenizer.vocab_size > _MOST_WORDS:
+        return []
+    spoken = [tokenizer.token(id_) for id_ in range(tokenizer.vocab_size)]
+    return [word for word in spoken if not word.startswith("<")]
 
 
 def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
@@ -274,7 +304,28 @@ def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
         cut=found.cut,
         n_tokens=total,
         n_unknown=unknown,
+        meaning=_search_meaning(wanted, found, model.writer),
     )
+
+
+def _search_meaning(wanted: DecodeRequest, found: Translated, tokenizer: Tokenizer) -> Bilingual:
+    """What the search does, and how close or how unsure it was."""
+    assert found.ledger is not None
+    steps, count = found.ledger.steps, len(found.ledger.steps)
+    if wanted.search == "beam":
+        fields = {"beam": wanted.beam, "count": count}
+        if len(found.alternatives) < 2:
+            return say.both("search beam alone", **fields)
+        first, second = (digits(one.score) for one in found.alternatives[:2])
+        other = found.alternatives[1].text.strip()
+        return say.both("search beam", **fields, first=first, second=second, other=other)
+    chosen = [one for step in steps for one in step.candidates if one.fate != "dropped"]
+    if not chosen:
+        return say.both(f"search {wanted.search} alone", count=count)
+    weakest = min(chosen, key=lambda one: one.log_probability)
+    token = tokenizer.display_tokens([weakest.token])[0]
+    share = percent(math.exp(weakest.log_probability))
+    return say.both(f"search {wanted.search}", count=count, token=token, share=share)
 
 
 def _search(model: Model, wanted: DecodeRequest) -> Translated:

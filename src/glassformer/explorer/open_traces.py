@@ -99,7 +99,7 @@ def _storages(trace: Trace) -> dict[int, int]:
     return {
         step.view.version.storage.data_ptr(): step.view.version.nbytes
         for step in trace.steps
-        if step.view.numel
+        if step.view.numel and step.view.version.is_kept
     }
 
 
@@ -164,6 +164,15 @@ class Store:
             self._families.move_to_end(root)
             self._make_room(root)
         return opened
+
+    def find(self, model: str, text: str) -> str | None:
+        """The id of an open run of a model over a text, without target or edits; the newest."""
+        with self._lock:
+            for opened in reversed(self._open.values()):
+                is_run = opened.loaded is not None and opened.first is None
+                if is_run and (opened.model, opened.text, opened.target) == (model, text, None):
+                    return opened.id
+        return None
 
     @contextmanager
     def use(self, id_: str) -> Iterator[OpenTrace]:

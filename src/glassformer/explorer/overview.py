@@ -13,6 +13,8 @@ from torch import nn
 
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.step_meaning import role_title
+from glassformer.documents.step_roles import role_of
 from glassformer.documents.trace_words import note_in, words_in
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
@@ -22,6 +24,7 @@ from glassformer.explorer.schemas import (
     AnswerPosition,
     AttentionInfo,
     BranchInfo,
+    CellRef,
     Choice,
     OperandInfo,
     StepInfo,
@@ -29,6 +32,7 @@ from glassformer.explorer.schemas import (
 )
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
+from glassformer.tasks.results import is_tie
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
 from glassformer.tracing.formula import symbol_to_tex
@@ -44,6 +48,8 @@ from glassformer.tracing.notes import Note
 
 MOST_CHOICES = 5
 MOST_CLASSES = 20
+MOST_UNKNOWN = 8
+"""Unknown words that are named."""
 MOST_CONTINUED = 40
 """Tokens of a continuation."""
 NO_ANSWER = "—"
@@ -58,45 +64,84 @@ def answer_of(opened: OpenTrace) -> Answer:
 
 
 def _answer(opened: OpenTrace) -> Answer:
-    output = next(iter(opened.trace.outputs.values()))
+    output = _Output(next(iter(opened.trace.outputs.values())))
+    said = _said(opened, opened.trace, output)
+    if opened.task == "generate" and opened.loaded is not None and not opened.edits:
+        written = opened.loaded.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
+        said = said.model_copy(update={"continuation": written.text})
+    return said
+
+
+def answer_after(opened: OpenTrace, edited: Trace) -> Answer:
+    """The answer of an edited run; its cells are named as in the trace that was edited.
+
+    Naming a cell takes the labels of all steps before it, which takes longer than the replay.
+    """
+    output = next(iter(edited.outputs.values()))
+    before = next(iter(opened.trace.outputs.values()))
+    alike = (before.name, tuple(before.shape)) == (output.name, tuple(output.shape))
+    return _said(opened, edited, _Output(output, before if alike else None))
+
+
+class _Output:
+    """The step with the answer, and the step by which its cells are named."""
+
+    def __init__(self, step: Step, named: Step | None = None) -> None:
+        self.number = step.number
+        self._step = step
+        self._named = step if named is None else named
+
+    @property
+    def values(self) -> npt.NDArray[np.generic]:
+        """The numbers of the one text."""
+        found: npt.NDArray[np.generic] = self._step.view.array[0]
+        return found
+
+    def ref(self, *place: int) -> CellRef:
+        ref = cell_ref(self._named[(0, *place)])
+        return ref.model_copy(update={"value": float(self._step.view.array[(0, *place)])})
+
+
+def _said(opened: OpenTrace, trace: Trace, output: _Output) -> Answer:
     model = opened.loaded
     if model is None or opened.task == "module":
-        shapes = [shape_text(step.shape) for step in opened.trace.outputs.values()]
+        shapes = [shape_text(step.shape) for step in trace.outputs.values()]
         return Answer(task="module", text=", ".join(shapes), output=output.number)
     said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
     unknown, total = model.count_unknown(opened.text)
-    return said.model_copy(update={"n_tokens": total, "n_unknown": unknown})
+    named = model.unknown_words(opened.text)[:MOST_UNKNOWN] if unknown else []
+    return said.model_copy(update={"n_tokens": total, "n_unknown": unknown, "unknown": named})
 
 
-def _class(model: Model, output: Step) -> Answer:
-    chances = _softmax(output.view.array[0])
+def _class(model: Model, output: _Output) -> Answer:
+    chances = _softmax(output.values)
     if not chances.any():
         return Answer(task="classify", text=NO_ANSWER, output=output.number)
     names = model.labels or tuple(str(place) for place in range(len(chances)))
     classes = [
-        Choice(
-            text=names[place], probability=float(chances[place]), cell=cell_ref(output[0, place])
-        )
+        Choice(text=names[place], probability=float(chances[place]), cell=output.ref(place))
         for place in _best(chances, MOST_CLASSES)
     ]
-    return Answer(task="classify", text=classes[0].text, classes=classes, output=output.number)
+    return Answer(
+        task="classify",
+        text=classes[0].text,
+        classes=classes,
+        output=output.number,
+        undecided=is_tie(choice.probability for choice in classes),
+    )
 
 
-def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
+def _written(opened: OpenTrace, model: Model, output: _Output) -> Answer:
     """One position per token read; the last one is the prediction."""
     assert opened.reading is not None
     tokenizer, read = model.writer, list(opened.reading.ids)
-    chances = _softmax(output.view.array[0])
+    chances = _softmax(output.values)
     positions = [
         _position(tokenizer, output, place, chances[place], read) for place in range(len(read))
     ]
     best = [int(row.argmax()) for row in chances]
-    continuation = None
     if opened.task == "generate":
         text = tokenizer.decode(best[-1:])
-        if not opened.edits:
-            said = model.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
-            continuation = said.text
     else:
         end = tokenizer.special.end
         text = tokenizer.decode(best[: best.index(end)] if end in best else best)
@@ -105,7 +150,6 @@ def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
     return Answer(
         task=opened.task,
         text=text,
-        continuation=continuation,
         positions=positions,
         output=output.number,
     )
@@ -113,7 +157,7 @@ def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
 
 def _position(
     tokenizer: Tokenizer,
-    output: Step,
+    output: _Output,
     place: int,
     chances: npt.NDArray[np.float64],
     read: list[int],
@@ -125,7 +169,7 @@ def _position(
         after=tokenizer.display_tokens([read[place]])[0],
         chosen=following[0] if following else None,
         choices=[
-            Choice(text=name, probability=float(chances[id_]), cell=cell_ref(output[0, place, id_]))
+            Choice(text=name, probability=float(chances[id_]), cell=output.ref(place, id_))
             for name, id_ in zip(names, best, strict=True)
         ],
     )
@@ -366,7 +410,7 @@ class _Layout:
 
 def _shares(old: Step, new: Step) -> bool:
     """Whether two steps share their storage."""
-    return old.view.version.storage.data_ptr() == new.view.version.storage.data_ptr()
+    return old.view.version.shares_numbers(new.view.version)
 
 
 class _Labels:
@@ -416,6 +460,7 @@ def _step(
         is_expanded=step.expanded,
         is_opaque=step.is_opaque,
         is_main=step.is_main,
+        title=role_title(role_of(step)),
     )
 
 

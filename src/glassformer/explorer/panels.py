@@ -127,7 +127,7 @@ def _stride(count: int) -> int:
 
 
 def _limit(step: Step) -> float:
-    """The 99th percentile of the magnitudes, sampled if there are many."""
+    """Where the scale of a step ends, from a sample if it has many numbers."""
     sizes = np.abs(as_floats(step.view.array.flat[:: _stride(step.view.numel)]))
     return limit_of(sizes[np.isfinite(sizes)])
 

@@ -15,7 +15,7 @@ import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from glassformer.documents import render
 from glassformer.documents.addresses import Addresses, Cells, flat_place, index_of
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
-from glassformer.explorer.cell_cards import card_info, dependents_of, path_of
+from glassformer.explorer.cell_cards import card_info, dependents_of, meaning_info, path_of
 from glassformer.explorer.map_info import map_info, pruned_map
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
@@ -58,6 +58,9 @@ TEMPLATE = Path(__file__).parent / "static" / "saved.html"
 _CELL_BYTES = 128
 """What a card takes at least, to decide before it is made."""
 _ID = "saved"
+_LANGUAGES: tuple[Language, ...] = ("en", "zh")
+_MOST_SLICES = 64
+"""Slices of a step (heads) whose sentence is in the file."""
 _WORDS = re.compile(r"\b(?:if|else|otherwise|others)\b")
 """English words in a card; a card without any reads the same in every language."""
 
@@ -241,6 +244,8 @@ class _Snapshot:
                 "reads": [],
                 "symbols": writer.symbols,
                 "names": writer.own_names(),
+                "meanings": self._meanings(step),
+                "cell_meanings": None,
             }
             if step.number in self._chosen and not step.is_view:
                 made = self._with_cells(step, answers, writer)
@@ -290,6 +295,17 @@ class _Snapshot:
             found.append(made.model_dump(mode="json"))
         return found
 
+    def _meanings(self, step: Step) -> dict[str, Any]:
+        """What the step is for, in both languages: of its first slice, and of others as it fits."""
+        told: dict[str, Any] = {}
+        for language in _LANGUAGES:
+            first = meaning_info(step, language).model_dump(mode="json")
+            told |= {"lesson": first["lesson"], "paper": first["paper"]}
+            told[language] = [first["text"]]
+            for lead in islice(product(*map(range, step.shape[:-2])), 1, _MOST_SLICES):
+                told[language].append(meaning_info(step, language, lead).text)
+        return told
+
     def _cells_of(self, view: View) -> dict[str, Any]:
         return _told(self._addresses.along(view, (None,) * view.ndim))
 
@@ -329,6 +345,7 @@ class _StepWriter:
 
     def cells(self, with_cards: bool) -> dict[str, Any]:
         """For each cell what was made from it; of computed ones also card and path."""
+        meanings: dict[Language, list[str]] = {language: [] for language in _LANGUAGES}
         dependents: list[Any] = []
         paths: list[Any] = []
         cards: list[dict[str, Any]] = []
@@ -337,6 +354,8 @@ class _StepWriter:
             stop_if_cancelled()
             cell = self._cell(place)
             dependents.append(self._told(dependents_of(cell)))
+            for language, texts in meanings.items():
+                texts.append(meaning_info(cell, language).text)
             if not with_cards:
                 continue
             card = card_info(self._opened, cell)
@@ -347,7 +366,11 @@ class _StepWriter:
                 for field, value in said.items():
                     if value != cards[-1][field]:
                         chinese.setdefault(field, {})[place] = value
-        told: dict[str, Any] = {"dependents": dependents, "reads": sorted(self._reads)}
+        told: dict[str, Any] = {
+            "dependents": dependents,
+            "reads": sorted(self._reads),
+            "cell_meanings": meanings,
+        }
         if with_cards:
             told |= {"cards": _by_field(cards) | {"zh": chinese}, "paths": paths}
         return told

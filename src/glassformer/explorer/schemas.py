@@ -74,6 +74,8 @@ class Problem(Message):
     """Why a request was refused: one clear line, in English."""
 
     detail: str
+    zh: str | None = None
+    """The same in Chinese, where it is known."""
     code: ProblemCode | None = None
     """The kind of error, for the page to translate; None for rare ones."""
     figures: dict[str, int | str] = {}
@@ -140,6 +142,30 @@ class StepInfo(Message):
     is_opaque: bool
     is_main: bool
     """Whether the collapsed tree shows it; False for bookkeeping."""
+    title: Bilingual | None = None
+    """What its role is called, where that is known: `attention scores`."""
+
+
+class LessonPlace(Message):
+    """A step of a lesson, counted from 1."""
+
+    lesson: str
+    step: int
+
+
+class PaperLink(Message):
+    """A section of “Attention Is All You Need”."""
+
+    section: str
+    address: str
+
+
+class MeaningInfo(Message):
+    """What a step or a number is for, in two sentences with the words and numbers of the run."""
+
+    text: str
+    lesson: LessonPlace | None
+    paper: PaperLink | None
 
 
 class BranchInfo(Message):
@@ -217,16 +243,27 @@ class Answer(Message):
     """How many tokens the text has; 0 where there is no text."""
     n_unknown: int = 0
     """How many of them are unknown to the model; if all, the answer means nothing."""
+    unknown: list[str] = Field(default=[])
+    """Which these are, each once; the first of many."""
+    undecided: bool = False
+    """Whether another class is as probable, so that `text` is only the first of equals."""
 
 
 class Edit(Message):
-    """One number set to another."""
+    """One number set to another, or a region of a step set to others."""
 
-    step: str
-    """By name: it stays the same from trace to trace."""
-    index: list[int]
-    value: Number
+    step: Annotated[str, Field(min_length=1, max_length=400)]
+    """By name: it stays the same from trace to trace. Without an index also a module: what it adds
+    to the residual stream."""
+    index: Annotated[list[int | None], Field(max_length=16)]
+    """A place on each axis; None: the whole axis."""
+    value: Number = 0.0
+    to: Literal["value", "mean", "data", "other"] = "value"
+    """What is put there: `value`; the mean over the positions of this run, or over those of the
+    model's example texts (`data`); or what the run over `text` has there (`other`)."""
+    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)] | None = None
     before: Number | None = None
+    """The number that a single cell had."""
 
 
 class TraceInfo(Message):
@@ -577,26 +614,67 @@ class DecodeAnswer(Message):
     """How many tokens the text has."""
     n_unknown: int
     """How many of them the model's vocabulary does not know."""
+    meaning: Bilingual | None = None
+    """What this search does and what it found, in two sentences."""
 
 
 # --- lessons ---
 # Lessons, and the steps of one.
 
 
+class LessonName(Message):
+    """A lesson that another one needs or leads to."""
+
+    name: str
+    title: str
+
+
 class LessonSummary(Message):
-    """A lesson of the catalogue."""
+    """A lesson of the course."""
 
     name: str
     title: str
     summary: str
+    able: str
+    """What a reader can do afterwards."""
+    minutes: int
+    needs: list[LessonName]
+    """The lessons to take before."""
+
+
+class LessonPlaceInfo(Message):
+    """Where a lesson stands in the course."""
+
+    text: str
+    """The text that it follows: title, author, where."""
+    able: str
+    minutes: int
+    needs: list[LessonName]
+    next: LessonName | None
+
+
+class LessonChoiceValue(Message):
+    """A value of a switch."""
+
+    name: str
+    label: str
+
+
+class LessonChoiceInfo(Message):
+    """A switch of a lesson, and how it stands."""
+
+    name: str
+    label: str
+    values: list[LessonChoiceValue]
+    chosen: str
 
 
 class LessonPart(Message):
-    """Prose, a remark, a formula, a matrix, a table or a figure, as `Lesson.to_dict()` has it."""
+    """A part of a step: prose, a formula, a question …, as `Lesson.to_dict()` has it."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    kind: Literal["text", "remark", "formula", "matrix", "table", "figure"]
+    kind: Literal["text", "remark", "formula", "matrix", "table", "figure", "question"]
     trace: str | None = None
     """Where the part is a cell or a matrix: the trace it belongs to."""
     number: int | None = None
@@ -618,11 +696,42 @@ class LessonInfo(Message):
     title: str
     summary: str
     language: Language
+    place: LessonPlaceInfo | None
+    choices: list[LessonChoiceInfo]
     steps: list[LessonStepInfo]
+
+
+LessonSetting = Annotated[str, Field(max_length=80, description="a switch: `encoding=rotary`")]
+
+
+class AnswerRequest(Message):
+    """An answer to a question of a lesson, one text per number."""
+
+    question: Annotated[int, Field(ge=1, le=99)]
+    answers: Annotated[list[Annotated[str, Field(max_length=40)]], Field(max_length=64)]
+    language: Language = "en"
+    settings: Annotated[list[LessonSetting], Field(max_length=8)] = []
+
+
+class AnswerInfo(Message):
+    """Whether an answer is right, and what went wrong if it is not."""
+
+    is_right: bool
+    said: str
 
 
 # --- models ---
 # The models that can be chosen.
+
+
+class TrialInfo(Message):
+    """A text on which a model is right, or wrong."""
+
+    text: str
+    right: str | None
+    """The right answer; None where there is not one."""
+    why: Bilingual | None = None
+    """Why the model is wrong."""
 
 
 class ModelInfo(Message):
@@ -638,6 +747,12 @@ class ModelInfo(Message):
     """Texts that show what the model can do; the first is traced when the card is opened."""
     score: Bilingual | None
     """Its headline metric, such as `accuracy 88.3 %`."""
+    domain: Bilingual | None = None
+    """The texts that it is for, in words."""
+    words: list[str] = Field(default=[])
+    """All words that it knows, where they are few."""
+    works: TrialInfo | None = None
+    fails: TrialInfo | None = None
     trace: str | None = None
     """For a user's module, which reads no text: the trace that is already open."""
 

@@ -7,14 +7,18 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from glassformer.errors import GlassformerError, InputError
+from glassformer.experiments.intervention import StepPart, mean_over_positions, numbers_of
 from glassformer.explorer.cell_cards import cell_ref
 from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.other_runs import OtherRuns
 from glassformer.explorer.panels import operand_of
 from glassformer.explorer.schemas import Changes, Edit, StepChange
-from glassformer.tracing import Step, Trace, diff
+from glassformer.tracing import Cell, Step, Trace, diff
 from glassformer.tracing.capture.memory import View
+from glassformer.tracing.cell_block import CellBlock, select
 from glassformer.tracing.notes import Note
 
 Cells = npt.NDArray[np.generic]
@@ -23,12 +27,10 @@ _RERUN = ("another number", "another shape")
 """Kinds of notes saying that an edit changed control flow, so that the model was rerun."""
 
 
-def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
+def edit_trace(opened: OpenTrace, wanted: list[Edit], runs: OtherRuns) -> OpenTrace:
     """A new trace with these numbers set and everything downstream recomputed."""
-    resolved = [_resolved(opened.trace, edit) for edit in wanted]
-    edits = {(edit.step, tuple(edit.index)): edit for edit in resolved}  # the last one wins
-    values = {place: _scalar(opened.trace, edit) for place, edit in edits.items()}
-    edited = _apply(opened.trace, values)
+    resolved = _without_repeats([_resolved(opened.trace, edit) for edit in wanted])
+    edited = edited_run(opened.trace, resolved, runs)
     return OpenTrace(
         edited,
         opened.model,
@@ -37,34 +39,75 @@ def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
         opened.target,
         loaded=opened.loaded,
         reading=opened.reading,
-        edits=(*opened.edits, *edits.values()),
+        edits=(*opened.edits, *resolved),
         parent=opened.id,
         first=opened.root,
         reran=any(isinstance(note, Note) and note.kind in _RERUN for note in edited.notes),
     )
 
 
+def edited_run(trace: Trace, edits: list[Edit], runs: OtherRuns) -> Trace:
+    """The run with these numbers set; where regions overlap, the later edit counts."""
+    values: dict[CellBlock, Tensor | float] = {}
+    for edit in edits:
+        parts = _parts(trace, edit)
+        values.update(zip(parts, _new_values(trace, edit, parts, runs), strict=True))
+    return _apply(trace, values)
+
+
+def _without_repeats(edits: list[Edit]) -> list[Edit]:
+    """Of two edits of the same cell or region, the last."""
+    return list({(edit.step, tuple(edit.index)): edit for edit in edits}.values())
+
+
 def _resolved(trace: Trace, edit: Edit) -> Edit:
-    """The edit in terms of the step that wrote the cell, with the old value."""
+    """The edit of a cell in terms of the step that wrote it, with the old value."""
+    if None in edit.index or (not edit.index and edit.step not in trace):
+        _parts(trace, edit)  # refused here if there is no such region
+        return edit.model_copy(update={"before": None})
     cell = trace[edit.step][tuple(edit.index)]
-    return Edit(
-        step=cell.step.name,
-        index=list(cell.index),
-        value=edit.value,  # JSON's 1e999 is infinite
-        before=cell.value,
-    )
+    assert isinstance(cell, Cell)
+    told = {"step": cell.step.name, "index": list(cell.index), "before": cell.value}
+    return Edit(**edit.model_dump() | told)
 
 
-def _scalar(trace: Trace, edit: Edit) -> float | int:
-    value = edit.value
-    if trace[edit.step].dtype.is_floating_point:
+def _parts(trace: Trace, edit: Edit) -> list[CellBlock]:
+    """What an edit sets: a cell, a region of a step, or what a module adds to the stream."""
+    if not edit.index and edit.step not in trace:
+        return StepPart(edit.step).find(trace)
+    index = tuple(slice(None) if at is None else at for at in edit.index)
+    return [select(trace[edit.step], index)]
+
+
+def _new_values(
+    trace: Trace, edit: Edit, parts: list[CellBlock], runs: OtherRuns
+) -> list[Tensor | float]:
+    match edit.to:
+        case "mean":
+            return [mean_over_positions(part, [trace]) for part in parts]
+        case "data":
+            over = [run.trace for run in runs.examples()]
+            return [mean_over_positions(part, over) for part in parts]
+        case "other":
+            if edit.text is None:
+                raise InputError("numbers of another run need its text")
+            theirs = _parts(runs.over(edit.text).trace, edit)
+            return [numbers_of(one, part) for one, part in zip(theirs, parts, strict=True)]
+        case "value":
+            return [_scalar(part.step, edit.value) for part in parts]
+
+
+def _scalar(step: Step, value: float) -> float | int:
+    if step.dtype.is_floating_point:
         return value
     if not math.isfinite(value) or value != int(value):
-        raise InputError(f"{edit.step} holds whole numbers: {edit.value} cannot stand there")
+        raise InputError(
+            "{name} holds whole numbers: {value} cannot stand there", name=step.name, value=value
+        )
     return int(value)
 
 
-def _apply(trace: Trace, values: dict[tuple[str, tuple[int, ...]], float | int]) -> Trace:
+def _apply(trace: Trace, values: dict[CellBlock, Tensor | float]) -> Trace:
     try:
         return trace.edit(values)
     except GlassformerError:
@@ -72,7 +115,9 @@ def _apply(trace: Trace, values: dict[tuple[str, tuple[int, ...]], float | int])
     except (IndexError, OverflowError, RuntimeError, ValueError) as error:
         # An id outside the vocabulary, an impossible size: the operator itself refuses.
         first = str(error).partition("\n")[0]
-        raise InputError(f"the model cannot compute with this number: {first}") from None
+        raise InputError(
+            "the model cannot compute with this number: {reason}", reason=first
+        ) from None
 
 
 def changes_of(opened: OpenTrace) -> Changes:

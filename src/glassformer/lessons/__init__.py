@@ -6,7 +6,8 @@
 
 A lesson holds no arithmetic: its numbers are cells of traces. Read `lesson` (what a lesson is and
 how it is written), `lesson_steps` (from a cell to a step, and what a text printed there), the
-lessons, each a module with its prose in the TOML file beside it, and `figures` (the numbers drawn).
+lessons, each a module with its prose in the TOML file beside it, `figures` (the numbers drawn), and
+`exercises` (build it yourself: checked, with hints).
 """
 
 from typing import TYPE_CHECKING
@@ -16,11 +17,17 @@ from glassformer.lazy import on_first_use
 if TYPE_CHECKING:
     from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part, Remark, Table
     from glassformer.lessons.course import LESSONS, CourseEntry, make_lesson
+    from glassformer.lessons.exercises.exercise_check import Exercise
+    from glassformer.lessons.exercises.exercise_track import EXERCISES, exercise
+    from glassformer.lessons.exercises.feedback import Feedback
     from glassformer.lessons.lesson import Lesson, LessonStep
 
 __all__ = [
+    "EXERCISES",
     "LESSONS",
     "CourseEntry",
+    "Exercise",
+    "Feedback",
     "Figure",
     "Formula",
     "HeatMap",
@@ -30,11 +37,15 @@ __all__ = [
     "Part",
     "Remark",
     "Table",
+    "exercise",
     "make_lesson",
 ]
 
 _HOMES = {
     "CourseEntry": "glassformer.lessons.course",
+    "EXERCISES": "glassformer.lessons.exercises.exercise_track",
+    "Exercise": "glassformer.lessons.exercises.exercise_check",
+    "Feedback": "glassformer.lessons.exercises.feedback",
     "Figure": "glassformer.documents.parts",
     "Formula": "glassformer.documents.parts",
     "HeatMap": "glassformer.documents.parts",
@@ -45,6 +56,7 @@ _HOMES = {
     "Part": "glassformer.documents.parts",
     "Remark": "glassformer.documents.parts",
     "Table": "glassformer.documents.parts",
+    "exercise": "glassformer.lessons.exercises.exercise_track",
     "make_lesson": "glassformer.lessons.course",
 }
 

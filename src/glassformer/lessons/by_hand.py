@@ -12,6 +12,7 @@ from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
+from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
 from glassformer.lessons.figures.model_figures import (
     Played,
     Stage,
@@ -30,9 +31,11 @@ from glassformer.lessons.lesson_steps import (
     prediction_steps,
     role_step,
 )
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.blocks import Block
-from glassformer.nn.layers import TokenEmbedding
+from glassformer.nn.config import FeedForwardConfig
+from glassformer.nn.layers import FeedForward, TokenEmbedding
 from glassformer.nn.positions import sinusoids
 from glassformer.tracing import Cell, Trace, trace
 
@@ -44,7 +47,7 @@ from glassformer.tracing import Cell, Trace, trace
 SEED = 5
 """The first seed with which the prediction is the text's word, “you”."""
 _PAD, START = 0, 25
-WIDTH = 6
+WIDTH, _D_FF = 6, 10
 _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
          "to_output": "w_output"}  # fmt: skip
 
@@ -194,7 +197,7 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
     walk = AttentionWalk(
         run, f"{_ENCODER}.attention", say, _PLAY, _YOU, entry=1, remarks=remarker.at
     )
-    yield from walk.walk()
+    yield from _asked(walk, run, say)
     added = run[f"{_ENCODER}.attention_sum"][_PLAY, 1]
     yield role_step("sum", added, say, after=remarker.on("add_1", added))
     yield norm_step(
@@ -203,13 +206,51 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
     )  # fmt: skip
     yield feed_forward_step(
         run, f"{_ENCODER}.feed_forward", say, _PLAY, 1, note=say("unprinted", seed=SEED)
-    )
+    ).with_(Paragraph(say("two layers", width=_D_FF)), _feed_forward(run, say))
     yield role_step("sum", run[f"{_ENCODER}.feed_sum"][_PLAY, 1], say,
                     phrase="sum after feed-forward")  # fmt: skip
     yield norm_step(
         run, f"{_ENCODER}.feed_forward_norm", say, _PLAY, 1,
         lambda _role, _cell: remarker.verdict("stats_2"), say("second norm"), "norm again",
     )  # fmt: skip
+
+
+def _feed_forward(run: Trace, say: Speaker) -> Figure:
+    """The text's one layer beside the two of most Transformers, on the vector of one word."""
+    x = run[f"{_ENCODER}.attention_norm.normed"].value[0, _PLAY]
+    network = FeedForward(WIDTH, FeedForwardConfig(d_ff=_D_FF))
+    generator = torch.Generator().manual_seed(SEED)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            drawn = torch.randint(-100, 101, parameter.shape, generator=generator)
+            parameter.copy_(drawn / 100)
+    wide = trace(network.eval(), x.view(1, 1, -1))
+    vector, language = x.double().numpy(), say.language
+    one = network_layers(run, f"{_ENCODER}.feed_forward.", vector, _PLAY, language)
+    two = network_layers(wide, "", vector, 0, language)
+    return Figure("feed-forward", feed_forward_figure(one, two, language))
+
+
+def _asked(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonStep]:
+    """The steps of the encoder's attention; the reader computes a row here and there."""
+    shown = {
+        name: heat_map(run[f"{_ENCODER}.attention.{step}"], say)
+        for name, step in (
+            ("K", "projected_keys"), ("S", "scores"), ("S_masked", "masked"),
+        )
+    }  # fmt: skip
+    shown["x"] = heat_map(run["model.encoder.summed"], say)
+    for step in walk.walk():
+        match step.role:
+            case "scaled":
+                given = {name: shown[name] for name in ("S", "K", "x")}
+                asked = 0, "S / sqrt(columns(K))", given
+            case "weights":
+                asked = _YOU, "softmax(S_masked)", {"S_masked": shown["S_masked"]}
+            case _:
+                yield step
+                continue
+        yield with_question(step, walk.step(step.role), *asked, say)
 
 
 def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:

@@ -14,6 +14,7 @@ from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent, role_step
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn import Classifier, ModelConfig, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Bool, Float, Int, Tensor
@@ -132,14 +133,26 @@ def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
     """From the mean over the words to class probabilities."""
     pooled = run["pooled"][0]
     facts = {"column": 1, "value": number(pooled.value)}
-    yield role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)
+    step = role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)
+    given = {"x": heat_map(run["encoder.blocks.0.resid_post"], say)}
+    yield with_question(step, pooled.step, 0, "mean(x, axis=0, keep=1)", given, say,
+                        called=say("mean vector"))  # fmt: skip
     names = (say("negative"), say("positive"))
     best = int(run["probabilities"].value[0].argmax())
     logit, share = run["logits"][best], run["probabilities"][best]
     facts = {"column": names[best], "value": number(logit.value)}
-    yield role_step(
-        "logits", logit, say, phrase="logits", title=say("classes"), facts=facts, columns=names
-    )
+    given = {
+        name: heat_map(run[step], say)
+        for name, step in (
+            ("pooled", "pooled"), ("W_classes", "to_classes.weight"),
+            ("b_classes", "to_classes.bias"),
+        )
+    }  # fmt: skip
+    step = role_step(
+        "logits", logit, say, phrase="logits", title=say("classes"), facts=facts, columns=names,
+        beside=list(given.values()),
+    )  # fmt: skip
+    yield with_question(step, logit.step, 0, "pooled @ W_classes + b_classes", given, say)
     said = percent(float(share.value))
     figure = Figure("classifier", classifier_figure(run, review.split(), names, say.language))
     yield role_step(

@@ -120,16 +120,34 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonS
         Point(float(x), float(y), title, say(kind))
         for (x, y), title, kind in zip(learned.films, titles, kinds, strict=True)
     ]
-    axes = Axes(words("first feature"), words("second feature"))
+    across, up = (
+        words("feature named", feature=words(key), nearest=say(name), r=number(r, 2))
+        for key, (name, r) in zip(
+            ("first feature", "second feature"), _nearest(learned), strict=True
+        )
+    )
+    axes = Axes(across, up)
     drawing = draw_map(words("map figure"), points, axes, width=820, height=520)
     rows = tuple(
         (title, number(float(x), 3), number(float(y), 3))
         for (x, y), title in zip(learned.films, titles, strict=True)
     )
-    table = Table("", (say("film"), axes.across, axes.up), rows)
+    table = Table("", (say("film"), words("first feature"), words("second feature")), rows)
     control = percent(_learned(shuffled=True).explained)
     said = Paragraph(say("map", explained=percent(learned.explained), control=control))
     return LessonStep("map", say("map title"), (said, Figure("map", drawing), table))
+
+
+def _nearest(learned: Tastes) -> list[tuple[str, float]]:
+    """For each learned feature, the hand-made one it correlates with most, and how much."""
+    made = torch.tensor(list(FILMS.values())).double()
+    found = []
+    for values in learned.films.double().T:
+        both = torch.cat([values.unsqueeze(0), made.T])
+        correlations = torch.corrcoef(both)[0, 1:]
+        best = int(correlations.abs().argmax())
+        found.append((_FEATURES[best], float(correlations[best])))
+    return found
 
 
 def _real(say: Speaker) -> LessonStep:

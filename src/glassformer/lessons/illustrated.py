@@ -13,6 +13,7 @@ from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures import attention_figures as drawn
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number, place_labels
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, percent
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn import build, presets
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.tracing import Cell, Step, Trace, trace
@@ -63,11 +64,23 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     for kind, place in projected:
         figure = Figure(kind, drawn.projection_figure(run, kind, language))
         yield walk.projection(kind, place).with_(figure)
-    yield walk.scores().with_(Figure("scores", drawn.scores_figure(run, language)))
+    shown = {
+        name: heat_map(run[step], say)
+        for name, step in (
+            ("Q", "projected_queries"), ("K", "projected_keys"), ("V", "projected_values"),
+            ("S", "scores"), ("A", "weights"),
+        )
+    }  # fmt: skip
+    scores = walk.scores().with_(Figure("scores", drawn.scores_figure(run, language)))
+    given = {name: shown[name] for name in "QK"}
+    yield with_question(scores, run["scores"], 1, "Q @ K.T", given, say)
     yield walk.scaled()
-    yield walk.weights().with_(Figure("softmax", drawn.softmax_figure(run, language)))
+    weights = walk.weights().with_(Figure("softmax", drawn.softmax_figure(run, language)))
+    yield with_question(weights, run["weights"], 2, "softmax(S)", {"S": shown["S"]}, say)
     yield _weighted(run, say).with_(Figure("weighted", drawn.weighted_figure(run, language)))
-    yield walk.context().with_(Figure("sum", drawn.sum_figure(run, language)))
+    context = walk.context().with_(Figure("sum", drawn.sum_figure(run, language)))
+    given = {name: shown[name] for name in "AV"}
+    yield with_question(context, run["context"], 2, "A @ V", given, say)
     yield _repeat(run, say).with_(Figure("repeat", drawn.repeat_figure(run, language)))
     yield _rounded(run, example, say)
 

@@ -7,13 +7,25 @@ can ask them for more (LaTeX, a live formula) and the explorer can link to them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 from glassformer.documents import render_text
-from glassformer.documents.parts import Document, Figure, Formula, Paragraph, Part, Section
+from glassformer.documents.parts import (
+    Document,
+    Facts,
+    Figure,
+    Formula,
+    Inline,
+    Paragraph,
+    Part,
+    Question,
+    Section,
+    with_code,
+)
 from glassformer.errors import TraceError
 from glassformer.language import Language, Words, words
 from glassformer.tracing import Cell, Step, Trace
@@ -35,20 +47,118 @@ class LessonStep:
         """The same step with more parts at the end."""
         return LessonStep(self.role, self.title, (*self.parts, *parts))
 
+    def with_code_once(self) -> LessonStep:
+        """The same step, each line of code below the last formula that it computed."""
+        shown: set[str] = set()
+        parts: list[Part] = []
+        for part in reversed(self.parts):
+            if isinstance(part, Formula):
+                part = replace(part, code="" if part.code in shown else part.code)
+                shown.add(part.code)
+            parts.append(part)
+        return LessonStep(self.role, self.title, tuple(reversed(parts)))
+
     def to_dict(self) -> dict[str, Any]:
         parts = [part.to_dict() for part in self.parts]
         return {"role": self.role, "title": self.title, "parts": parts}
 
 
+def numbered_questions(steps: Iterable[LessonStep]) -> tuple[LessonStep, ...]:
+    """The steps with their questions numbered from 1."""
+    numbers = count(1)
+    return tuple(
+        LessonStep(
+            step.role,
+            step.title,
+            tuple(
+                replace(part, number=next(numbers)) if isinstance(part, Question) else part
+                for part in step.parts
+            ),
+        )
+        for step in steps
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LessonPlace:
+    """Where a lesson stands in the course, in one language: what it follows, needs and leads to.
+
+    `needs` and `next` are names and titles of lessons; `next` is None for the last one.
+    """
+
+    text: str
+    able: str
+    minutes: int
+    needs: tuple[tuple[str, str], ...]
+    next: tuple[str, str] | None
+
+    def opening(self, say: Speaker) -> Facts:
+        """What a reader wants to know before the first step."""
+        needs = say("semicolon").join(
+            say("named lesson", name=name, title=title) for name, title in self.needs
+        )
+        return Facts((
+            (say("follows"), self.text),
+            (say("able"), say("you will be able", able=self.able)),
+            (say("needs"), needs or say("needs nothing")),
+            (say("takes"), say("minutes", minutes=self.minutes)),
+        ))  # fmt: skip
+
+    def ending(self, say: Speaker) -> Paragraph:
+        """What comes next."""
+        if self.next is None:
+            return Paragraph(with_code(say("course done")))
+        name, title = self.next
+        return Paragraph(with_code(say("comes next", name=name, title=title)))
+
+    def to_dict(self) -> dict[str, Any]:
+        def lesson(one: tuple[str, str]) -> dict[str, str]:
+            return {"name": one[0], "title": one[1]}
+
+        return {
+            "text": self.text,
+            "able": self.able,
+            "minutes": self.minutes,
+            "needs": [lesson(one) for one in self.needs],
+            "next": None if self.next is None else lesson(self.next),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LessonChoice:
+    """A switch that the reader turns: its values with their labels, and the one chosen."""
+
+    name: str
+    label: str
+    values: tuple[tuple[str, str], ...]
+    chosen: str
+
+    def described(self, say: Speaker) -> tuple[str, Inline]:
+        """The switch as a fact: what is chosen, and how to choose otherwise."""
+        labels = dict(self.values)
+        others = [value for value in labels if value != self.chosen]
+        said = say(
+            "turned to", label=self.label, chosen=labels[self.chosen], name=self.name,
+            others=" ".join(f"`--set {self.name}={value}`" for value in others),
+        )  # fmt: skip
+        return say("switch"), with_code(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = [{"name": name, "label": label} for name, label in self.values]
+        return {"name": self.name, "label": self.label, "values": values, "chosen": self.chosen}
+
+
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A worked example in numbered steps."""
+    """A worked example in numbered steps; `place` is None for one outside the course."""
 
     name: str
     title: str
     summary: str
     language: Language
     steps: tuple[LessonStep, ...]
+    place: LessonPlace | None = None
+    choices: tuple[LessonChoice, ...] = ()
 
     def __repr__(self) -> str:
         return f"<lesson {self.name} ({self.language}): {self.title}, {len(self.steps)} steps>"
@@ -64,9 +174,19 @@ class Lesson:
             Section(step.title, step.parts, number)
             for number, step in enumerate(self.steps, start=1)
         )
-        opening = (Paragraph(self.summary), Paragraph(say("how to read"), "quiet"))
+        opening: list[Part] = [Paragraph(self.summary)]
+        ending: list[Part] = []
+        if self.place is not None:
+            facts = self.place.opening(say).items
+            facts += tuple(choice.described(say) for choice in self.choices)
+            opening.append(Facts(facts))
+            ending.append(self.place.ending(say))
+        if self.questions:
+            ending.insert(0, Paragraph(self._answers(say), "quiet"))
+        opening.append(Paragraph(say("how to read"), "quiet"))
         label = say("lesson sheet")
-        return Document(self.title, (*opening, *sections), self.language, label, self.to_dict)
+        parts = (*opening, *sections, *ending)
+        return Document(self.title, parts, self.language, label, self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -74,8 +194,22 @@ class Lesson:
             "title": self.title,
             "summary": self.summary,
             "language": self.language,
+            "place": None if self.place is None else self.place.to_dict(),
+            "choices": [choice.to_dict() for choice in self.choices],
             "steps": [step.to_dict() for step in self.steps],
         }
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What the reader is asked: `lesson.questions[0].answer(4, 16, 12)`."""
+        return tuple(part for part in self.parts() if isinstance(part, Question))
+
+    def _answers(self, say: Speaker) -> str:
+        listed = (
+            say("one answer", number=one.number, numbers=say("comma").join(one.answers))
+            for one in self.questions
+        )
+        return say("answers", listed=" ".join(listed))
 
     def parts(self) -> Iterator[Part]:
         for step in self.steps:
@@ -163,7 +297,29 @@ def lesson_card(cell: Cell, phrases: Phrases = ENGLISH) -> Card:
 
 def formula(cell: Cell) -> Formula:
     """The arithmetic of a cell as a part of a step."""
-    return Formula(lesson_card(cell))
+    return Formula(lesson_card(cell), code_of(cell.step))
+
+
+# What a line says that calls a kernel of PyTorch by its own name.
+_KERNELS = {"_safe_softmax": "softmax"}
+
+
+def code_of(step: Step) -> str:
+    """The line of PyTorch that computed a step, as its source has it; empty if none did.
+
+    Annotations are left out, a returned value gets the name that the trace gives it, and a gradient
+    is that of the line it goes back through.
+    """
+    if step.name.startswith("update."):
+        return "optimiser.step()"
+    text = step.line.text if step.line is not None else ""
+    text = re.sub(r"^(\w+): [\w.\[\]]+ = ", r"\1 = ", text)
+    if step.name.startswith("gradients."):
+        through = text.removeprefix("return ")
+        return f"loss.backward()  # {through}" if through else "loss.backward()"
+    text = re.sub(r"^return ", f"{step.name.rpartition('.')[2]} = ", text)
+    note = next((said for kernel, said in _KERNELS.items() if kernel in text), "")
+    return f"{text}  # {note}" if note else text
 
 
 def cell_name(cell: Cell) -> str:

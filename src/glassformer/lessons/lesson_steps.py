@@ -451,7 +451,7 @@ class Remarker:
         return Remark(result.verdict, said, lead, LOOKS[result.verdict])
 
     def _slip(self, result: StepResult) -> str:
-        return _capital(result.slip(self._say.language) or "")
+        return _capital(result.slip(self._say.language, counted_from=1) or "")
 
     def _verdict(self, result: StepResult) -> str:
         return _capital(VERDICT_NAMES[result.verdict].say(self._say.language))

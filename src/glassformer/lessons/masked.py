@@ -8,10 +8,16 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.audit.example_file import load_example
-from glassformer.documents.parts import Paragraph, Part
+from glassformer.documents.parts import Figure, Paragraph, Part
+from glassformer.lessons.figures.pipeline_figures import (
+    AttentionSteps,
+    mask_figure,
+    pipeline_figure,
+)
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.nn.tensors import Float, Int, Tensor
@@ -65,12 +71,16 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     )
     for kind, place in (("queries", 1), ("keys", 0), ("values", 0)):
         yield walk.projection(kind, place)
-    yield walk.scores()
+    shown = {"x": heat_map(run["x"], say)}
+    yield with_question(walk.scores(), run["attention.scores"], 2, "x @ x.T", shown, say)
     scaled = run["attention.scaled"][0, 0, 1, 0]
     yield role_step("scaled", scaled, say, phrase="unscaled")
-    yield walk.masked()
-    yield walk.weights()
-    yield walk.context()
+    shown = {"S": heat_map(run["attention.scaled"], say, head=0)}
+    formula = f"mask(S, causal({matrix.size(0)}))"
+    yield with_question(walk.masked(), run["attention.masked"], 0, formula, shown, say)
+    attention = AttentionSteps(run, "attention")
+    yield walk.weights().with_(Figure("mask", mask_figure(attention, say.language)))
+    yield walk.context().with_(Figure("pipeline", pipeline_figure(attention, say.language)))
     yield _both_heads(run, say)
     yield _joined(run, say)
 

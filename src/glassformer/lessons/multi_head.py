@@ -10,8 +10,14 @@ from glassformer.claims.costs import attention_parameters
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
+from glassformer.lessons.figures.pipeline_figures import (
+    AttentionSteps,
+    five_columns_figure,
+    pipeline_figure,
+)
 from glassformer.lessons.lesson import LessonStep, Speaker, step_title
 from glassformer.lessons.lesson_steps import AttentionWalk, heat_map
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.tracing import Step, Trace, trace
@@ -46,11 +52,25 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     for kind, place in (("queries", 2), ("keys", 1), ("values", 1)):
         step = walk.projection(kind, place)
         yield step.with_(reshape) if kind == "queries" else step
-    yield from (walk.scores(), walk.scaled(), walk.weights())
+    yield from _scores(walk, run, say)
     yield _all_heads(run, say)
-    yield walk.context()
+    pipeline = pipeline_figure(AttentionSteps(run, head=walk.head), say.language)
+    yield walk.context().with_(Figure("pipeline", pipeline))
     yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
-    yield walk.output()
+    yield walk.output().with_(Figure("columns", five_columns_figure(run, say.language)))
+
+
+def _scores(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonStep]:
+    """Scores, scaled scores and weights of the second head; the reader computes a row of each."""
+    first, last = walk.head * _SMALL // _HEADS, (walk.head + 1) * _SMALL // _HEADS
+    own = f"[:, {first}:{last}]"
+    queries, keys = (heat_map(run[f"projected_{kind}"], say) for kind in ("queries", "keys"))
+    given = {"Q": queries, "K": keys}
+    yield with_question(walk.scores(), run["scores"], 0, f"Q{own} @ K{own}.T", given, say)
+    given = {"S": heat_map(run["scores"], say, head=walk.head), "K": keys}
+    scaled = f"S / sqrt(columns(K{own}))"
+    yield with_question(walk.scaled(), run["scaled"], 1, scaled, given, say)
+    yield walk.weights()
 
 
 def _shapes(say: Speaker) -> LessonStep:

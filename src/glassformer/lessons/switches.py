@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import numpy as np
 import torch
 from torch import nn
 
 from glassformer.audit.example_file import load_example
-from glassformer.documents.heat_maps import shape_text
-from glassformer.documents.parts import HeatMap, Paragraph, Part, Table
+from glassformer.documents.heat_maps import matrix, shape_text
+from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
 from glassformer.errors import UnknownNameError
+from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
+from glassformer.lessons.figures.pipeline_figures import AttentionSteps, mask_figure
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker, number
 from glassformer.lessons.lesson_steps import heat_map
@@ -198,6 +201,12 @@ def _changed(
     yield _output(run, say)
     if name in ("masking", "heads"):
         yield from _weights(run, say)
+    if name == "masking":
+        count = run["layers.0.attention.weights"].shape[-1]
+        steps = AttentionSteps(run, "layers.0.attention", labels=_names(run, count, say))
+        yield Figure("mask", mask_figure(steps, say.language))
+    if name == "linear":
+        yield _feed_forward(run, say)
 
 
 def _output(run: Trace, say: Speaker) -> HeatMap:
@@ -213,6 +222,22 @@ def _weights(run: Trace, say: Speaker) -> Iterator[HeatMap]:
     words = _names(run, weights.shape[-1], say)
     for head in range(weights.shape[-3]):
         yield heat_map(weights, say, head=head, rows=words, columns=words)
+
+
+def _feed_forward(run: Trace, say: Speaker) -> Figure:
+    """The two layers of the lesson, and what their first layer alone would give."""
+    path, last = "layers.0.feed_forward.", -1
+    two = network_layers(run, path, _entering(run), last, say.language)
+    one = FeedForward(len(two[0].values), FeedForwardConfig(n_layers=1))
+    _draw(one)
+    x = torch.tensor(two[0].values, dtype=torch.float32).view(1, 1, -1)
+    alone = network_layers(trace(one.eval(), x), "", two[0].values, 0, say.language)
+    return Figure("feed-forward", feed_forward_figure(alone, two, say.language))
+
+
+def _entering(run: Trace) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """What the first feed-forward network is given at the last position."""
+    return np.asarray(matrix(run["layers.0.attention.joined"]).values[-1])
 
 
 def _names(run: Trace, count: int, say: Speaker) -> tuple[str, ...]:

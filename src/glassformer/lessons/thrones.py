@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.claims.specimens import one_thread
-from glassformer.documents.parts import Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.lessons.figures.flow_figures import TranslationFlow, translation_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
@@ -202,4 +203,10 @@ def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonSt
     columns = _vocabulary(learned)
     shown = heat_map(run["probabilities"], say, columns=columns)
     said = Paragraph(say("done", said=learned.history[-1][2]))
-    return LessonStep("prediction", say("done title"), (said, shown))
+    likeliest_of = run["probabilities"].value[0].max(dim=-1)
+    answers = [columns[id_] for id_ in likeliest_of.indices.tolist()]
+    flow = TranslationFlow(
+        learned.source_tokens, learned.target_tokens[:-1], answers, likeliest_of.values.tolist()
+    )
+    figure = Figure("translation", translation_figure(run, flow, say.language))
+    return LessonStep("prediction", say("done title"), (said, shown, figure))

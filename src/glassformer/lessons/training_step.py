@@ -11,6 +11,7 @@ from torch import nn
 from glassformer.documents.parts import Paragraph, Part
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
+from glassformer.lessons.row_questions import with_question
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward
 from glassformer.nn.tensors import Float, Tensor
@@ -24,7 +25,7 @@ _W_2 = ((0.3, -0.2, 0.4), (0.1, 0.5, -0.3))
 
 
 @dataclass(frozen=True)
-class _Both:
+class TwoSteps:
     """The step of the lesson, and the one after it."""
 
     first: Trace
@@ -42,9 +43,10 @@ def _network() -> FeedForward:
     return network
 
 
-def _traced() -> _Both:
+def two_steps(rate: float = _RATE) -> TwoSteps:
+    """Two steps of gradient descent on one example, with every number."""
     network = _network()
-    optimiser = torch.optim.SGD(network.parameters(), lr=_RATE)
+    optimiser = torch.optim.SGD(network.parameters(), lr=rate)
     x, wanted = torch.tensor([[_X]]), torch.tensor([[_WANTED]])
 
     def squared_error(output: Float[Tensor, "B T D"]) -> Float[Tensor, ""]:
@@ -55,11 +57,11 @@ def _traced() -> _Both:
     def step() -> Trace:
         return trace_training_step(network, x, loss=squared_error, optimiser=optimiser)
 
-    return _Both(step(), step())
+    return TwoSteps(step(), step())
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
-    both = _traced()
+    both = two_steps()
     run = both.first
     yield from _forward_steps(run, say)
     error = run["gradients.error"][0]
@@ -69,7 +71,9 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield _step("gradient", say("error title"), said, [share, error], ["gradients.error"], say)
     second = run["gradients.contract.weight"][0, 0]
     names = ["activated", "gradients.contract.weight"]
-    yield _step("gradient", say("second title"), say("second"), [second], names, say)
+    step = _step("gradient", say("second title"), say("second"), [second], names, say)
+    given = {"H": heat_map(run["activated"], say), "∂error": heat_map(error.step, say)}
+    yield with_question(step, second.step, 2, "H.T @ ∂error", given, say)
     passed = [run["gradients.activated"][0], run["gradients.expanded"][0]]
     passed.append(run["gradients.expand.weight"][0, 1])
     names = ["gradients.expanded", "gradients.expand.weight"]
@@ -80,7 +84,9 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
         after=number(moved.value),
     )  # fmt: skip
     names = ["contract.weight", "update.contract.weight.weight"]
-    yield _step("update", say("update title"), said, [moved], names, say)
+    step = _step("update", say("update title"), said, [moved], names, say)
+    given = {"W_2": heat_map(run["contract.weight"], say), "∂W_2": heat_map(second.step, say)}
+    yield with_question(step, moved.step, 2, f"W_2 - {_RATE} * ∂W_2", given, say)
     after = both.second["loss"][()]
     said = say("again", before=number(run["loss"][()].value), after=number(after.value))
     yield _step("loss", say("again title"), said, [after], [], say)

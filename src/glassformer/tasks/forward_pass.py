@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, TraceTooLargeError
 from glassformer.text import Tokenizer
-from glassformer.tracing import Trace, trace
+from glassformer.tracing import MemoryEstimate, Trace, estimate, trace
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 
@@ -45,15 +45,23 @@ class Pass:
     ids: tuple[int, ...] = ()
     """The tokens that the positions of the logits stand for: of a translator, the target's."""
 
-    def trace(self, max_bytes: int = DEFAULT_BYTES) -> Trace:
-        """Run the module once and keep every number."""
-        return trace(
-            self.module,
-            *self.arguments,
-            axis_labels=self.labels,
-            max_bytes=max_bytes,
-            **self.keywords,
-        )
+    def trace(self, max_bytes: int = DEFAULT_BYTES, only: Sequence[str] | None = None) -> Trace:
+        """Run the module once and keep every number, or those of some modules.
+
+        A model too large for that is traced all the same: its numbers are computed again when they
+        are looked at.
+        """
+        given: dict[str, Any] = {"axis_labels": self.labels, "max_bytes": max_bytes}
+        try:
+            return trace(self.module, *self.arguments, **given, only=only, **self.keywords)
+        except TraceTooLargeError:
+            if only is not None:
+                raise
+        return trace(self.module, *self.arguments, **given, only=(), **self.keywords)
+
+    def estimate(self, only: Sequence[str] | None = None) -> MemoryEstimate:
+        """The memory that its trace would take."""
+        return estimate(self.module, *self.arguments, only=only, **self.keywords)
 
 
 def vocabulary_labels(

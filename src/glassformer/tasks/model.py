@@ -38,9 +38,10 @@ from glassformer.tasks.results import (
     Unread,
     Word,
 )
-from glassformer.tracing import Cell, Trace
+from glassformer.tracing import Cell, MemoryEstimate, Trace
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 from glassformer.tracing.formula import MOST_TERMS
+from glassformer.tracing.stages import attention_name, stage_called, stages_called
 from glassformer.tracing.trace import find_cell
 
 if TYPE_CHECKING:
@@ -178,6 +179,19 @@ class Model(ABC):
         tokenizer = self.reader
         ids = tokenizer.encode(text)
         return sum(id_ == tokenizer.special.unknown for id_ in ids), len(ids)
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The parts of a text that the vocabulary does not know, each once.
+
+        Empty also where the tokenizer does not say where in a text its tokens are.
+        """
+        tokenizer = self.reader
+        try:
+            pieces = tokenizer.pieces(text)
+        except InputError:
+            return []
+        unknown = [one.span for one in pieces if one.id == tokenizer.special.unknown and one.span]
+        return list(dict.fromkeys(text[start:end] for start, end in unknown))
 
     @property
     def reader(self) -> Tokenizer:
@@ -363,14 +377,28 @@ class Model(ABC):
     # --- every number ---
 
     def trace(
-        self, text: str, *, target: str | None = None, max_bytes: int = DEFAULT_BYTES
+        self,
+        text: str,
+        *,
+        target: str | None = None,
+        max_bytes: int = DEFAULT_BYTES,
+        only: Sequence[str] | None = None,
     ) -> Trace:
         """Every number of one pass over a text; axes carry its tokens, words and classes.
 
-        For an encoder-decoder: over the text and the target that it produces, or `target`.
+        For an encoder-decoder: over the text and the target that it produces, or `target`. Of a
+        large model, `only` names the modules whose numbers are kept; the others are computed again
+        when they are looked at.
         """
         expect(text, str, "a text", InputError)
-        return self.forward_pass(text, target).trace(max_bytes)
+        return self.forward_pass(text, target).trace(max_bytes, only)
+
+    def estimate(
+        self, text: str, *, target: str | None = None, only: Sequence[str] | None = None
+    ) -> MemoryEstimate:
+        """The memory that `trace` would take, before it is made."""
+        expect(text, str, "a text", InputError)
+        return self.forward_pass(text, target).estimate(only)
 
     def explain(
         self,
@@ -441,9 +469,9 @@ class Model(ABC):
     def _attention(self, reading: Pass) -> Attention:
         with reading.trace() as recorded:
             return {
-                name.removesuffix(".weights"): step.value.clone()
-                for name, step in recorded.stages.items()
-                if name.endswith(".weights")
+                attention_name(path, call): step.value.clone()
+                for name, step in stages_called(recorded, "weights").items()
+                for path, _, call in [stage_called(name)]
             }
 
     def explore(self, text: str, **options: Any) -> Any:

@@ -4,12 +4,24 @@
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from glassformer.decoding import Ledger
+
+UNDECIDED = "undecided"
+_ROUNDING = 1e-6
+"""Probabilities that differ by less are equal: float32 has no more digits to tell them apart."""
+
+
+def is_tie(probabilities: Iterable[float]) -> bool:
+    """Whether the two largest probabilities are equal within rounding."""
+    best = sorted(probabilities, reverse=True)[:2]
+    return len(best) == 2 and best[0] - best[1] < _ROUNDING
+
 
 Attention = dict[str, Tensor]
 """Attention weights by the name of the layer, each (1, H, Q, K)."""
@@ -31,12 +43,19 @@ class Classified:
     unknown: bool = False
     """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
 
+    @property
+    def undecided(self) -> bool:
+        """Whether another class is as probable within rounding: `label` is then only the first."""
+        exclude_each_other = abs(sum(self.probabilities.values()) - 1) < 1e-3
+        return exclude_each_other and is_tie(self.probabilities.values())
+
     def to_text(self) -> str:
-        return f"{self.label}\t{self.probability:.4f}"
+        label = UNDECIDED if self.undecided else self.label
+        return f"{label}\t{self.probability:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"input": self.input, "label": self.label, "probability": self.probability} | _said(
-            cut=self.cut
+            cut=self.cut, undecided=self.undecided
         )
 
 
@@ -252,6 +271,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-def _said(*, cut: bool) -> dict[str, Any]:
+def _said(*, cut: bool, undecided: bool = False) -> dict[str, Any]:
     """Fields that appear only where they apply."""
-    return {"cut": True} if cut else {}
+    return {name: True for name, applies in (("cut", cut), ("undecided", undecided)) if applies}

@@ -3,6 +3,7 @@
     from glassformer.tracing import trace
     t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any module or function
     t.steps, t.parameters, t.inputs, t.constants, t.outputs, t.views, t.names, t.notes
+    estimate(model, ids); trace(model, ids, only=["layers.3"])   # large models
     t.tree()                                             # Branch(name, path, steps, branches)
     step = t["blocks.0.attention.scores"]                # name, op, rule, role, module, shape,
                                                          # dtype, value, labels, line, operands
@@ -22,7 +23,8 @@ In reading order:
 
     capture/      memory (storages, versions, views), operator_calls, recorder (the dispatch mode),
                   decompositions and fused_layers (what is run in smaller parts), source_lines and
-                  module_stack (what a step is called), record (`trace` itself)
+                  module_stack (what a step is called), dropped_numbers (computed again on
+                  request), record (`trace` itself)
     arithmetic/   expressions (the arithmetic of a cell), rules/ (one per operator), float64_values
     formula/      names, symbols, and how an expression is written
     steps, cells, cell_block, trace         what a user holds
@@ -36,7 +38,7 @@ In reading order:
 from glassformer.errors import cancelled_by
 from glassformer.tracing import explanation as _explanation  # noqa: F401
 from glassformer.tracing.arithmetic.float64_values import Precisions
-from glassformer.tracing.capture.record import trace
+from glassformer.tracing.capture.record import MemoryEstimate, estimate, trace
 from glassformer.tracing.capture.source_lines import Line
 from glassformer.tracing.cells import Cell, Term
 from glassformer.tracing.gradients import Move, trace_training_step, why_moved
@@ -52,6 +54,7 @@ __all__ = [
     "Dependent",
     "Difference",
     "Line",
+    "MemoryEstimate",
     "Move",
     "Operand",
     "Precisions",
@@ -64,6 +67,7 @@ __all__ = [
     "Trace",
     "cancelled_by",
     "diff",
+    "estimate",
     "replay",
     "trace",
     "trace_training_step",

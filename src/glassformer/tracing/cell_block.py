@@ -204,7 +204,7 @@ def values_at(tensor: Tensor, places: Flat) -> Tensor:
     """The numbers at flat positions of a tensor, in the shape of `places`."""
     if tensor.ndim == 0:
         return tensor.expand(places.shape).clone()
-    where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
+    where = tuple(map(torch.as_tensor, np.unravel_index(places, tensor.shape)))
     return tensor[where]
 
 
@@ -214,13 +214,13 @@ def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
         tensor.copy_(values.reshape(()))
         return
     values = values.to(tensor.device)
-    where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
+    where = tuple(map(torch.as_tensor, np.unravel_index(places, tensor.shape)))
     tensor[where] = values
 
 
 def _shown(owner: View, view: View, flat: Flat) -> Flat:
     """The owner's positions of a view's cells at `flat`; -1 for cells of other owners."""
-    size = view.version.storage.nbytes() // view.dtype.itemsize
+    size = view.version.nbytes // view.dtype.itemsize
     marks = torch.full((size,), -1, dtype=torch.int64)
     numel = owner.numel
     marks.as_strided(owner.shape, owner.strides, owner.offset).copy_(

@@ -386,7 +386,7 @@ def _may_be_unwritten(step: Step) -> bool:
 
 
 def _compare(before: Step, after: Step) -> StepDifference | None:
-    shared = before.view.version.storage._cdata == after.view.version.storage._cdata
+    shared = before.view.version.shares_numbers(after.view.version)
     if shared or before.view.numel == 0:
         return None
     old, new = before.view.tensor_on_cpu(), after.view.tensor_on_cpu()

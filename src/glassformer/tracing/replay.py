@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Scalar
+from glassformer.tracing.capture.dropped_numbers import can_wait, run_again
 from glassformer.tracing.capture.memory import Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.capture.recorder import (
@@ -30,7 +30,6 @@ from glassformer.tracing.capture.recorder import (
     Recording,
     Source,
     collection_paused,
-    without_onednn,
 )
 from glassformer.tracing.cell_block import CellBlock, Flat, Places, select, set_at, values_at
 from glassformer.tracing.cells import Cell
@@ -197,22 +196,6 @@ def _cast(step: Step, new: Tensor) -> Tensor:
     return cast
 
 
-class _AsRecorded(TorchDispatchMode):
-    """Runs operators inside a dispatch mode, as the recorder does: torch chooses kernels by it.
-
-    (Outside, `linear` folds the axes of its input differently.)
-    """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # as for the recorder
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        return func(*args, **(kwargs or {}))
-
-
 class _Replay:
     """One pass over the recorded calls."""
 
@@ -259,9 +242,8 @@ class _Replay:
     def _version(self, old: Version) -> Version:
         """The new version for an old one: the same numbers, except for edits."""
         if id(old) not in self._versions:
-            new = Version(old.storage, self._version(old.base) if old.base is not None else None)
-            new.stamp = old.stamp
-            self._install(old, new)
+            base = self._version(old.base) if old.base is not None else None
+            self._install(old, old.like(base))
         return self._versions[id(old)]
 
     def _install(self, old: Version, new: Version) -> None:
@@ -298,9 +280,30 @@ class _Replay:
         if rules.is_given(call.operator):
             if stale:
                 self._write_given(call)
+        elif stale and self._can_wait(call):
+            return self._postponed(call)
         elif stale or self._everything:
             self._rerun(call)
         return self._mapped(call)
+
+    def _can_wait(self, call: Call) -> bool:
+        """Whether the results were dropped by the recording, and no edit writes to them."""
+        versions = [view.version for view in call.outputs if view is not None]
+        touched = (id(version) in self._edits or id(version) in self._pins for version in versions)
+        kept = any(version.is_kept for version in versions)
+        return can_wait(call) and not kept and not any(touched) and not self._everything
+
+    def _postponed(self, call: Call) -> Call:
+        """The call on the new numbers, to be run when its results are looked at."""
+        self._recomputed += 1
+        for view in call.outputs:
+            if view is not None:
+                self._renew(view.version, view.version.like())
+        mapped = self._mapped(call)
+        for view in mapped.outputs:
+            if view is not None:
+                view.version.remake(mapped)
+        return mapped
 
     def _write_given(self, call: Call) -> None:
         """Keep random numbers as they were, in a storage whose other cells may have changed."""
@@ -316,17 +319,11 @@ class _Replay:
         self._recomputed += 1
         targets = {id(old): (new, self._version(old).storage.clone()) for old, new in call.writes}
 
-        def tensor(_name: str, view: View) -> Tensor:
-            version = targets.get(id(view.version))
-            new = self._view(view) if version is None else view.on(Version(version[1]))
-            # `matmul` folds its axes differently if an operand requires gradients.
-            trained = view.needs_gradient and call.operator.name == "matmul"
-            return new.given().requires_grad_(trained)
+        def now(view: View) -> View:
+            target = targets.get(id(view.version))
+            return self._view(view) if target is None else view.on(Version(target[1]))
 
-        args, kwargs = call.mapped(tensor)
-        below = torch._C._AutoDispatchBelowAutograd()
-        with without_onednn(call.without_onednn), below, _AsRecorded():  # type: ignore[no-untyped-call]
-            result = call.operator.run(args, kwargs)
+        result = run_again(call, now)
         if call.result is not None:
             _check_guard(call, result)
             return

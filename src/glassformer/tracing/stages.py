@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join
@@ -33,6 +34,9 @@ from glassformer.tracing.step_graph import (
     writer_of,
 )
 from glassformer.tracing.steps import Step
+
+if TYPE_CHECKING:
+    from glassformer.tracing.trace import Trace
 
 _SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
 _COPIES = frozenset(["to", "_to_copy", "contiguous", "clone", "reshape", "copy"])
@@ -388,3 +392,26 @@ def _transposed(view: View) -> View:
     axes = (*batch, columns, rows)
     shape, strides = (tuple(sizes[a] for a in axes) for sizes in (view.shape, view.strides))
     return View(view.version, shape, strides, view.offset, view.dtype, view.pairs)
+
+
+# --- calls ---
+# A module that runs again names its stages again: `layer.resid_pre`, `layer.resid_pre.2`.
+
+
+def stages_called(trace: Trace, *wanted: str) -> dict[str, Step]:
+    """The steps of these stages, by name, of every call: `resid_pre` and `resid_pre.2`."""
+    return {name: step for name, step in trace.stages.items() if stage_called(name)[1] in wanted}
+
+
+def stage_called(name: str) -> tuple[str, str, int]:
+    """The path, stage and call of a name; a module that runs again makes `path.resid_pre.2`."""
+    path, _, last = name.rpartition(".")
+    if not last.isdigit():
+        return path, last, 1
+    path, _, stage = path.rpartition(".")
+    return path, stage, int(last)
+
+
+def attention_name(path: str, call: int) -> str:
+    """An attention by its path, and by its call where its module ran before."""
+    return path if call == 1 else f"{path} call {call}"

@@ -35,10 +35,25 @@ export function leadOf(trace: TraceInfo, { layer, head }: Head, batch: number): 
   return Array.from({ length: n }, (_, axis) => (axis === n - 1 ? head : batch));
 }
 
-/** The head that a step and its leading places show, if it is a step of weights. */
+/** The head that a step and its leading places show: of weights, or another step beside them. */
 export function headAt(trace: TraceInfo, step: number | null, lead: number[]): Head | null {
-  const layer = trace.attention.find(({ weights }) => weights === step);
+  if (step === null) return null;
+  const own = trace.attention.find(({ weights }) => weights === step);
+  if (own !== undefined) return { layer: own, head: lead.at(-1) ?? 0 };
+  const { module, shape } = trace.steps[step];
+  const layer = trace.attention.find(
+    ({ weights, n_heads }) =>
+      trace.steps[weights].module === module &&
+      shape.length === trace.steps[weights].shape.length &&
+      shape.at(-3) === n_heads,
+  );
   return layer === undefined ? null : { layer, head: lead.at(-1) ?? 0 };
+}
+
+/** What each query position of a decoder writes next: the token after it; null if unknown. */
+export function writtenBy(layer: AttentionInfo, queries: readonly string[]): (string | null)[] {
+  if (layer.part === 'encoder') return queries.map(() => null);
+  return queries.map((_, place) => queries[place + 1] ?? null);
 }
 
 export function placeOf(trace: TraceInfo, head: Head, batch: number): MatrixPlace {

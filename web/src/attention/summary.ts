@@ -1,7 +1,7 @@
 /** What a head does, in two sentences. */
 
 import { t } from '../lib/i18n';
-import { formatNumber, formatShare } from '../matrix/numbers';
+import { formatShare } from '../matrix/numbers';
 import type { Summary } from './weights';
 
 export function tell({ habit, share, spread }: Summary): string {
@@ -9,7 +9,8 @@ export function tell({ habit, share, spread }: Summary): string {
     habit === null
       ? t('attention.noHabit')
       : t('attention.looksAt', { what: t(`attention.${habit}`), share: formatShare(share) });
-  return (
-    looks + t('attention.between') + t('attention.spread', { spread: formatNumber(spread, 3) })
-  );
+  const count = Math.round(spread);
+  const spreads =
+    count <= 1 ? t('attention.spreadOne') : t('attention.spread', { spread: String(count) });
+  return looks + t('attention.between') + spreads;
 }

@@ -35,6 +35,13 @@ export function weightAt(weights: Weights, query: number, key: number): number {
   return weights.values[query * weights.columns + key];
 }
 
+/** The largest weight, which a head's own scale ends at; 1 where all are 0. */
+export function largest(weights: Weights): number {
+  let most = 0;
+  for (const weight of weights.values) if (weight > most) most = weight;
+  return most > 0 ? most : 1;
+}
+
 /** The strongest keys of a query, strongest first. */
 export function strongest(weights: Weights, query: number, n: number): Link[] {
   const row = Array.from({ length: weights.columns }, (_, key) => ({

@@ -1,6 +1,7 @@
 /** What the model said before and after the edits, as two short texts. */
 
 import type { Answer } from '../lib/api';
+import { t } from '../lib/i18n';
 
 export interface Said {
   text: string;
@@ -27,7 +28,8 @@ export function compare(before: Answer, after: Answer): Comparison {
 function said(answer: Answer): Said {
   if (answer.classes.length > 0) {
     const best = answer.classes.reduce((a, b) => (b.probability > a.probability ? b : a));
-    return { text: best.text, probability: best.probability };
+    const text = answer.undecided ? t('answer.undecided') : best.text;
+    return { text, probability: best.probability };
   }
   if (answer.positions.length > 0) {
     const tokens = answer.positions.map(({ choices }) => choices[0]?.text ?? '');

@@ -18,6 +18,17 @@ it('they go to another line rather than become unreadable', () => {
   expect(allot(500, [wish(2000), wish(2000)])).toEqual([464, 464]);
 });
 
+it('they are whole on more lines, where a screen has room for these, before they are cut', () => {
+  const [small, other] = [wish(480), wish(480)];
+  expect(allot(700, [small, other], 2)).toEqual([480, 480]);
+  expect(countLines(700, [small, other], 2)).toBe(2);
+  expect(countLines(700, [small, other], 1)).toBe(1);
+});
+
+it('a heat map that no line holds whole stays beside the others', () => {
+  expect(countLines(1100, [wish(1500), wish(1500)], 2)).toBe(1);
+});
+
 it('signs take their room', () => {
   expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([20, 36, 84]);
 });

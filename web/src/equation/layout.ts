@@ -20,11 +20,12 @@ export interface Wish {
 /**
  * Widths for panels, in lines of `available` pixels.
  *
- * All side by side at full width if they fit; otherwise as many to a line as can be read. On a
- * line all get the same share, and what small ones leave over goes to the large ones.
+ * All side by side at full width if they fit; else each whole, on at most `mostLines` lines; else as
+ * many to a line as can be read. On a line all get the same share, and what small ones leave over
+ * goes to the large ones.
  */
-export function allot(available: number, wishes: readonly Wish[]): number[] {
-  return lines(available, wishes).flatMap((line) => {
+export function allot(available: number, wishes: readonly Wish[], mostLines = 1): number[] {
+  return lines(available, wishes, mostLines).flatMap((line) => {
     const signs = sum(line.map((wish) => wish.signs));
     return shared(
       available - signs,
@@ -34,16 +35,29 @@ export function allot(available: number, wishes: readonly Wish[]): number[] {
 }
 
 /** How many lines they take. */
-export function countLines(available: number, wishes: readonly Wish[]): number {
-  return lines(available, wishes).length;
+export function countLines(available: number, wishes: readonly Wish[], mostLines = 1): number {
+  return lines(available, wishes, mostLines).length;
 }
 
-/** As many to a line as have what they wish for, or enough to be read. */
-function lines(available: number, wishes: readonly Wish[]): Wish[][] {
+function lines(available: number, wishes: readonly Wish[], mostLines: number): Wish[][] {
+  const readable = (wish: Wish) => Math.min(wish.width, NARROWEST);
+  // What no line has room for is a heat map anyway, and needs no line of its own.
+  const whole = (wish: Wish) =>
+    wish.width + wish.signs <= available ? wish.width : readable(wish);
+  const uncut = packed(available, wishes, whole);
+  return uncut.length <= mostLines ? uncut : packed(available, wishes, readable);
+}
+
+/** As many to a line as have at least what they need. */
+function packed(
+  available: number,
+  wishes: readonly Wish[],
+  need: (wish: Wish) => number,
+): Wish[][] {
   const found: Wish[][] = [];
   let used = Infinity;
   for (const wish of wishes) {
-    const least = Math.min(wish.width, NARROWEST) + wish.signs;
+    const least = need(wish) + wish.signs;
     if (used + least > available) {
       found.push([]);
       used = 0;

@@ -40,6 +40,13 @@ export interface CellPlace {
   index: number[];
 }
 
+/** What is asked about: a number by its index, or a step with the places of its leading axes. */
+export interface MeaningPlace {
+  step: number;
+  index: number[] | null;
+  lead: number[];
+}
+
 /** Which of the summands of a cell, and in which order. */
 export interface TermRange {
   offset?: number;

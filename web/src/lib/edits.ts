@@ -1,6 +1,6 @@
 /** Edits of the open run: each makes a new trace, shown in the place of the one before. */
 
-import { fromNumber, type TraceInfo } from './api';
+import { fromNumber, type EditInput, type TraceInfo } from './api';
 import type { Origins } from './origins';
 import { carryPlace, type Place } from './place';
 import { look, NO_CARD } from './screen';
@@ -14,13 +14,21 @@ export class Edits {
   ) {}
 
   /** Set one number; everything downstream is recomputed. */
-  async set(place: Place, value: number): Promise<boolean> {
-    const { trace } = this.session;
-    if (trace === null) return false;
-    const step = trace.steps[place.step]!.name;
-    const edits = [{ step, index: place.index, value: fromNumber(value) }];
+  async set(
+    place: Place,
+    value: number,
+    from: TraceInfo | null = this.session.trace,
+  ): Promise<boolean> {
+    if (from === null) return false;
+    const step = from.steps[place.step]!.name;
+    return this.apply([{ step, index: place.index, value: fromNumber(value) }], from);
+  }
+
+  /** Make edits, of the run that is shown or of one before it. */
+  async apply(edits: EditInput[], from: TraceInfo | null = this.session.trace): Promise<boolean> {
+    if (from === null) return false;
     return this.session.change('editing', async (signal) =>
-      this.carried(this.origins.remember(await source.edit(trace.id, edits, signal)), signal),
+      this.carried(this.origins.remember(await source.edit(from.id, edits, signal)), signal),
     );
   }
 

@@ -23,6 +23,11 @@ function isTaken(event: KeyboardEvent): boolean {
   return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
 }
 
+/** The key for a context menu, or Shift+F10 where a keyboard has none. */
+export function isMenuKey(event: KeyboardEvent): boolean {
+  return event.key === 'ContextMenu' || (event.shiftKey && event.key === 'F10');
+}
+
 /** J on, K back, as everywhere on the page: 1, −1, or 0 for another key. */
 export function stepOf(event: KeyboardEvent): -1 | 0 | 1 {
   if (!isFree(event)) return 0;

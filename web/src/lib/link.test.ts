@@ -7,6 +7,7 @@ const LINKS = [
   '#/?lang=zh',
   '#/lesson',
   '#/lesson/illustrated/4',
+  '#/lesson/order/2?set=encoding%3Drotary',
   '#/decoding',
   '#/training',
   '#/trace/a%2Fb?step=scores&lead=0,1&cell=0,1,2,3',
@@ -14,6 +15,7 @@ const LINKS = [
   '#/en-de?text=A+dog.&target=Ein+Hund.&edits=scores[0,1]%3D-2.5%3Bweights[]%3DNaN&step=scores',
   '#/toy?text=I+am&view=walk&at=3',
   '#/toy?text=I+am&step=encoder.scores&view=model',
+  '#/toy?text=I+am&other=you+are&edits=a[*,2,*]%3Dother&view=experiments&tab=sweep',
 ];
 
 it.each(LINKS)('%s is written as it was read', (hash) =>

@@ -7,18 +7,33 @@
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
  *     #/en-de?text=…&view=model                the picture of the model
+ *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
  *     #/decoding · #/training
  *
- * Traces live as long as the server keeps them, so a link holds what they were made from. An edit
- * is `step[index]=value`, several are joined by `;`. `lang=zh` where the page is Chinese.
+ *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
+ *
+ * Traces live as long as the server keeps them, so a link holds what they were made from; edits are
+ * as in `edit_text.ts`. `lang=zh` where the page is Chinese.
  */
 
 import type { EditInput, Language } from './api';
+import { formatEdits, parseEdits } from './edit_text';
 import type { View } from './session.svelte';
+
+/** The experiments of the view of that name; the first is shown where none is named. */
+export const TABS = ['words', 'compare', 'sweep', 'lens', 'parts'] as const;
+export type Tab = (typeof TABS)[number];
 
 export type TraceOrigin =
   | { kind: 'run'; model: string; text: string; target: string | null; edits: EditInput[] }
   | { kind: 'id'; id: string };
+
+/** A step of a lesson, from 0; `settings` are the switches that were turned. */
+export interface Walk {
+  lesson: string;
+  step: number;
+  settings?: string[];
+}
 
 export interface Link {
   view: View;
@@ -30,11 +45,15 @@ export interface Link {
   /** The name of the step that the cell is of, where it is not the selected one. */
   of: string | null;
   /** The lesson of the walk; `run` is the walk through the open trace. */
-  walk: { lesson: string; step: number } | null;
+  walk: Walk | null;
+  /** The text that the run is compared with. */
+  other: string | null;
+  /** Which of the experiments. */
+  tab: Tab | null;
   language: Language | null;
 }
 
-const VIEWS: readonly View[] = ['model', 'map', 'attention', 'decoding', 'walk'];
+const VIEWS: readonly View[] = ['model', 'map', 'attention', 'decoding', 'walk', 'experiments'];
 
 export function parseLink(hash: string): Link {
   const [path = '', search = ''] = split(hash.replace(/^#?\/?/, ''), '?');
@@ -49,12 +68,18 @@ export function parseLink(hash: string): Link {
     cell: numbers(values.get('cell')),
     of: values.get('of'),
     walk: null,
+    other: values.get('other') || null,
+    tab: TABS.find((one) => one === values.get('tab')) ?? null,
     language: language === 'zh' || language === 'en' ? language : null,
   };
   const [first, second, third] = parts;
   if (first === undefined) return link;
   if (first === 'lesson') {
-    const walk = second === undefined ? null : { lesson: second, step: toStep(third) };
+    const settings = values.getAll('set');
+    const walk: Walk | null =
+      second === undefined
+        ? null
+        : { lesson: second, step: toStep(third), ...(settings.length > 0 && { settings }) };
     return { ...link, view: 'walk', walk };
   }
   if (second === undefined && (first === 'decoding' || first === 'training')) {
@@ -68,7 +93,7 @@ export function parseLink(hash: string): Link {
   }
   const text = values.get('text');
   if (text === null || text === '') return link;
-  const edits = parseEdits(values.get('edits') ?? '');
+  const edits = parseEdits(values.get('edits') ?? '', link.other);
   const target = values.get('target');
   return { ...link, view, walk, origin: { kind: 'run', model: first, text, target, edits } };
 }
@@ -79,17 +104,20 @@ export function formatLink(link: Link): string {
   let path = '';
   if (link.view === 'walk' && link.walk?.lesson !== 'run') {
     path = 'lesson';
-    if (link.walk !== null)
+    if (link.walk !== null) {
       path += `/${encodeURIComponent(link.walk.lesson)}/${link.walk.step + 1}`;
+      for (const one of link.walk.settings ?? []) values.append('set', one);
+    }
   } else if (link.view === 'training' || (link.view === 'decoding' && origin === null)) {
     path = link.view;
   } else if (link.view !== 'start' && origin !== null) {
-    path = addOrigin(origin, values);
+    path = addOrigin(origin, link.other, values);
     if (link.step !== null) values.set('step', link.step);
     if (link.lead.some((place) => place !== 0)) values.set('lead', link.lead.join(','));
     if (link.cell !== null) values.set('cell', link.cell.join(','));
     if (link.of !== null) values.set('of', link.of);
     if (link.view !== 'map') values.set('view', link.view);
+    if (link.view === 'experiments' && link.tab !== null) values.set('tab', link.tab);
     if (link.view === 'walk' && link.walk !== null) values.set('at', String(link.walk.step + 1));
   }
   if (link.language === 'zh') values.set('lang', 'zh');
@@ -97,30 +125,13 @@ export function formatLink(link: Link): string {
   return `#/${path}${search === '' ? '' : `?${search}`}`;
 }
 
-function addOrigin(origin: TraceOrigin, values: URLSearchParams): string {
+function addOrigin(origin: TraceOrigin, other: string | null, values: URLSearchParams): string {
   if (origin.kind === 'id') return `trace/${encodeURIComponent(origin.id)}`;
   values.set('text', origin.text);
   if (origin.target !== null) values.set('target', origin.target);
-  if (origin.edits.length > 0) values.set('edits', formatEdits(origin.edits));
+  if (other !== null) values.set('other', other);
+  if (origin.edits.length > 0) values.set('edits', formatEdits(origin.edits, other));
   return encodeURIComponent(origin.model);
-}
-
-function formatEdits(edits: EditInput[]): string {
-  return edits.map(({ step, index, value }) => `${step}[${index.join(',')}]=${value}`).join(';');
-}
-
-function parseEdits(text: string): EditInput[] {
-  return text.split(';').flatMap((one) => {
-    const found = /^(.+)\[([\d,]*)\]=(.+)$/.exec(one);
-    if (found === null) return [];
-    const [, step = '', index = '', value = ''] = found;
-    const number = Number(value);
-    const wire = Number.isFinite(number) ? number : value;
-    if (typeof wire === 'string' && wire !== 'NaN' && wire !== 'Infinity' && wire !== '-Infinity') {
-      return [];
-    }
-    return [{ step, index: numbers(index) ?? [], value: wire }];
-  });
 }
 
 function numbers(text: string | null): number[] | null {
@@ -137,7 +148,7 @@ function toStep(text: string | undefined): number {
 
 /** Characters that need no escape after the `?` of a hash, left as people write them. */
 function readable(search: string): string {
-  return search.replace(/%2C/g, ',').replace(/%5B/g, '[').replace(/%5D/g, ']');
+  return search.replace(/%2C/g, ',').replace(/%5B/g, '[').replace(/%5D/g, ']').replace(/%2A/g, '*');
 }
 
 function decode(part: string): string {

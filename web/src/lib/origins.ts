@@ -3,6 +3,7 @@
  * room for newer ones, and a restarted server has none.
  */
 
+import { plainEdit } from './edit_text';
 import { source } from './source';
 import type { EditInput, TraceInfo } from './api';
 
@@ -54,9 +55,9 @@ export class Origins {
     const { model, text, target, edits } = origin;
     let trace = await source.createTrace({ model, text, target }, signal);
     this.known.set(trace.root, { ...origin, edits: [] });
-    for (const { step, index, value } of edits) {
+    for (const edit of edits) {
       try {
-        trace = this.remember(await source.edit(trace.id, [{ step, index, value }], signal));
+        trace = this.remember(await source.edit(trace.id, [plainEdit(edit)], signal));
       } catch (error) {
         if (onrefused === undefined || signal?.aborted) throw error;
         onrefused(error);

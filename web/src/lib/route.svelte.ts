@@ -6,7 +6,8 @@
  */
 
 import type { TraceInfo } from './api';
-import { formatLink, parseLink, type Link, type TraceOrigin } from './link';
+import { plainEdit } from './edit_text';
+import { formatLink, parseLink, TABS, type Link, type TraceOrigin } from './link';
 import type { Session } from './session.svelte';
 import { setting } from './setting.svelte';
 import { source } from './source';
@@ -82,6 +83,8 @@ export function linkOf(session: Session): Link {
     cell: cell?.index ?? null,
     of: isElsewhere ? trace.steps[cell.step]!.name : null,
     walk: session.walk,
+    other: trace === null ? null : session.other,
+    tab: session.view === 'experiments' ? session.tab : null,
     language: setting.language,
   };
 }
@@ -93,7 +96,7 @@ export function addressOf(session: Session): string {
 
 function originOf(session: Session, trace: TraceInfo): TraceOrigin {
   if (!session.canRun(trace.model)) return { kind: 'id', id: trace.id };
-  const edits = trace.edits.map(({ step, index, value }) => ({ step, index, value }));
+  const edits = trace.edits.map(plainEdit);
   const target = session.targetOf(trace);
   return { kind: 'run', model: trace.model, text: trace.text, target, edits };
 }
@@ -103,7 +106,7 @@ function placeOf(link: Link): string {
   const { origin } = link;
   const trace =
     origin === null ? '' : origin.kind === 'id' ? origin.id : origin.model + origin.text;
-  return JSON.stringify([link.view, trace, link.step, link.cell, link.of, link.walk]);
+  return JSON.stringify([link.view, trace, link.step, link.cell, link.of, link.walk, link.tab]);
 }
 
 /**
@@ -115,12 +118,14 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
     setting.setLanguage(link.language);
   }
   session.walk = link.walk;
+  session.tab = link.tab ?? TABS[0];
   if (link.origin === null) {
     session.view = link.view;
     return true;
   }
   const isOpen = await openOrigin(session, link, link.origin);
   if (!isWanted()) return false;
+  session.other = link.other;
   if (!isOpen && source.saved !== null) {
     await showSaved(session, source.saved.trace);
     return false;

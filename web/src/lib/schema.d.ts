@@ -188,6 +188,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/traces/{id}/steps/{number}/meaning": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Meaning
+         * @description What the step is for, or with an index, a number of it.
+         */
+        get: operations["read_meaning_api_traces__id__steps__number__meaning_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/traces/{id}/steps/{number}/values": {
         parameters: {
             query?: never;
@@ -308,6 +328,126 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/traces/{id}/experiments/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer
+         * @description What the model would answer after some edits; no trace is made of it.
+         */
+        post: operations["answer_api_traces__id__experiments_answer_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{id}/experiments/words": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * In Words
+         * @description A number shared out among the tokens of the input.
+         */
+        post: operations["in_words_api_traces__id__experiments_words_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{id}/experiments/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compare Runs
+         * @description The run beside one over another text: where they differ, largest differences first.
+         */
+        post: operations["compare_runs_api_traces__id__experiments_compare_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{id}/experiments/sweep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sweep Layer
+         * @description One row of a sweep: the page asks for layer after layer, and shows them as they come.
+         */
+        post: operations["sweep_layer_api_traces__id__experiments_sweep_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{id}/experiments/lens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read Layers
+         * @description The likeliest word if each layer were the last, at every position.
+         */
+        post: operations["read_layers_api_traces__id__experiments_lens_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/traces/{id}/experiments/contributions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Direct Contributions
+         * @description What each part adds to a number; the parts add up to it.
+         */
+        post: operations["direct_contributions_api_traces__id__experiments_contributions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/decode": {
         parameters: {
             query?: never;
@@ -362,6 +502,26 @@ export interface paths {
         get: operations["lesson_api_lessons__name__get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/lessons/{name}/answers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer
+         * @description Whether an answer to a question of a lesson is right, and what went wrong.
+         */
+        post: operations["answer_api_lessons__name__answers_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -448,6 +608,26 @@ export interface components {
              * @default 0
              */
             n_unknown: number;
+            /**
+             * Unknown
+             * @default []
+             */
+            unknown: string[];
+            /**
+             * Undecided
+             * @default false
+             */
+            undecided: boolean;
+        };
+        /**
+         * AnswerInfo
+         * @description Whether an answer is right, and what went wrong if it is not.
+         */
+        AnswerInfo: {
+            /** Is Right */
+            is_right: boolean;
+            /** Said */
+            said: string;
         };
         /**
          * AnswerPosition
@@ -460,6 +640,27 @@ export interface components {
             chosen: string | null;
             /** Choices */
             choices: components["schemas"]["Choice"][];
+        };
+        /**
+         * AnswerRequest
+         * @description An answer to a question of a lesson, one text per number.
+         */
+        AnswerRequest: {
+            /** Question */
+            question: number;
+            /** Answers */
+            answers: string[];
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+            /**
+             * Settings
+             * @default []
+             */
+            settings?: string[];
         };
         /**
          * AttentionInfo
@@ -616,6 +817,109 @@ export interface components {
             cell: components["schemas"]["CellRef"];
         };
         /**
+         * CompareRequest
+         * @description Hold the run against one of the same model over another text.
+         */
+        CompareRequest: {
+            /** Text */
+            text: string;
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+        };
+        /**
+         * ComparedInfo
+         * @description A step that differs between two runs.
+         */
+        ComparedInfo: {
+            /** Name */
+            name: string;
+            /** Size */
+            size: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Largest */
+            largest: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Changed */
+            changed: number;
+            /** Compared */
+            compared: number;
+            cell: components["schemas"]["CellRef"];
+            other: components["schemas"]["CellRef"];
+            /** Same Shape */
+            same_shape: boolean;
+        };
+        /**
+         * ComparisonInfo
+         * @description Two runs of one model, largest differences first.
+         */
+        ComparisonInfo: {
+            /** Other */
+            other: string;
+            /** Text */
+            text: string;
+            /** Answer */
+            answer: string;
+            /** Steps */
+            steps: components["schemas"]["ComparedInfo"][];
+            /** N Different */
+            n_different: number;
+            /** N Same */
+            n_same: number;
+            /** Unaligned */
+            unaligned: string[];
+            /** Note */
+            note: string;
+        };
+        /**
+         * ContributionInfo
+         * @description One part and what it adds.
+         */
+        ContributionInfo: {
+            /** Name */
+            name: string;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Step */
+            step: number | null;
+            edit: components["schemas"]["Edit-Output"] | null;
+        };
+        /**
+         * ContributionsAnswer
+         * @description A number as a sum of parts.
+         */
+        ContributionsAnswer: {
+            cell: components["schemas"]["CellRef"];
+            /** Parts */
+            parts: components["schemas"]["ContributionInfo"][];
+            /** Total */
+            total: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Note */
+            note: string;
+        };
+        /**
+         * ContributionsRequest
+         * @description What each part adds to a number.
+         */
+        ContributionsRequest: {
+            /** Step */
+            step: number;
+            /** Index */
+            index: number[];
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+            /**
+             * Heads
+             * @default false
+             */
+            heads?: boolean;
+        };
+        /**
          * DecodeAnswer
          * @description What a search found, and how.
          */
@@ -637,6 +941,7 @@ export interface components {
             n_tokens: number;
             /** N Unknown */
             n_unknown: number;
+            meaning: components["schemas"]["Bilingual"] | null;
         };
         /**
          * DecodeRequest
@@ -729,29 +1034,51 @@ export interface components {
         };
         /**
          * Edit
-         * @description One number set to another.
+         * @description One number set to another, or a region of a step set to others.
          */
         "Edit-Input": {
             /** Step */
             step: string;
             /** Index */
-            index: number[];
-            /** Value */
-            value: number | ("NaN" | "Infinity" | "-Infinity");
+            index: (number | null)[];
+            /**
+             * Value
+             * @default 0
+             */
+            value?: number | ("NaN" | "Infinity" | "-Infinity");
+            /**
+             * To
+             * @default value
+             * @enum {string}
+             */
+            to?: "value" | "mean" | "data" | "other";
+            /** Text */
+            text?: string | null;
             /** Before */
             before?: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
         /**
          * Edit
-         * @description One number set to another.
+         * @description One number set to another, or a region of a step set to others.
          */
         "Edit-Output": {
             /** Step */
             step: string;
             /** Index */
-            index: number[];
-            /** Value */
+            index: (number | null)[];
+            /**
+             * Value
+             * @default 0
+             */
             value: number | ("NaN" | "Infinity" | "-Infinity");
+            /**
+             * To
+             * @default value
+             * @enum {string}
+             */
+            to: "value" | "mean" | "data" | "other";
+            /** Text */
+            text: string | null;
             /** Before */
             before: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
@@ -800,6 +1127,86 @@ export interface components {
             language?: "en" | "zh";
         };
         /**
+         * InputWords
+         * @description The tokens of one input: an encoder-decoder has two.
+         */
+        InputWords: {
+            /** Name */
+            name: string;
+            /** Words */
+            words: components["schemas"]["WordShare"][];
+        };
+        /**
+         * LensAnswer
+         * @description The logit lens: layers × positions.
+         */
+        LensAnswer: {
+            /** Positions */
+            positions: string[];
+            /** Layers */
+            layers: components["schemas"]["LensLayer"][];
+            /** Note */
+            note: string;
+        };
+        /**
+         * LensLayer
+         * @description The answers of a layer, a word for each position.
+         */
+        LensLayer: {
+            /** Name */
+            name: string;
+            /** Step */
+            step: number | null;
+            /** Words */
+            words: components["schemas"]["LensWord"][];
+        };
+        /**
+         * LensRequest
+         * @description What each layer would answer.
+         */
+        LensRequest: {
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+        };
+        /**
+         * LensWord
+         * @description The likeliest answer of a layer at a position.
+         */
+        LensWord: {
+            /** Text */
+            text: string;
+            /** Probability */
+            probability: number;
+        };
+        /**
+         * LessonChoiceInfo
+         * @description A switch of a lesson, and how it stands.
+         */
+        LessonChoiceInfo: {
+            /** Name */
+            name: string;
+            /** Label */
+            label: string;
+            /** Values */
+            values: components["schemas"]["LessonChoiceValue"][];
+            /** Chosen */
+            chosen: string;
+        };
+        /**
+         * LessonChoiceValue
+         * @description A value of a switch.
+         */
+        LessonChoiceValue: {
+            /** Name */
+            name: string;
+            /** Label */
+            label: string;
+        };
+        /**
          * LessonInfo
          * @description A lesson whose numbers are cells of open traces.
          */
@@ -815,25 +1222,63 @@ export interface components {
              * @enum {string}
              */
             language: "en" | "zh";
+            place: components["schemas"]["LessonPlaceInfo"] | null;
+            /** Choices */
+            choices: components["schemas"]["LessonChoiceInfo"][];
             /** Steps */
             steps: components["schemas"]["LessonStepInfo"][];
         };
         /**
+         * LessonName
+         * @description A lesson that another one needs or leads to.
+         */
+        LessonName: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+        };
+        /**
          * LessonPart
-         * @description Prose, a remark, a formula, a matrix, a table or a figure, as `Lesson.to_dict()` has it.
+         * @description A part of a step: prose, a formula, a question …, as `Lesson.to_dict()` has it.
          */
         LessonPart: {
             /**
              * Kind
              * @enum {string}
              */
-            kind: "text" | "remark" | "formula" | "matrix" | "table" | "figure";
+            kind: "text" | "remark" | "formula" | "matrix" | "table" | "figure" | "question";
             /** Trace */
             trace: string | null;
             /** Number */
             number: number | null;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * LessonPlace
+         * @description A step of a lesson, counted from 1.
+         */
+        LessonPlace: {
+            /** Lesson */
+            lesson: string;
+            /** Step */
+            step: number;
+        };
+        /**
+         * LessonPlaceInfo
+         * @description Where a lesson stands in the course.
+         */
+        LessonPlaceInfo: {
+            /** Text */
+            text: string;
+            /** Able */
+            able: string;
+            /** Minutes */
+            minutes: number;
+            /** Needs */
+            needs: components["schemas"]["LessonName"][];
+            next: components["schemas"]["LessonName"] | null;
         };
         /**
          * LessonStepInfo
@@ -849,7 +1294,7 @@ export interface components {
         };
         /**
          * LessonSummary
-         * @description A lesson of the catalogue.
+         * @description A lesson of the course.
          */
         LessonSummary: {
             /** Name */
@@ -858,6 +1303,12 @@ export interface components {
             title: string;
             /** Summary */
             summary: string;
+            /** Able */
+            able: string;
+            /** Minutes */
+            minutes: number;
+            /** Needs */
+            needs: components["schemas"]["LessonName"][];
         };
         /**
          * MapArcsInfo
@@ -991,6 +1442,16 @@ export interface components {
             arcs: components["schemas"]["MapArcsInfo"][];
         };
         /**
+         * MeaningInfo
+         * @description What a step or a number is for, in two sentences with the words and numbers of the run.
+         */
+        MeaningInfo: {
+            /** Text */
+            text: string;
+            lesson: components["schemas"]["LessonPlace"] | null;
+            paper: components["schemas"]["PaperLink"] | null;
+        };
+        /**
          * ModelInfo
          * @description A card of the start page.
          */
@@ -1011,6 +1472,14 @@ export interface components {
             /** Examples */
             examples: string[];
             score: components["schemas"]["Bilingual"] | null;
+            domain: components["schemas"]["Bilingual"] | null;
+            /**
+             * Words
+             * @default []
+             */
+            words: string[];
+            works: components["schemas"]["TrialInfo"] | null;
+            fails: components["schemas"]["TrialInfo"] | null;
             /** Trace */
             trace: string | null;
         };
@@ -1057,6 +1526,16 @@ export interface components {
             scale: components["schemas"]["Scale"] | null;
         };
         /**
+         * PaperLink
+         * @description A section of “Attention Is All You Need”.
+         */
+        PaperLink: {
+            /** Section */
+            section: string;
+            /** Address */
+            address: string;
+        };
+        /**
          * Piece
          * @description A piece of arithmetic in numbers; an operand is a link.
          */
@@ -1088,6 +1567,8 @@ export interface components {
         Problem: {
             /** Detail */
             detail: string;
+            /** Zh */
+            zh: string | null;
             /** Code */
             code: ("too_long" | "too_many_characters" | "empty" | "unknown_model" | "unknown_lesson" | "dropped" | "busy" | "fault") | null;
             /**
@@ -1215,6 +1696,7 @@ export interface components {
             is_opaque: boolean;
             /** Is Main */
             is_main: boolean;
+            title: components["schemas"]["Bilingual"] | null;
         };
         /**
          * SumInfo
@@ -1239,6 +1721,67 @@ export interface components {
             factors: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
             /** Products */
             products: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+        };
+        /**
+         * SweepRequest
+         * @description One row of a sweep: each head, or each position, of one layer switched off or replaced.
+         */
+        SweepRequest: {
+            /** Step */
+            step: number;
+            /** Index */
+            index: number[];
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+            /**
+             * Over
+             * @default head
+             * @enum {string}
+             */
+            over?: "head" | "position";
+            /**
+             * To
+             * @default zero
+             * @enum {string}
+             */
+            to?: "zero" | "mean" | "other";
+            /** Text */
+            text?: string | null;
+            /**
+             * Layer
+             * @default 0
+             */
+            layer?: number;
+        };
+        /**
+         * SweepRow
+         * @description The interventions in one layer.
+         */
+        SweepRow: {
+            /** Layers */
+            layers: string[];
+            /** Layer */
+            layer: number;
+            cell: components["schemas"]["CellRef"];
+            /** Squares */
+            squares: components["schemas"]["SweepSquare"][];
+            /** Note */
+            note: string;
+        };
+        /**
+         * SweepSquare
+         * @description One intervention.
+         */
+        SweepSquare: {
+            /** Place */
+            place: string;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity");
+            edit: components["schemas"]["Edit-Output"];
         };
         /**
          * TermInfo
@@ -1343,6 +1886,17 @@ export interface components {
             target?: string | null;
         };
         /**
+         * TrialInfo
+         * @description A text on which a model is right, or wrong.
+         */
+        TrialInfo: {
+            /** Text */
+            text: string;
+            /** Right */
+            right: string | null;
+            why: components["schemas"]["Bilingual"] | null;
+        };
+        /**
          * WatchInfo
          * @description A training run: its metrics from an offset on, and the attention pictures there are.
          */
@@ -1386,6 +1940,56 @@ export interface components {
             /** Keys */
             keys: string[];
         };
+        /**
+         * WordShare
+         * @description A token and its share.
+         */
+        WordShare: {
+            /** Token */
+            token: string;
+            /** Score */
+            score: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * WordsAnswer
+         * @description A number in words of the input.
+         */
+        WordsAnswer: {
+            cell: components["schemas"]["CellRef"];
+            /**
+             * Method
+             * @enum {string}
+             */
+            method: "leave one out" | "gradient" | "integrated" | "rollout";
+            /** Inputs */
+            inputs: components["schemas"]["InputWords"][];
+            /** Whole */
+            whole: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Note */
+            note: string;
+        };
+        /**
+         * WordsRequest
+         * @description Share a number out among the words of the input.
+         */
+        WordsRequest: {
+            /** Step */
+            step: number;
+            /** Index */
+            index: number[];
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+            /**
+             * Method
+             * @default leave one out
+             * @enum {string}
+             */
+            method?: "leave one out" | "gradient" | "integrated" | "rollout";
+        };
     };
     responses: never;
     parameters: never;
@@ -1394,7 +1998,9 @@ export interface components {
     pathItems: never;
 }
 export type Answer = components['schemas']['Answer'];
+export type AnswerInfo = components['schemas']['AnswerInfo'];
 export type AnswerPosition = components['schemas']['AnswerPosition'];
+export type AnswerRequest = components['schemas']['AnswerRequest'];
 export type AttentionInfo = components['schemas']['AttentionInfo'];
 export type Bilingual = components['schemas']['Bilingual'];
 export type BranchInfo = components['schemas']['BranchInfo'];
@@ -1403,6 +2009,12 @@ export type CardInfo = components['schemas']['CardInfo'];
 export type CellRef = components['schemas']['CellRef'];
 export type Changes = components['schemas']['Changes'];
 export type Choice = components['schemas']['Choice'];
+export type CompareRequest = components['schemas']['CompareRequest'];
+export type ComparedInfo = components['schemas']['ComparedInfo'];
+export type ComparisonInfo = components['schemas']['ComparisonInfo'];
+export type ContributionInfo = components['schemas']['ContributionInfo'];
+export type ContributionsAnswer = components['schemas']['ContributionsAnswer'];
+export type ContributionsRequest = components['schemas']['ContributionsRequest'];
 export type DecodeAnswer = components['schemas']['DecodeAnswer'];
 export type DecodeRequest = components['schemas']['DecodeRequest'];
 export type DecodeStep = components['schemas']['DecodeStep'];
@@ -1413,8 +2025,18 @@ export type EditOutput = components['schemas']['Edit-Output'];
 export type EditRequest = components['schemas']['EditRequest'];
 export type Equation = components['schemas']['Equation'];
 export type ExportRequest = components['schemas']['ExportRequest'];
+export type InputWords = components['schemas']['InputWords'];
+export type LensAnswer = components['schemas']['LensAnswer'];
+export type LensLayer = components['schemas']['LensLayer'];
+export type LensRequest = components['schemas']['LensRequest'];
+export type LensWord = components['schemas']['LensWord'];
+export type LessonChoiceInfo = components['schemas']['LessonChoiceInfo'];
+export type LessonChoiceValue = components['schemas']['LessonChoiceValue'];
 export type LessonInfo = components['schemas']['LessonInfo'];
+export type LessonName = components['schemas']['LessonName'];
 export type LessonPart = components['schemas']['LessonPart'];
+export type LessonPlace = components['schemas']['LessonPlace'];
+export type LessonPlaceInfo = components['schemas']['LessonPlaceInfo'];
 export type LessonStepInfo = components['schemas']['LessonStepInfo'];
 export type LessonSummary = components['schemas']['LessonSummary'];
 export type MapArcsInfo = components['schemas']['MapArcsInfo'];
@@ -1423,9 +2045,11 @@ export type MapBoxInfo = components['schemas']['MapBoxInfo'];
 export type MapColumnsInfo = components['schemas']['MapColumnsInfo'];
 export type MapHeatInfo = components['schemas']['MapHeatInfo'];
 export type MapInfo = components['schemas']['MapInfo'];
+export type MeaningInfo = components['schemas']['MeaningInfo'];
 export type ModelInfo = components['schemas']['ModelInfo'];
 export type OperandInfo = components['schemas']['OperandInfo'];
 export type PanelInfo = components['schemas']['PanelInfo'];
+export type PaperLink = components['schemas']['PaperLink'];
 export type Piece = components['schemas']['Piece'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
@@ -1435,13 +2059,20 @@ export type SourceInfo = components['schemas']['SourceInfo'];
 export type StepChange = components['schemas']['StepChange'];
 export type StepInfo = components['schemas']['StepInfo'];
 export type SumInfo = components['schemas']['SumInfo'];
+export type SweepRequest = components['schemas']['SweepRequest'];
+export type SweepRow = components['schemas']['SweepRow'];
+export type SweepSquare = components['schemas']['SweepSquare'];
 export type TermInfo = components['schemas']['TermInfo'];
 export type TermPage = components['schemas']['TermPage'];
 export type Thumbnail = components['schemas']['Thumbnail'];
 export type TraceInfo = components['schemas']['TraceInfo'];
 export type TraceRequest = components['schemas']['TraceRequest'];
+export type TrialInfo = components['schemas']['TrialInfo'];
 export type WatchInfo = components['schemas']['WatchInfo'];
 export type WatchLayer = components['schemas']['WatchLayer'];
+export type WordShare = components['schemas']['WordShare'];
+export type WordsAnswer = components['schemas']['WordsAnswer'];
+export type WordsRequest = components['schemas']['WordsRequest'];
 export type $defs = Record<string, never>;
 export interface operations {
     models_api_models_get: {
@@ -2401,6 +3032,107 @@ export interface operations {
             };
         };
     };
+    read_meaning_api_traces__id__steps__number__meaning_get: {
+        parameters: {
+            query?: {
+                /** @description places of the axes before the last two: `0,1` */
+                lead?: string;
+                /** @description of a cell: `0,1,2` */
+                index?: string | null;
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                number: number;
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MeaningInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     read_values_api_traces__id__steps__number__values_get: {
         parameters: {
             query?: {
@@ -3005,6 +3737,594 @@ export interface operations {
             };
         };
     };
+    answer_api_traces__id__experiments_answer_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answer"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    in_words_api_traces__id__experiments_words_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WordsRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WordsAnswer"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    compare_runs_api_traces__id__experiments_compare_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CompareRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ComparisonInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sweep_layer_api_traces__id__experiments_sweep_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepRow"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_layers_api_traces__id__experiments_lens_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LensRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LensAnswer"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    direct_contributions_api_traces__id__experiments_contributions_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContributionsRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContributionsAnswer"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     search_api_decode_post: {
         parameters: {
             query?: never;
@@ -3199,6 +4519,8 @@ export interface operations {
         parameters: {
             query?: {
                 language?: "en" | "zh";
+                /** @description switches of the lesson: `encoding=rotary` */
+                set?: string[];
             };
             header?: never;
             path: {
@@ -3215,6 +4537,104 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LessonInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    answer_api_lessons__name__answers_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AnswerRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnswerInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

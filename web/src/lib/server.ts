@@ -1,13 +1,14 @@
 /** The source that asks a running explorer: one request per question, nothing kept. */
 
 import type * as api from './api';
+import type { Experiment, Experiments } from './experiments';
 import { setting } from './setting.svelte';
 import { Refused, type Source } from './source';
 
 type Query = Record<string, string | number | null | undefined>;
 
 export class ServerSource implements Source {
-  readonly can = { edit: true, decode: true, export: true };
+  readonly can = { edit: true, decode: true, export: true, experiment: true };
   readonly saved = null;
 
   private revive: (id: string) => Promise<string | null> = () => Promise.resolve(null);
@@ -50,6 +51,16 @@ export class ServerSource implements Source {
 
   equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<api.Equation> {
     return this.get(`traces/${part(id)}/steps/${step}/equation`, leadQuery(lead), signal);
+  }
+
+  meaning(
+    id: string,
+    { step, index, lead }: api.MeaningPlace,
+    language: api.Language,
+    signal?: AbortSignal,
+  ): Promise<api.MeaningInfo> {
+    const search = { ...leadQuery(lead), index: index?.join(',') ?? null, language };
+    return this.get(`traces/${part(id)}/steps/${step}/meaning`, search, signal);
   }
 
   async values(
@@ -125,12 +136,37 @@ export class ServerSource implements Source {
     return this.post('decode', request, signal);
   }
 
+  experiment<K extends Experiment>(
+    id: string,
+    what: K,
+    request: Experiments[K]['request'],
+    signal?: AbortSignal,
+  ): Promise<Experiments[K]['answer']> {
+    // The answer of a model has no words of the page's; the rest is told in its language.
+    const asked = what === 'answer' ? request : { ...request, language: setting.language };
+    return this.post(`traces/${part(id)}/experiments/${what}`, asked, signal);
+  }
+
   lessons(language: api.Language, signal?: AbortSignal): Promise<api.LessonSummary[]> {
     return this.get('lessons', { language }, signal);
   }
 
-  lesson(name: string, language: api.Language, signal?: AbortSignal): Promise<api.LessonInfo> {
-    return this.get(`lessons/${part(name)}`, { language }, signal);
+  lesson(
+    name: string,
+    language: api.Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<api.LessonInfo> {
+    const turned = settings.map((one) => `&set=${part(one)}`).join('');
+    return this.get(`lessons/${part(name)}?language=${language}${turned}`, {}, signal);
+  }
+
+  answer(
+    lesson: string,
+    request: api.AnswerRequest,
+    signal?: AbortSignal,
+  ): Promise<api.AnswerInfo> {
+    return this.post(`lessons/${part(lesson)}/answers`, request, signal);
   }
 
   watch(since: number, signal?: AbortSignal): Promise<api.WatchInfo | null> {
@@ -209,7 +245,12 @@ function shapeOf(answer: Response): number[] {
 }
 
 async function problemOf(answer: Response): Promise<api.Problem> {
-  const told = { detail: `${answer.status} ${answer.statusText}`.trim(), code: null, figures: {} };
+  const told = {
+    detail: `${answer.status} ${answer.statusText}`.trim(),
+    zh: null,
+    code: null,
+    figures: {},
+  };
   try {
     const problem = (await answer.json()) as Partial<api.Problem>;
     if (typeof problem.detail === 'string') return { ...told, ...problem };

@@ -17,6 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
+import type { Tab, Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -32,7 +33,8 @@ import {
 } from './screen';
 import { describe, source } from './source';
 
-export type View = 'start' | 'model' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
+export type View =
+  'start' | 'model' | 'map' | 'attention' | 'decoding' | 'walk' | 'training' | 'experiments';
 
 export type { Place };
 
@@ -65,7 +67,10 @@ export class Session extends Requests<Next> {
   showsBefore = $state(false);
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
-  walk = $state.raw<{ lesson: string; step: number } | null>(null);
+  walk = $state.raw<Walk | null>(null);
+  /** Which experiment is looked at, and the text that the run is compared with. */
+  tab = $state<Tab>('words');
+  other = $state<string | null>(null);
 
   /** Cells explained, one after another. */
   readonly cards = new Cards(this);
@@ -115,6 +120,7 @@ export class Session extends Requests<Next> {
       });
       const next = { view, ...(await opened(trace, spot, signal)) };
       if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
+      if (!signal.aborted && this.trace?.model !== model) this.other = null; // a text for another
       return next;
     });
   }

@@ -7,6 +7,8 @@
  */
 
 import type {
+  AnswerInfo,
+  AnswerRequest,
   CardInfo,
   CellPlace,
   CellRef,
@@ -21,6 +23,8 @@ import type {
   LessonInfo,
   LessonSummary,
   MapInfo,
+  MeaningInfo,
+  MeaningPlace,
   ModelInfo,
   PanelPlace,
   Problem,
@@ -33,6 +37,7 @@ import type {
   WatchInfo,
   Window,
 } from './api';
+import type { Experiment, Experiments } from './experiments';
 import { refusal, t } from './i18n';
 
 /** What a source is able to do beyond showing what was recorded. */
@@ -43,6 +48,8 @@ export interface Capabilities {
   decode: boolean;
   /** Write files of what is on the screen. */
   export: boolean;
+  /** Ask what a number depends on: sweeps, shares of words, comparisons. */
+  experiment: boolean;
 }
 
 /** What a saved page holds, and what was left out of it to keep the file small. */
@@ -79,6 +86,13 @@ export interface Source {
   onDropped(handler: (id: string) => Promise<string | null>): void;
 
   equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<Equation>;
+  /** What a step or a number is for, in a language. */
+  meaning(
+    id: string,
+    place: MeaningPlace,
+    language: Language,
+    signal?: AbortSignal,
+  ): Promise<MeaningInfo>;
   /** The numbers of a matrix, or of a window of it. */
   values(
     id: string,
@@ -107,8 +121,23 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<{ name: string; file: Blob }>;
   decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
+  /** Ask an experiment of a trace. */
+  experiment<K extends Experiment>(
+    id: string,
+    what: K,
+    request: Experiments[K]['request'],
+    signal?: AbortSignal,
+  ): Promise<Experiments[K]['answer']>;
   lessons(language: Language, signal?: AbortSignal): Promise<LessonSummary[]>;
-  lesson(name: string, language: Language, signal?: AbortSignal): Promise<LessonInfo>;
+  /** A lesson; `settings` are its switches, `encoding=rotary`. */
+  lesson(
+    name: string,
+    language: Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<LessonInfo>;
+  /** Whether an answer to a question of a lesson is right, and what went wrong. */
+  answer(lesson: string, request: AnswerRequest, signal?: AbortSignal): Promise<AnswerInfo>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */

@@ -71,6 +71,8 @@ const nothing = {
   reads: [],
   symbols: {},
   names: null,
+  meanings: { lesson: null, paper: null, en: ['what it is'], zh: ['这是什么'] },
+  cell_meanings: null,
 };
 const rows = { step: 0, base: 0, sizes: [2], strides: [1] };
 const sum = (column: number) => ({
@@ -101,6 +103,7 @@ const embedded: Embedded = {
     }),
     2: await packed({
       ...nothing,
+      cell_meanings: { en: ['the first', 'the second'], zh: ['一', '二'] },
       equations: [{ step: 2 }],
       operands: [rows, { pairs: [1, 0, 1, 2, 1, 1, 1, 3] }],
       cards: {
@@ -178,6 +181,15 @@ describe('a saved page', () => {
     expect(largest.terms.map(({ value }) => value)).toEqual([-12]);
   });
 
+  it('says what a step and a number are for, in the language asked for', async () => {
+    const step = { step: 2, index: null, lead: [] };
+    expect((await source().meaning('saved', step, 'zh')).text).toBe('这是什么');
+    const cell = { step: 2, index: [0, 1], lead: [] };
+    expect((await source().meaning('saved', cell, 'en')).text).toBe('the second');
+    const without = source().meaning('saved', { ...cell, step: 1, index: [0, 0] }, 'en');
+    await expect(without).rejects.toBeInstanceOf(Refused);
+  });
+
   it('says what was left out, and what it cannot do', async () => {
     const asked = [
       () => source().card('saved', { step: 1, index: [0, 0] }),
@@ -187,7 +199,7 @@ describe('a saved page', () => {
       () => source().edit(),
     ];
     for (const ask of asked) await expect(ask()).rejects.toBeInstanceOf(Refused);
-    expect(source().can).toEqual({ edit: false, decode: false, export: false });
+    expect(Object.values(source().can)).toEqual([false, false, false, false]);
     const [found] = await source().dependents('saved', { step: 2, index: [0, 1] });
     expect(found?.cells[0]).toMatchObject({ name: 'Kt[0]', value: 'NaN' });
   });

@@ -57,6 +57,10 @@ interface StepAnswers {
   symbols: Record<string, string>;
   /** The names of its cells, where these are parts of several tensors packed into one. */
   names: string[] | null;
+  /** What the step is for: its slices read row by row, the first of them surely. */
+  meanings: Pick<api.MeaningInfo, 'lesson' | 'paper'> & Record<api.Language, string[]>;
+  /** What each number is for. */
+  cell_meanings: Record<api.Language, string[]> | null;
 }
 
 /** Cards field by field: what all cells of the step share, and what each has of its own. */
@@ -80,7 +84,7 @@ type Reference = [step: number, at: number, value?: api.WireNumber | null, name?
 type Link = (step: number, at: number, value: api.WireNumber, name?: string) => api.CellRef;
 
 export class StaticSource implements Source {
-  readonly can = { edit: false, decode: false, export: false };
+  readonly can = { edit: false, decode: false, export: false, experiment: false };
   readonly saved: Saved;
 
   private readonly opened: Promise<Opened>;
@@ -128,6 +132,23 @@ export class StaticSource implements Source {
     const found = equations[placeOf(trace.steps[step]!.shape.slice(0, -2), lead)];
     if (!found) throw leftOut('saved.noStep');
     return found;
+  }
+
+  async meaning(
+    _id: string,
+    { step, index, lead }: api.MeaningPlace,
+    language: api.Language,
+  ): Promise<api.MeaningInfo> {
+    const { trace } = await this.opened;
+    const { meanings, cell_meanings: cells } = await this.answers(step);
+    const { lesson, paper } = meanings;
+    const { shape } = trace.steps[step]!;
+    const text =
+      index === null
+        ? (meanings[language][placeOf(shape.slice(0, -2), lead)] ?? meanings[language][0])
+        : cells?.[language][placeOf(shape, index)];
+    if (text === undefined) throw leftOut('saved.noCard');
+    return { text, lesson, paper };
   }
 
   async values(
@@ -229,6 +250,10 @@ export class StaticSource implements Source {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
+  experiment(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   decode(): Promise<never> {
     return Promise.reject(leftOut('saved.readOnly'));
   }
@@ -238,6 +263,10 @@ export class StaticSource implements Source {
   }
 
   lesson(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  answer(): Promise<never> {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
@@ -345,7 +374,7 @@ export class StaticSource implements Source {
 export const TRACE = 'saved';
 
 function leftOut(key: Parameters<typeof t>[0]): Refused {
-  return new Refused(404, { detail: t(key), code: null, figures: {} });
+  return new Refused(404, { detail: t(key), zh: null, code: null, figures: {} });
 }
 
 function kept<K, V>(cache: Map<K, Promise<V>>, key: K, make: () => Promise<V>): Promise<V> {

@@ -43,7 +43,14 @@ it.each([signed, shares, null])('colouring in one go agrees with each entry (%j)
   const table = colourTable(scale, false);
   const pixels = new Uint32Array(values.length);
   colour(values, scale, table, pixels);
-  expect([...pixels]).toEqual([...values].map((value) => table.packed[entryOf(value, scale)]));
+  const isClear = (value: number) => scale?.kind === 'probability' && value === 0; // hatched
+  expect([...pixels]).toEqual(
+    [...values].map((value) => (isClear(value) ? 0 : table.packed[entryOf(value, scale)])),
+  );
+});
+
+it('runs up to the limit of a head', () => {
+  expect(entryOf(0.12, { kind: 'probability', limit: 0.12 })).toBe(N_COLOURS - 1);
 });
 
 it('a table is made once, and its inks read well on its ends', () => {

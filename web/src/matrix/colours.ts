@@ -1,8 +1,8 @@
 /**
  * Numbers → colours, by a table of 256 entries.
  *
- * Signed numbers diverge about 0 out to ±limit; probabilities run over 0 to 1 (cividis); whole
- * numbers (ids) have no scale and stay plain. The stops are those of `documents/heat_maps.py`;
+ * Signed numbers diverge about 0 out to ±limit; probabilities run from 0 to the limit (cividis),
+ * 1 unless a head has its own; whole numbers (ids) have no scale and stay plain. The stops are those of `documents/heat_maps.py`;
  * on a dark page the middle of the diverging scale is the page's own background.
  */
 
@@ -72,7 +72,7 @@ export function entryOf(value: number, scale: Scale | null): number {
   if (value !== value) return NOT_A_NUMBER;
   if (scale === null) return PLAIN;
   if (value === -Infinity || value === Infinity) return INFINITE;
-  const share = scale.kind === 'probability' ? value : (value / scale.limit + 1) / 2;
+  const share = scale.kind === 'probability' ? value / scale.limit : (value / scale.limit + 1) / 2;
   const place = Math.round(share * (N_COLOURS - 1));
   return place < 0 ? 0 : place >= N_COLOURS ? N_COLOURS - 1 : place;
 }
@@ -86,8 +86,10 @@ export function colour(
 ): void {
   const { packed } = table;
   if (scale === null) colourPlain(values, packed, pixels);
-  else if (scale.kind === 'probability') colourAlong(values, N_COLOURS - 1, 0, packed, pixels);
-  else {
+  else if (scale.kind === 'probability') {
+    colourAlong(values, (N_COLOURS - 1) / scale.limit, 0, packed, pixels);
+    clearZeros(values, pixels);
+  } else {
     const middle = (N_COLOURS - 1) / 2;
     colourAlong(values, middle / scale.limit, middle, packed, pixels);
   }
@@ -101,6 +103,11 @@ function colourPlain(
   for (let i = 0; i < values.length; i++) {
     pixels[i] = packed[values[i] !== values[i] ? NOT_A_NUMBER : PLAIN];
   }
+}
+
+/** Weights of exactly 0 (masked) stay clear: the hatch behind the picture shows. */
+function clearZeros(values: Float32Array | Float64Array, pixels: Uint32Array): void {
+  for (let i = 0; i < values.length; i++) if (values[i] === 0) pixels[i] = 0;
 }
 
 /**

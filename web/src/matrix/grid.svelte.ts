@@ -7,7 +7,7 @@
 import type { Scale } from '../lib/api';
 import { describe } from '../lib/source';
 import { areUpright, columnHeaderHeight, exactWidth, rowHeaderWidth } from './headers';
-import { EXACT, formatNumber, SHORT } from './numbers';
+import { EXACT, formatNumber, SHORT, SHORTEST } from './numbers';
 import { store } from './store';
 import { corners, tileCount, tileShape, type MatrixPlace, type Tile } from './tiles';
 import {
@@ -63,13 +63,15 @@ const ONE_PIXEL = RUNGS.indexOf(1);
 /** A matrix of more tiles is not drawn smaller than a pixel per number: it would all be fetched. */
 const MOST_TILES_AT_ONCE = 8;
 const SAMPLE = 4096;
+/** With more columns, another digit less would not make them all fit. */
+const MOST_FITTED = 24;
 
 export class Grid {
   private readonly props: () => MatrixProps;
   /** What the reader chose; null: what fits. */
   private chosen = $state<number | null>(null);
   private arrivals = $state(0);
-  digits = $state(SHORT);
+  private wantedDigits = $state(SHORT);
   scroll = $state.raw<Scroll>({ x: 0, y: 0 });
   problem = $state<string | null>(null);
 
@@ -93,16 +95,26 @@ export class Grid {
     tileCount(this.props().rows, this.props().columns) > MOST_TILES_AT_ONCE ? ONE_PIXEL : 0,
   );
 
-  private readonly widest = $derived.by(() => {
+  /** Three significant digits where four would cut columns off, before anything is cut. */
+  readonly digits = $derived.by(() => {
+    if (this.wantedDigits !== SHORT) return this.wantedDigits;
+    const { columns } = this.props();
+    const isTight = columns * this.widthOf(SHORT) > this.roomiest.width;
+    return isTight && columns <= MOST_FITTED ? SHORTEST : SHORT;
+  });
+  private readonly widest = $derived.by(() => this.widthOf(this.digits));
+
+  /** The width of a column of exact numbers with so many digits. */
+  private widthOf(digits: number): number {
     const first = this.firstTile;
     if (first === undefined) return 64;
     const stride = Math.max(1, Math.ceil(first.values.length / SAMPLE));
     const texts: string[] = [];
     for (let i = 0; i < first.values.length; i += stride) {
-      texts.push(formatNumber(first.values[i], this.digits));
+      texts.push(formatNumber(first.values[i], digits));
     }
     return exactWidth(texts);
-  });
+  }
 
   readonly rung = $derived.by(() => {
     const { rows, columns } = this.props();
@@ -233,7 +245,7 @@ export class Grid {
 
   toggleDigits(): void {
     if (this.isExact) this.chosen = EXACT_RUNG; // longer numbers do not turn them into colours
-    this.digits = this.digits === SHORT ? EXACT : SHORT;
+    this.wantedDigits = this.wantedDigits === SHORT ? EXACT : SHORT;
   }
 
   private there(place: MatrixPlace): Tile[] {

@@ -1,5 +1,6 @@
 /** Numbers for readers: 4 significant digits, 9 where a float32 must be restorable. */
 
+export const SHORTEST = 3;
 export const SHORT = 4;
 export const EXACT = 9;
 

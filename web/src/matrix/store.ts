@@ -2,7 +2,7 @@
 
 import type { Window } from '../lib/api';
 import { source } from '../lib/source';
-import { TileStore, transpose, type FetchTile } from './tiles';
+import { difference, TileStore, transpose, type FetchTile } from './tiles';
 
 const fetchTile: FetchTile = async (place, rows, columns) => {
   const { transposed } = place;
@@ -10,9 +10,11 @@ const fetchTile: FetchTile = async (place, rows, columns) => {
     rows: [...(transposed ? columns : rows)],
     columns: [...(transposed ? rows : columns)],
   };
-  const panel = { step: place.step, lead: [...place.lead], operand: place.operand };
-  const answer = await source.values(place.trace, panel, window);
-  return transposed ? transpose(answer.data, answer.rows, answer.columns) : answer.data;
+  const ask = ({ trace, step }: { trace: string; step: number }) =>
+    source.values(trace, { step, lead: [...place.lead], operand: place.operand }, window);
+  const [answer, less] = await Promise.all([ask(place), place.minus && ask(place.minus)]);
+  const data = less === undefined ? answer.data : difference(answer.data, less.data);
+  return transposed ? transpose(data, answer.rows, answer.columns) : data;
 };
 
 export const store = new TileStore(fetchTile);

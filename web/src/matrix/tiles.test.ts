@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest';
 
-import { corners, tileCount, tileShape, TileStore, transpose, type MatrixPlace } from './tiles';
+import {
+  corners,
+  tileCount,
+  tileShape,
+  TileStore,
+  transpose,
+  type MatrixPlace,
+  difference,
+} from './tiles';
 
 const place: MatrixPlace = { trace: 't', step: 1, operand: null, lead: [0], transposed: false };
 
@@ -72,4 +80,9 @@ describe('the store', () => {
     await expect(store.load(place, 0, 0, 1, 1)).rejects.toThrow('gone');
     expect((await store.load(place, 0, 0, 1, 1)).values).toHaveLength(1);
   });
+});
+
+it('the difference of two runs is cell by cell, and equal infinities are equal', () => {
+  const found = difference(Float32Array.of(1, 5, Infinity), Float32Array.of(3, 5, Infinity));
+  expect([...found]).toEqual([-2, 0, 0]);
 });

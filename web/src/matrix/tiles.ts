@@ -15,6 +15,8 @@ export interface MatrixPlace {
   lead: readonly number[];
   /** Whether rows and columns are drawn in each other's place. */
   transposed: boolean;
+  /** The numbers are differences: those of the same matrix of another run are taken off. */
+  minus?: { trace: string; step: number };
 }
 
 export interface TileShape {
@@ -81,6 +83,11 @@ export function transpose(values: Numbers, rows: number, columns: number): Numbe
   return turned;
 }
 
+/** Numbers less others; equal infinities differ by nothing. */
+export function difference(values: Numbers, less: Numbers): Float64Array {
+  return Float64Array.from(values, (value, at) => (value === less[at] ? 0 : value - less[at]!));
+}
+
 export class TileStore {
   private readonly tiles = new Map<string, Tile>();
   private readonly waiting = new Map<string, Promise<Tile>>();
@@ -134,6 +141,7 @@ export class TileStore {
 }
 
 function keyOf(place: MatrixPlace, top: number, left: number): string {
-  const { trace, step, operand, lead, transposed } = place;
-  return `${trace}/${step}/${operand ?? ''}/${lead.join(',')}${transposed ? '/T' : ''}/${top},${left}`;
+  const { trace, step, operand, lead, transposed, minus } = place;
+  const less = minus === undefined ? '' : `/-${minus.trace}/${minus.step}`;
+  return `${trace}/${step}/${operand ?? ''}/${lead.join(',')}${transposed ? '/T' : ''}${less}/${top},${left}`;
 }

@@ -32,9 +32,9 @@ class Lessons {
   }
 
   /** Open a lesson; the one before stays on the screen until it is there. */
-  async open(name: string, language: Language): Promise<void> {
+  async open(name: string, language: Language, settings: readonly string[] = []): Promise<void> {
     this.running?.abort();
-    const key = `${language}/${name}`;
+    const key = [language, name, ...settings].join('/');
     const known = this.made.get(key);
     if (known !== undefined) {
       this.current = known;
@@ -46,7 +46,7 @@ class Lessons {
     this.running = controller;
     this.problem = null;
     try {
-      const lesson = await source.lesson(name, language, controller.signal);
+      const lesson = await source.lesson(name, language, settings, controller.signal);
       this.made.set(key, lesson);
       if (!controller.signal.aborted) this.current = lesson;
     } catch (error) {
@@ -58,7 +58,7 @@ class Lessons {
   async revive(id: string): Promise<string | null> {
     for (const [key, old] of this.made) {
       if (!tracesOf(old).includes(id)) continue;
-      const lesson = await source.lesson(old.name, old.language);
+      const lesson = await source.lesson(old.name, old.language, settingsOf(old));
       const traces = tracesOf(lesson);
       for (const [place, before] of tracesOf(old).entries()) {
         const after = traces[place];
@@ -70,6 +70,18 @@ class Lessons {
     }
     return this.followers.get(id) ?? null;
   }
+}
+
+/** How the switches of a lesson stand. */
+export function settingsOf({ choices }: LessonInfo): string[] {
+  return choices.map(({ name, chosen }) => `${name}=${chosen}`);
+}
+
+/** The switches of a lesson with one of them turned. */
+export function turned(lesson: LessonInfo, name: string, value: string): string[] {
+  return lesson.choices.map((choice) =>
+    choice.name === name ? `${name}=${value}` : `${choice.name}=${choice.chosen}`,
+  );
 }
 
 /** The trace of each part of a lesson, in order; null for a part without numbers. */

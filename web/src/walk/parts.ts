@@ -1,6 +1,7 @@
 /** The parts of a lesson as TypeScript knows them; the server sends what `Lesson.to_dict()` says. */
 
-import type { LessonPart, Scale } from '../lib/api';
+import type { LessonName, LessonPart, Scale } from '../lib/api';
+import { t } from '../lib/i18n';
 import { formatNumber, typeset } from '../matrix/numbers';
 
 export interface Prose {
@@ -30,6 +31,8 @@ export interface Formula {
   symbols: string;
   numbers: string;
   value: string;
+  /** The line of PyTorch that computed it; empty where none is shown. */
+  code: string;
   where: Definition[];
 }
 
@@ -42,6 +45,8 @@ export interface MatrixPart {
   /** Whether rows and columns of the step are exchanged here: parameters stand as x · W. */
   turned: boolean;
   marked: [number, number] | null;
+  /** Rows that a question of the same step asks for. */
+  hidden: number[];
   rows: string[];
   columns: string[];
   values: (number | 'NaN' | 'inf' | '-inf')[][];
@@ -55,6 +60,15 @@ export interface TablePart {
   rows: string[][];
 }
 
+/** A row of a matrix that the reader computes. */
+export interface QuestionPart {
+  kind: 'question';
+  question: number;
+  text: string;
+  labels: string[];
+  answers: string[];
+}
+
 /** A drawing of ours; it is shown as a picture, so nothing in it can act on the page. */
 export interface FigurePart {
   kind: 'figure';
@@ -63,7 +77,7 @@ export interface FigurePart {
   svg: string;
 }
 
-export type Part = Prose | Remark | Formula | MatrixPart | TablePart | FigurePart;
+export type Part = Prose | Remark | Formula | MatrixPart | TablePart | FigurePart | QuestionPart;
 
 export function partOf(part: LessonPart): Part {
   return part as unknown as Part;
@@ -98,6 +112,11 @@ export function cellNumber(value: MatrixPart['values'][number][number]): number 
 /** Three digits of numbers that stand close together. */
 export function cellText(value: number): string {
   return formatNumber(value, 3);
+}
+
+/** The titles of lessons in one line. */
+export function titlesOf(lessons: LessonName[]): string {
+  return lessons.map(({ title }) => title).join(t('course.comma'));
 }
 
 /** Parts in rows: matrices and tables that follow one another stand side by side. */

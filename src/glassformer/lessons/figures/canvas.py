@@ -1,6 +1,11 @@
 """Drawings that become SVG: boxes, lines and text, some of which appear one after another.
 
-With a light and a dark theme, and no animation for readers who prefer reduced motion.
+With a light and a dark theme, and no animation for readers who prefer reduced motion. On a page
+the ground is transparent; a file of its own has paper.
+
+A moving figure can be stopped at each beat without a script: beside it stand radio buttons
+(`documents.html`), and its style shows the beat whose button is checked. Where the figure is a
+picture and sees no buttons, the class `gf-at-3` on the SVG does the same.
 """
 
 from __future__ import annotations
@@ -38,7 +43,8 @@ STYLE = """\
     --gf-value: #c9a7f2; --gf-score: #8ab8f0; --gf-weighted: #e0d06a; --gf-output: #5fd3bd; }
 }
 .gf text { fill: var(--c, var(--gf-ink)); }
-.gf .paper { fill: var(--gf-paper); }
+.gf:root { background: var(--gf-paper); }
+.gf-clear:root { background: none; }
 .gf .panel { fill: var(--gf-soft); stroke: var(--gf-line); }
 .gf .part { fill: var(--gf-soft); stroke: var(--c, var(--gf-line)); stroke-width: 1.5; }
 .gf .frame { fill: none; stroke: var(--c, var(--gf-ink)); stroke-width: 2; }
@@ -77,7 +83,22 @@ def keyframes(used: Iterable[tuple[Mode, int]], beats: int) -> str:
         lines.append(f"@keyframes {motion_name(mode, beat, beats)} {{ {stops} }}")
     seconds = whole * BEAT_SECONDS
     lines.append(f".gf-{beats} g[class] {{ animation: {seconds:.1f}s linear infinite }}")
+    lines += [_frame(beat, beats) for beat in range(1, beats + 1)]
+    paused = f':has(> .gf-steps [value="pause"]:checked) > .gf-{beats} g[class]'
+    lines.append(f"{paused} {{ animation-play-state: paused }}")
     return "\n".join(lines) + "\n"
+
+
+def _frame(beat: int, beats: int) -> str:
+    """The style of a figure that stands still at one beat."""
+    checked = f':has(> .gf-steps [value="{beat}"]:checked) > .gf-{beats}'
+    still = f":is({checked}, .gf-{beats}.gf-at-{beat})"
+    later = ", ".join(f'[data-beat="{other}"]' for other in range(beat + 1, beats + 1))
+    hidden = f" {still} g.in:is({later}) {{ opacity: 0 }}" if later else ""
+    return (
+        f"{still} g[class] {{ animation: none }}{hidden} "
+        f'{still} g.only[data-beat="{beat}"] {{ opacity: 1 }}'
+    )
 
 
 Anchor = Literal["start", "middle", "end"]
@@ -137,7 +158,7 @@ class SvgDrawing:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="gf{moving}" {size} {view} '
             f'role="img" aria-label="{name}">\n<title>{name}</title>\n{styled}'
-            f'<rect class="paper" width="100%" height="100%"/>\n{self.markup}</svg>\n'
+            f"{self.markup}</svg>\n"
         )
 
     def _repr_svg_(self) -> str:
@@ -279,7 +300,8 @@ class Canvas:
                     lines.append("</g>")
                 if mode is not None:
                     name = motion_name(mode, beat, beats)
-                    lines.append(f'<g class="{mode}" style="animation-name:{name}">')
+                    when = f'data-beat="{beat}" style="animation-name:{name}"'
+                    lines.append(f'<g class="{mode}" {when}>')
                 open_ = (mode, beat)
             lines.append(markup)
         if open_[0] is not None:

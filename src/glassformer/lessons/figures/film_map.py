@@ -1,4 +1,4 @@
-"""A scatter plot with labels that do not overlap."""
+"""A scatter plot with labels that do not overlap; crowded ones stand farther off, with a line."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ def draw_map(
         canvas.dot(x, y, _RADIUS, fill=colour, name=point.name)
     for (x, y), point in zip(placed, points, strict=True):
         found = _free_place(x, y, point.name, taken, inside)
+        if found is None and (found := _far_place(x, y, point.name, taken, inside)) is not None:
+            box, _, at = found
+            canvas.line((x, y), (min(max(x, box.left), box.right), box.y), width=0.7)
         if found is not None:
             box, anchor, at = found
             taken.append(box)
@@ -68,6 +71,31 @@ def _onto(points: Sequence[Point], inside: Box) -> list[tuple[float, float]]:
         )
         for point in points
     ]
+
+
+_FAR = tuple((dx, dy) for reach in (22.0, 34.0, 48.0, 64.0, 84.0) for dx, dy in (
+    (reach, 0), (-reach, 0), (0, -reach), (0, reach), (reach, -reach), (-reach, -reach),
+    (reach, reach), (-reach, reach), (2 * reach, -reach), (-2 * reach, reach),
+))  # fmt: skip
+"""Places farther off, joined to their points by a line."""
+
+
+def _far_place(
+    x: float, y: float, name: str, taken: Sequence[Box], inside: Box
+) -> tuple[Box, Anchor, float] | None:
+    """A free place for a label at some distance."""
+    width, height = text_width(name, _SIZE), _SIZE + 2
+    for dx, dy in _FAR:
+        left = x + dx - (width if dx < 0 else width / 2 if dx == 0 else 0)
+        box = Box(left, y + dy - height / 2, width, height)
+        fits = (
+            box.left > inside.left + 2 and box.right < inside.right - 2
+            and box.top > inside.top + 2 and box.bottom < inside.bottom - 2
+        )  # fmt: skip
+        if fits and not any(_overlap(box, other) for other in taken):
+            anchor: Anchor = "end" if dx < 0 else "middle" if dx == 0 else "start"
+            return box, anchor, x + dx
+    return None
 
 
 def _free_place(

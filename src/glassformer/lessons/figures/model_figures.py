@@ -57,12 +57,29 @@ def _put_vectors(
     ]
 
 
+def _shares(run: Trace, path: str) -> list[list[float]]:
+    """The attention weights of a layer, the mean over its heads: rows ask, columns are asked."""
+    shares: list[list[float]] = run[path].value[0].double().mean(0).tolist()
+    return shares
+
+
+def _fan(
+    table: TableFigure, below: Sequence[FigurePart], above: Sequence[FigurePart],
+    shares: Sequence[Sequence[float]], beat: int,
+) -> None:  # fmt: skip
+    """Self-attention joins the columns: a line from each word to each, as thick as its weight."""
+    for one, row in zip(above, shares, strict=True):
+        for other, share in zip(below, row, strict=True):
+            table.line(lambda a, b: [(a.x, a.top - 4), (b.x, b.bottom + 4)], other, one,
+                       role="score", arrow=False, width=max(0.6, 9 * share), beat=beat)  # fmt: skip
+
+
 def block_figure(run: Trace, words: Sequence[str], language: Language) -> SvgDrawing:
     """The parts of a block, its residual connections, and every word's vector after each part."""
     say, last, table = speaker(language), len(_STAGES), TableFigure(24, 34)
     below = table.put(Label(say("embedding"), "input", 14, bold=True), last, 1)
     table.put(FigurePart(14, 0), last, 0)
-    _put_vectors(table, run, "encoder.summed", "input", last, 2)
+    before = _put_vectors(table, run, "encoder.summed", "input", last, 2)
     stages: list[FigurePart] = [below]
     for place, (key, name, role) in enumerate(_STAGES):
         row, beat = last - 1 - place, place + 1
@@ -72,7 +89,10 @@ def block_figure(run: Trace, words: Sequence[str], language: Language) -> SvgDra
         else:
             stages.append(table.put(ModelBox(say(key), role), row, 1, align="fill", beat=beat))
         table.join(stages[-2], stages[-1], beat=place)
-        _put_vectors(table, run, name, role, row, 2, beat)
+        after = _put_vectors(table, run, name, role, row, 2, beat)
+        if key == "attention":
+            after[0].below = 44
+            _fan(table, before, after, _shares(run, f"{_BLOCK}.attention.weights"), beat)
     stages[-1].above = 26
     table.line(lambda top: [(top.x, top.top - 4), (top.x, top.top - 30)], stages[-1])
     table.mark(lambda canvas: canvas.box(_around(table, stages), "empty", corner=12, dashed=True))
@@ -82,19 +102,21 @@ def block_figure(run: Trace, words: Sequence[str], language: Language) -> SvgDra
     )
     for place, word in enumerate(words):
         table.put(Label(word, "ink", 15, bold=True), last + 1, 2 + place)
+    fan = table.put(Label(say("joined columns"), "score"), last + 2, 1, span=1 + len(words))
+    fan.above = 6
     return table.drawing(say("block figure"))
 
 
 def _residual(table: Box, start: Box, over: Box, end: Box) -> list[Point]:
     """From between two parts, around the second one, to the sum."""
-    left, y = table.left + 12, (start.top + over.bottom) / 2 + 6
+    left, y = table.left + 12, min((start.top + over.bottom) / 2 + 6, over.bottom + 14)
     return [(start.x, y), (left, y), (left, end.y), (end.left - 2, end.y)]
 
 
 def _around(table: TableFigure, stages: Sequence[FigurePart]) -> Box:
     """The box around all parts of the block."""
     left, top, last = table.box.left, stages[-1].box.top - 14, stages[1].box
-    return Box(left, top, last.right + 12 - left, last.bottom + 10 - top)
+    return Box(left, top, last.right + 12 - left, last.bottom + 20 - top)
 
 
 def classifier_figure(
@@ -109,7 +131,8 @@ def classifier_figure(
     for row, key, role in labels:
         table.put(Label(say(key), role), row, 0, align="start")
     inputs = _put_vectors(table, run, "encoder.summed", "input", 6, 1)
-    block = table.put(ModelBox(say("one block"), "score"), 5, 1, span=n, align="fill")
+    block = table.put(_Joining(say("one block"), _shares(run, f"{_BLOCK}.attention.weights"),
+                               inputs), 5, 1, span=n, align="fill")  # fmt: skip
     after = _put_vectors(table, run, f"{_BLOCK}.resid_post", "value", 4, 1, 1)
     pooled = MatrixFigure(numbers_of(run["pooled"]), "weighted", cell=_CELL)
     table.put(pooled, 3, 1, span=n, beat=2)
@@ -135,6 +158,29 @@ def classifier_figure(
         table.join(pooled, score, beat=3)
         table.join(score, share, beat=4)
     return table.drawing(say("classifier figure"))
+
+
+class _Joining(FigurePart):
+    """A block as a box, and in it what joins the columns: lines as thick as attention weights."""
+
+    def __init__(
+        self, said: str, shares: Sequence[Sequence[float]], columns: Sequence[FigurePart]
+    ) -> None:
+        super().__init__(text_width(said, 14) + 28, 118)
+        self._said, self._shares, self._columns = said, shares, columns
+
+    def draw(self, canvas: Canvas) -> None:
+        box = self.box
+        canvas.box(box, "part", "score", corner=8)
+        canvas.text(box.x, box.top + 20, self._said, bold=True, role="score")
+        xs = [column.box.x for column in self._columns]
+        low, high = box.bottom - 12, box.top + 44
+        for x, row in zip(xs, self._shares, strict=True):
+            for other, share in zip(xs, row, strict=True):
+                canvas.line((other, low), (x, high), role="score", width=max(0.6, 9 * share))
+        for x in xs:
+            canvas.dot(x, low, 5)
+            canvas.dot(x, high, 5)
 
 
 def _framed(said: FigurePart, canvas: Canvas) -> None:
@@ -183,23 +229,69 @@ def architecture_figure(
     for column, (tower, said) in {0: (left, " ".join(source)), 2: (right, target)}.items():
         words = table.put(Label(said, "ink"), bottom + 1, column)
         table.join(words, tower[0])
-    table.put(heading(say("encoder"), "quiet"), bottom - len(_LEFT), 0)
-    table.put(heading(say("decoder"), "quiet"), bottom - _CROSS, 3)
+    _frame(table, left[1:], say("encoder"), -1)
+    _frame(table, right[1:_N_DECODER], say("decoder"), 1)
+    _residuals(table, left, (1, 3), -1, done=reached >= 1)
+    _residuals(table, right, (1, 3, 5), 1, done=reached >= 2)
     answer = Label(predicted if reached >= 3 else "?", "output", 17, bold=True)
     table.join(right[-1], table.put(answer, 0, 2))
     role: Role = "query" if reached >= 2 else "quiet"
-    table.put(FigurePart(text_width(say("memory"), 13) + 20, 0), bottom, 1)
+    table.put(FigurePart(text_width(say("memory"), 13) + 50, 0), bottom, 1)
+    for column, tower in ((0, left), (2, right)):  # room for the frames and their names
+        tower[0].before, tower[0].after = (74, 20) if column == 0 else (20, 74)
     start, end = left[-1], right[_CROSS]
 
     def across(a: Box, b: Box) -> list[Point]:
         middle = (a.right + b.left) / 2
-        return [(a.right + 2, a.y), (middle, a.y), (middle, b.y), (b.left - 2, b.y)]
+        return [
+            (a.x, a.top - 4), (a.x, a.top - 44), (middle, a.top - 44), (middle, b.y),
+            (b.left - 2, b.y),
+        ]  # fmt: skip
 
     table.line(across, start, end, role=role, dashed=reached < 2)
     table.note(
-        say("memory"), lambda a, b: ((a.right + b.left) / 2, a.y - 14), start, end, role=role
+        say("memory"), lambda a, b: ((a.right + b.left) / 2, a.top - 56), start, end, role=role
     )
     return table.drawing(say("architecture figure"))
+
+
+_BESIDE = 24
+"""How far from the boxes a residual connection runs."""
+
+
+def _residuals(
+    table: TableFigure, tower: Sequence[ModelBox], around: Sequence[int], side: Literal[-1, 1],
+    *, done: bool,
+) -> None:  # fmt: skip
+    """From below each of these parts, around it, to the sum above it."""
+
+    def route(below: Box, part: Box, end: Box) -> list[Point]:
+        y = (below.top + part.bottom) / 2 + 5
+        x, edge = part.x + side * (part.width / 2 + _BESIDE), end.x + side * (end.width / 2 + 2)
+        return [(part.x, y), (x, y), (x, end.y), (edge, end.y)]
+
+    for place in around:
+        parts = tower[place - 1], tower[place], tower[place + 1]
+        table.line(route, *parts, role="input" if done else "quiet", dashed=not done)
+
+
+def _frame(
+    table: TableFigure, parts: Sequence[FigurePart], said: str, side: Literal[-1, 1]
+) -> None:
+    """A dashed frame around a block, its name outside, reading upwards."""
+
+    def draw(canvas: Canvas) -> None:
+        top, bottom = parts[-1].box, parts[0].box
+        inside = Box(top.left, top.top, top.width, bottom.bottom - top.top)
+        frame = Box(
+            inside.left - (_BESIDE + 12 if side < 0 else 14), inside.top - 8,
+            inside.width + _BESIDE + 26, inside.height + 31,
+        )  # fmt: skip
+        canvas.box(frame, "empty", corner=12, dashed=True)
+        x = frame.left - 10 if side < 0 else frame.right + 20
+        canvas.turned(x, frame.y, said, size=15)
+
+    table.mark(draw)
 
 
 def _tower(
@@ -215,9 +307,16 @@ def _tower(
         if place:
             table.join(tower[-2], part)
         shape = shape_text([size for size in run[name].shape if size != 1])
-        table.note(shape, lambda at: (at.x + 8, at.top - 14), part, role="quiet", size=12,
-                   anchor="start")  # fmt: skip
+        aside: Literal[-1, 1] = -1 if column else 1  # away from the residual connections
+        table.note(
+            shape, partial(_above, aside), part, role="quiet", size=12,
+            anchor="start" if aside > 0 else "end",
+        )  # fmt: skip
     return tower
+
+
+def _above(aside: Literal[-1, 1], part: Box) -> Point:
+    return part.x + 8 * aside, part.top - 14
 
 
 # --- the Transformer by hand, as a strip -----------------------------------------------------

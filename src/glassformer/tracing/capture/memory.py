@@ -15,9 +15,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, TraceTooLargeError
 
 if TYPE_CHECKING:
+    from glassformer.tracing.capture.dropped_numbers import Shelf
+    from glassformer.tracing.capture.operator_calls import Call
     from glassformer.tracing.steps import Step
 
 
@@ -50,13 +52,19 @@ class Version:
     """The contents of a storage between two writes.
 
     `owners` are the steps that wrote (parts of) it; everything else comes from `base`, the previous
-    version.
+    version. Numbers that were dropped are computed again by `maker` when they are looked at.
     """
 
-    __slots__ = ("_host", "base", "owners", "stamp", "storage")
+    __slots__ = (
+        "_host", "_shelf", "_size", "_storage", "_twin", "base", "maker", "owners", "stamp",
+    )  # fmt: skip
 
     def __init__(self, storage: torch.UntypedStorage, base: Version | None = None) -> None:
-        self.storage = storage
+        self._storage: torch.UntypedStorage | None = storage
+        self._size = 0
+        self._shelf: Shelf | None = None
+        self._twin: Version | None = None
+        self.maker: Call | None = None
         self.base = base
         self.owners: list[Step] = []
         # A user's tensor with its version counter: it may be trained after the trace.
@@ -64,17 +72,66 @@ class Version:
         self._host: tuple[int, torch.UntypedStorage] | None = None
 
     @property
+    def storage(self) -> torch.UntypedStorage:
+        if self._storage is not None:
+            return self._storage
+        assert self._shelf is not None
+        return self._shelf.storage(self.made_as)
+
+    @storage.setter
+    def storage(self, storage: torch.UntypedStorage) -> None:
+        self._storage = storage
+
+    @property
+    def made_as(self) -> Version:
+        """The version that `maker` writes: an edit shares what it does not change."""
+        return self if self._twin is None else self._twin
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the numbers are held, and need not be computed again."""
+        return self._storage is not None
+
+    def drop(self, shelf: Shelf, maker: Call | None) -> None:
+        """Let go of the numbers; `maker` is the call that computes them again."""
+        self._size, self._storage, self._host = self.nbytes, None, None
+        self._shelf, self.maker = shelf, maker
+
+    def like(self, base: Version | None = None) -> Version:
+        """A version with the same numbers: the storage is shared, or the way to compute it."""
+        new = Version.__new__(Version)
+        new._storage, new._size, new._shelf = self._storage, self._size, self._shelf
+        new._twin = None if self.is_kept else self.made_as
+        new.maker, new.base, new.stamp = self.maker, base, self.stamp
+        new.owners, new._host = [], None
+        return new
+
+    def remake(self, maker: Call) -> None:
+        """Have dropped numbers computed by another call."""
+        self.maker, self._twin = maker, None
+
+    def shares_numbers(self, other: Version) -> bool:
+        """Whether both have one storage, or one call that computes it."""
+        if self._storage is None or other._storage is None:
+            return self._storage is other._storage and self.maker is other.maker
+        return bool(self._storage._cdata == other._storage._cdata)
+
+    @property
     def on_cpu(self) -> torch.UntypedStorage:
         """The storage itself; of one on another device a copy, made when it is first looked at."""
-        if self.storage.device.type == "cpu":
-            return self.storage
-        if self._host is None or self._host[0] != self.storage._cdata:
-            self._host = (self.storage._cdata, self.storage.cpu())
+        storage = self.storage
+        if storage.device.type == "cpu":
+            return storage
+        if not self.is_kept:
+            copied: torch.UntypedStorage = storage.cpu()
+            return copied
+        if self._host is None or self._host[0] != storage._cdata:
+            self._host = (storage._cdata, storage.cpu())
         return self._host[1]
 
     @property
     def nbytes(self) -> int:
-        return self.storage.nbytes()
+        return self._size if self._storage is None else self._storage.nbytes()
 
     def freeze(self) -> None:
         """Copy the numbers, before the storage is overwritten."""
@@ -180,14 +237,16 @@ class View:
     @property
     def array(self) -> Array:
         """The numbers as a numpy array; bfloat16 and float8, which numpy lacks, as float32."""
-        if self._array is None:
-            tensor = self.tensor_on_cpu()
-            if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
-                tensor = tensor.float()
-            self._array = tensor.numpy()
-        else:
+        if self._array is not None:
             self.version.check()
-        return self._array
+            return self._array
+        tensor = self.tensor_on_cpu()
+        if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
+            tensor = tensor.float()
+        array: Array = tensor.numpy()
+        if self.version.is_kept:  # else it would keep what was to be dropped
+            self._array = array
+        return array
 
     def address(self, index: Index) -> int:
         """The byte at which the cell begins."""
@@ -236,7 +295,7 @@ class View:
 
 # --- budget ---
 # A trace that needs too much memory is refused as early as possible: before it is made if the model
-# can run on the meta device (`record.expected_bytes`); else after the first of a stack of equal
+# can run on the meta device (`record.forecast`); else after the first of a stack of equal
 # blocks, whose size gives that of the whole stack.
 
 
@@ -251,12 +310,18 @@ class Budget:
             raise TraceError(f"max_bytes must be a number of bytes, got {most!r}")
         self.most = most
         self.spent = 0
+        self.peak = 0
 
     def spend(self, count: int) -> None:
         """Count bytes kept by the trace."""
         self.spent += count
+        self.peak = max(self.peak, self.spent)
         if self.spent > self.most:
             self.refuse(self.spent, "already")
+
+    def give_back(self, count: int) -> None:
+        """Count bytes that the trace no longer keeps."""
+        self.spent -= count
 
     def expect(self, needed: int) -> None:
         """Refuse a trace that would not fit."""
@@ -270,12 +335,12 @@ class Budget:
             self.refuse(expected, f"with {blocks} blocks like {path} about")
 
     def refuse(self, needed: int, how: str) -> None:
-        raise TraceError(
-            f"the trace needs {how} {_mebibytes(needed)}, more than the limit of "
-            f"{_mebibytes(self.most)}: use a shorter text, fewer layers or a smaller batch, trace "
-            "one block on its own, or raise the limit with max_bytes="
+        raise TraceTooLargeError(
+            f"the trace needs {how} {mebibytes(needed)}, more than the limit of "
+            f"{mebibytes(self.most)}: use a shorter text, fewer layers or a smaller batch, keep "
+            "the numbers of some modules alone with only=, or raise the limit with max_bytes="
         )
 
 
-def _mebibytes(count: int) -> str:
+def mebibytes(count: int) -> str:
     return f"{count / 1024**2:,.0f} MiB"

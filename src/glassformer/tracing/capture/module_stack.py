@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -105,6 +105,10 @@ class ModulePaths:
         self._stack: list[tuple[str, int]] = []
         self._known: dict[int, list[str]] = {}
         self._blocks: dict[str, int] = {}
+        self._in_stacks: set[str] = set()
+        self._blocks_running = 0
+        self.on_block: Callable[[Any], None] | None = None
+        """Called with the output of each block of a stack, unless it is inside another block."""
 
     def at(self, depth: int) -> str:
         """The path of the module `depth` calls outside the innermost one; empty for the root."""
@@ -118,17 +122,22 @@ class ModulePaths:
             self._known.setdefault(id(module), []).append(path)
             if isinstance(module, nn.ModuleList) and _alike(module):
                 self._blocks[join(path, "0")] = len(module)
+                self._in_stacks |= {join(path, name) for name, _ in module.named_children()}
         thread = threading.get_ident()
 
         def enter(module: nn.Module, _args: Any) -> None:
             if threading.get_ident() == thread:
                 self.ran.add(type(module))
                 self._stack.append((self._path(module), self._budget.spent))
+                self._blocks_running += self._stack[-1][0] in self._in_stacks
 
-        def leave(_module: nn.Module, _args: Any, _output: Any) -> None:
+        def leave(_module: nn.Module, _args: Any, output: Any) -> None:
             if threading.get_ident() == thread:
                 path, before = self._stack.pop()
-                if path in self._blocks:
+                self._blocks_running -= path in self._in_stacks
+                if path in self._in_stacks and not self._blocks_running and self.on_block:
+                    self.on_block(output)
+                if path in self._blocks and self.on_block is None:  # else blocks keep unequal parts
                     self._budget.foresee(before, self._blocks[path], path)
 
         entered = register_module_forward_pre_hook(enter)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from glassformer.errors import CancelledError, TraceError
 from glassformer.modes import evaluating
-from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, View
+from glassformer.tracing.capture.dropped_numbers import Keeping
+from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, View, mebibytes
 from glassformer.tracing.capture.module_stack import ModulePaths, join
-from glassformer.tracing.capture.operator_calls import Operator
+from glassformer.tracing.capture.operator_calls import Call, Operator
 from glassformer.tracing.capture.recorder import (
     Labels,
     Overrides,
@@ -46,6 +47,7 @@ def trace(
     *args: Any,
     axis_labels: Labels | None = None,
     max_bytes: int = DEFAULT_BYTES,
+    only: Sequence[str] | None = None,
     compare: bool = True,
     **kwargs: Any,
 ) -> Trace:
@@ -57,10 +59,12 @@ def trace(
     global) then happen twice; `compare=False` skips the second run.
     `axis_labels` gives labels for the positions of an input: `{"input_ids": ["I", "am"]}`. A trace
     that would keep more than `max_bytes` of computed numbers is refused, if possible before it is
-    made.
+    made. For a large model, `only=["layers.3"]` keeps the numbers of these modules and what each
+    block returned; all others are computed again when they are looked at.
     """
     labels = read_labels(axis_labels)
-    program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
+    function = unwrapped(module_or_function)
+    program = Program(function, args, kwargs, max_bytes, only=_checked_only(only, function))
     with collection_paused():
         plain_run = PlainRun(program) if compare else None
         recorded = twice_if_it_differentiates(lambda program: run(program, labels), program)
@@ -96,6 +100,7 @@ def run(
     budget = Budget(program.max_bytes)
     recorder = Recorder(ModulePaths(root, budget), budget, call_inside.__code__)
     recorder.overrides = overrides or {}
+    _keep_only(recorder, program)
     sources = list(sources_of(recorder, program))
     if root is not None:
         _check_memory(program, root, sources, budget)
@@ -109,6 +114,9 @@ def run(
         differentiable(program.differentiates),
     ):
         result = call_inside(function, program.args, program.kwargs)
+    recorder.release(result)
+    if dropped := sum(not step.version.is_kept for step in _outputs_of(recorder.calls)):
+        notes.append(Note("dropped", count=dropped, all=len(recorder.calls)))
     if was_training:
         notes.append(Note("evaluation"))
     outputs = {name: recorder.view_of(tensor) for name, tensor in tensors_in(result, "")}
@@ -125,13 +133,34 @@ def run(
     )  # fmt: skip
 
 
+def _outputs_of(calls: Iterable[Call]) -> Iterator[View]:
+    return (view for call in calls for view in call.outputs if view is not None)
+
+
+def _checked_only(only: object, function: object) -> tuple[str, ...] | None:
+    """Paths of modules; whether the module has them is checked when the run begins."""
+    if only is None:
+        return None
+    if not isinstance(function, nn.Module):
+        raise TraceError("only= names modules, and a function has none")
+    if isinstance(only, str) or not isinstance(only, Iterable):
+        raise TraceError("only= is a list of paths of modules, got {only!r}", only=only)
+    return tuple(map(str, only))
+
+
+def _keep_only(recorder: Recorder, program: Program) -> None:
+    if program.only is not None:
+        modules = [path for path, _ in recorder.paths.modules]
+        recorder.keep(Keeping(program.only, modules))
+
+
 def _check_memory(program: Program, root: nn.Module, sources: list[Source], budget: Budget) -> None:
     """Refuse a trace that will not fit, if its size can be predicted."""
     inputs = [source.view for source in sources if source.role == "input"]
     if may_exceed(root, inputs, budget.most):
-        expected = expected_bytes(program, root)
+        expected = forecast(program, root)
         if expected is not None:
-            budget.expect(expected)
+            budget.expect(expected.peak)
 
 
 def call_inside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -244,23 +273,56 @@ def _rows(view: View) -> int:
     return view.numel // max(1, view.shape[-1]) if vectors else view.numel
 
 
-def expected_bytes(program: Program, root: nn.Module) -> int | None:
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """The bytes that a trace takes beside the model: in the end, and at most while it is made."""
+
+    kept: int
+    peak: int
+
+    def __str__(self) -> str:
+        return f"{mebibytes(self.kept)} kept, at most {mebibytes(self.peak)} during the run"
+
+
+def estimate(
+    module: nn.Module, /, *args: Any, only: Sequence[str] | None = None, **kwargs: Any
+) -> MemoryEstimate:
+    """The memory that `trace` with the same arguments would take; the model is not run."""
+    root = unwrapped(module)
+    if not isinstance(root, nn.Module):
+        raise TraceError(f"expected a module, got {_title(root)}")
+    program = Program(root, args, kwargs, sys.maxsize, only=_checked_only(only, root))
+    found = forecast(program, root)
+    if found is None:
+        raise TraceError(
+            f"{_title(root)} cannot run on shapes alone: what it does depends on its numbers, so "
+            "the memory of its trace is not known before the run"
+        )
+    return found
+
+
+def forecast(program: Program, root: nn.Module) -> MemoryEstimate | None:
     """What the recorder would keep; None if the model cannot run without numbers."""
     budget = Budget(sys.maxsize)
-    counter = _Counter(ModulePaths(root, budget), budget, expected_bytes.__code__)
+    counter = _Counter(ModulePaths(root, budget), budget, forecast.__code__)
+    _keep_only(counter, program)
     try:
-        args, kwargs = counter.emptied(program.args), counter.emptied(program.kwargs)
         with recording(counter), _state_kept(root):
-            program.function(*args, **kwargs)
+            result = program.function(*program.args, **program.kwargs)
+        counter.release(result)
     except CancelledError:
         raise
     except Exception:  # a model may fail in any way if it needs actual numbers
         return None
-    return budget.spent
+    return MemoryEstimate(budget.spent, budget.peak)
 
 
 class _Counter(Recorder):
-    """A recorder that runs every operator on shapes alone and only counts bytes."""
+    """A recorder that runs operators on shapes alone and only counts bytes.
+
+    Small whole numbers and truth values that follow from the inputs are computed all the same: much
+    code asks its masks and positions a question (`if mask.all()`) before it goes on.
+    """
 
     def emptied(self, value: Any) -> Any:
         """The arguments, with each tensor replaced by a meta tensor of the same shape."""
@@ -281,16 +343,37 @@ class _Counter(Recorder):
         return value
 
     def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        args, kwargs = self.emptied(args), self.emptied(kwargs)
+        empty_args, empty_kwargs = self.emptied(args), self.emptied(kwargs)
         if "device" in operator.parameters[len(args) :]:
-            kwargs["device"] = _META
-        self._renew(operator, args, kwargs)
-        result = operator.func(*args, **kwargs)
-        for tensor in result if isinstance(result, list | tuple) else (result,):
-            if isinstance(tensor, Tensor) and self._key(tensor) not in self._versions:
-                self.adopt(tensor)
-                self._budget.spend(tensor.untyped_storage().nbytes())
+            empty_kwargs["device"] = _META
+        origin = self._origin(sys._getframe(2))
+        call = Call(len(self.calls), operator, tuple(self._views(empty_args, origin)), {}, origin)
+        given = [tensor for _, tensor in tensors_in([args, kwargs], "")]
+        writes = operator.writes_to(args, kwargs)
+        if not writes and given and all(map(_is_asked, given)):
+            result = operator.func(*args, **kwargs)
+        else:
+            call.writes = self._renew(operator, empty_args, empty_kwargs)
+            result = operator.func(*empty_args, **empty_kwargs)
+            made_here = not (writes or given or operator.random)
+            if made_here and isinstance(result, Tensor) and _may_be_asked(result):
+                # Such as `arange`, perhaps on the device of a tensor that is empty here.
+                result = operator.func(*args, **kwargs | {"device": torch.device("cpu")})
+        self._note_result(call, result)
         return result
+
+
+_ASKED = 2**20
+"""The most numbers of a tensor that is computed during the forecast."""
+
+
+def _may_be_asked(tensor: Tensor) -> bool:
+    """Whether Python code may ask for these numbers: a mask, lengths, positions."""
+    return not (tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() <= _ASKED
+
+
+def _is_asked(tensor: Tensor) -> bool:
+    return tensor.device.type != "meta" and _may_be_asked(tensor)
 
 
 @contextmanager

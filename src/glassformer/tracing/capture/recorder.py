@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -33,6 +34,9 @@ from glassformer.tracing.capture.operator_calls import Call, Operator, operator_
 from glassformer.tracing.capture.source_lines import Line, Origin, find_origin
 from glassformer.tracing.cell_block import Places
 from glassformer.tracing.steps import Role
+
+if TYPE_CHECKING:
+    from glassformer.tracing.capture.dropped_numbers import Keeping
 
 # --- switches ---
 # The global settings of torch and Python that a recording changes and restores.
@@ -214,6 +218,8 @@ class Recorder(TorchDispatchMode):
         self._last: tuple[FrameType | None, Line | None] = (None, None)
         self._forced: str | None = None
         self._inside = False
+        self._keeping: Keeping | None = None
+        self._considered = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -271,6 +277,38 @@ class Recorder(TorchDispatchMode):
     def forget_frames(self) -> None:
         """Drop the last reference to the model's frames."""
         self._last = (None, None)
+
+    # --- what is kept ---
+
+    def keep(self, keeping: Keeping) -> None:
+        """Drop numbers after each block of a stack, to be computed again when looked at."""
+        self._keeping = keeping
+        self.paths.on_block = self.release
+
+    def release(self, returned: Any) -> None:
+        """Drop what need not be kept of the calls so far, apart from what was returned."""
+        if self._keeping is None:
+            return
+        shown = {self._key(tensor) for _, tensor in tensors_in(returned, "")}
+        for call in self.calls[self._considered :]:
+            if self._keeping.is_kept(call):
+                continue
+            for view in call.outputs:
+                if view is not None and view.version.storage._cdata not in shown:
+                    self._drop(view.version, call, self._keeping)
+        self._considered = len(self.calls)
+
+    def _drop(self, version: Version, call: Call, keeping: Keeping) -> None:
+        """Drop the numbers of a version, unless the model itself still holds the storage."""
+        key, size = version.storage._cdata, version.nbytes
+        alive = StorageWeakRef(version.storage)
+        version.drop(keeping.shelf, call)
+        if not alive.expired():
+            version.storage = torch.UntypedStorage._new_with_weak_ptr(alive.cdata)
+            return
+        if self._versions.get(key) is version:
+            del self._versions[key]  # another storage may get this address
+        self._budget.give_back(size)
 
     # --- the run ---
 
@@ -501,6 +539,8 @@ class Program:
     differentiates: bool = False
     """Whether it computes gradients itself: autograd is then on, and operators arrive in the parts
     that autograd knows."""
+    only: tuple[str, ...] | None = None
+    """The modules whose numbers are kept; None for all."""
 
 
 @dataclass(slots=True)

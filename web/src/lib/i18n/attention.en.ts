@@ -30,8 +30,15 @@ export const attentionEn = {
   'attention.looksAt': 'Looks mostly at {what}: {share} of the weight on average.',
   'attention.noHabit': 'No fixed place gets most of the weight.',
   'attention.between': ' ',
-  'attention.spread':
-    'Its weights are as spread as if {spread} keys had equal shares (exp of the entropy, mean over queries).',
+  'attention.spread': 'On average a token listens to about {spread} others at once.',
+  'attention.spreadOne': 'On average a token listens to a single one.',
+  'attention.scale': 'Colours',
+  'attention.own': 'each head up to its largest weight',
+  'attention.absolute': 'all from 0 to 1',
+  'attention.hatched': 'no weight (masked)',
+  'attention.writes': 'writes {token}',
+  'attention.writesHint':
+    'The token at this place has been written already: what this position reads decides the next one.',
   'attention.words': 'In words',
   'attention.strongest': '{query} looks at',
   'attention.nothing': 'nothing (all weights are 0)',

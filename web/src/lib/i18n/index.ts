@@ -12,16 +12,24 @@ import { attentionEn } from './attention.en';
 import { attentionZh } from './attention.zh';
 import { cardEn } from './card.en';
 import { cardZh } from './card.zh';
+import { courseEn } from './course.en';
+import { courseZh } from './course.zh';
 import { decodingEn } from './decoding.en';
 import { decodingZh } from './decoding.zh';
 import { editEn } from './edit.en';
 import { editZh } from './edit.zh';
 import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
+import { experimentsEn } from './experiments.en';
+import { experimentsZh } from './experiments.zh';
 import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
 import { mapEn } from './map.en';
 import { mapZh } from './map.zh';
+import { figureEn } from './figure.en';
+import { figureZh } from './figure.zh';
+import { meaningEn } from './meaning.en';
+import { meaningZh } from './meaning.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
@@ -38,9 +46,13 @@ const en = {
   ...attentionEn,
   ...decodingEn,
   ...walkEn,
+  ...figureEn,
+  ...courseEn,
   ...trainingEn,
   ...mapEn,
   ...exportingEn,
+  ...meaningEn,
+  ...experimentsEn,
 };
 
 export type Key = keyof typeof en;
@@ -53,9 +65,13 @@ const zh: Record<Key, string> = {
   ...attentionZh,
   ...decodingZh,
   ...walkZh,
+  ...figureZh,
+  ...courseZh,
   ...trainingZh,
   ...mapZh,
   ...exportingZh,
+  ...meaningZh,
+  ...experimentsZh,
 };
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
@@ -64,17 +80,17 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
 }
 
 /** A refusal of the server in the page's language: its own line is English, and says the rest. */
-export function refusal({ detail, code, figures }: Problem): string {
-  if (setting.language === 'en' || !code) return detail;
-  return filled(problemsZh[code], figures);
+export function refusal({ detail, zh: told, code, figures }: Problem): string {
+  if (setting.language === 'en') return detail;
+  return code ? filled(problemsZh[code], figures) : (told ?? detail);
 }
 
 function filled(text: string, values: Record<string, string | number>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
-/** A label of an axis in the page's language: tokens as they are, the trace's `head 2` by its word. */
+/** A label of an axis: tokens as they are, the trace's `head 2` by its word, counted from 1. */
 export function axisLabel(label: string): string {
   const head = /^head (\d+)$/.exec(label);
-  return head === null ? label : t('equation.headLabel', { head: head[1] });
+  return head === null ? label : t('equation.headLabel', { head: Number(head[1]) + 1 });
 }

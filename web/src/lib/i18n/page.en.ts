@@ -51,6 +51,11 @@ export const pageEn = {
   'start.textFor': 'Text for {model}',
   'start.try': 'Try',
   'start.parameters': '{n} parameters',
+  'start.words': 'Its words:',
+  'start.works': 'Right',
+  'start.fails': 'Wrong',
+  'start.right': '→ {right}',
+  'start.should': 'should be “{right}”.',
   'start.own': 'Your own module',
   'start.ownLead':
     'Any nn.Module opens on this page, from a script or a notebook, whatever it computes.',
@@ -81,6 +86,10 @@ export const pageEn = {
   'answer.after': 'after “{token}”',
   'answer.toLogit': 'Open its logit, {name}',
   'answer.allUnknown': 'The model knows no word or letter of this text: its answer means nothing.',
+  'answer.undecided': 'undecided',
+  'answer.comma': ', ',
+  'answer.unknownWord': '{words} is not in its vocabulary.',
+  'answer.unknownWords': '{words} are not in its vocabulary.',
   'answer.someUnknown': '{unknown} of {total} tokens are unknown to this model.',
   'answer.reran': 'The edit changed the control flow, so the model was run again.',
 

@@ -2,7 +2,7 @@ export const walkEn = {
   'walk.title': 'Walk',
   'walk.lessons': 'Lessons',
   'walk.intro':
-    'Worked examples in steps. Every number in them is a cell of a recorded run: click it to see its arithmetic.',
+    'A course in order: worked examples in steps. Every number in them is a cell of a recorded run: click it to see its arithmetic.',
   'walk.thisRun': 'This run, step by step',
   'walk.thisRunSummary': '{model}: “{text}”, from the input to the answer, one operator at a time.',
   'walk.all': 'All lessons',

@@ -3,7 +3,8 @@ import type { walkEn } from './walk.en';
 export const walkZh: Record<keyof typeof walkEn, string> = {
   'walk.title': '导览',
   'walk.lessons': '课程',
-  'walk.intro': '逐步讲解的算例。其中每个数都是一次真实运行中的一个单元，点击即可看到它的算式。',
+  'walk.intro':
+    '按顺序学习的课程：逐步讲解的算例。其中每个数都是一次真实运行中的一个单元，点击即可看到它的算式。',
   'walk.thisRun': '本次运行，逐步看',
   'walk.thisRunSummary': '{model}：“{text}”，从输入到答案，一次一个运算。',
   'walk.all': '全部课程',

@@ -1,0 +1,498 @@
+"""What the steps around attention are for: embeddings, sums, norms, feed-forward, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from glassformer.documents.attention_meaning import StepSentence, rows_of
+from glassformer.documents.meaning_phrases import Phrasing, Row, digits, percent, tokens_along
+from glassformer.documents.step_roles import (
+    ACTIVATIONS,
+    branch_kind,
+    floats,
+    picked_position,
+    reduced_axis,
+    residual_sides,
+    role_of,
+)
+from glassformer.tracing import Operand, Step
+from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.explanation import Card
+
+_SMOOTH = {"gelu": "GELU", "silu": "SiLU", "relu": "ReLU"}
+
+
+def _operand(step: Step, *names: str) -> Operand | None:
+    return next((o for o in step.operands if o.argument in names), None)
+
+
+def _row(p: Phrasing, step: Step, index: Index) -> str:
+    axis, tokens = tokens_along(step)
+    return p.token(tokens, 0 if axis is None else index[axis])
+
+
+def _value(step: Step, index: Index) -> str:
+    return digits(step.view.array[index])
+
+
+def _row_index(step: Step, lead: Index, axis: int | None, place: int) -> Index:
+    """The index of a token's vector in a slice."""
+    return tuple(
+        place if a == axis else lead[a] if a < len(lead) else 0 for a in range(len(step.shape) - 1)
+    )
+
+
+def span(step: Step) -> dict[str, object]:
+    """The smallest and the largest number of a step; of infinite ones none is named."""
+    values = step.view.array
+    with np.errstate(invalid="ignore"):
+        least, most = values.min(), values.max()
+        if not np.isfinite([float(least), float(most)]).all():
+            finite = floats(step.view)[np.isfinite(floats(step.view))]
+            if finite.size:
+                least, most = finite.min(), finite.max()
+    return {"least": digits(least), "most": digits(most)}
+
+
+# --- embeddings and positions ---
+
+
+def looked_up(p: Phrasing, step: Step, lead: Index) -> str | None:
+    """Embeddings of tokens, or of segments."""
+    table, ids = _operand(step, "weight"), _operand(step, "indices")
+    axis, tokens = tokens_along(step)
+    if table is None or ids is None or axis is None:
+        return None
+    place = tokens.speaking
+    vector = rows_of(step, lead, axis)[place]
+    at = _row_index(step, lead, axis, place)
+    return p.say(
+        f"{role_of(step)} step", entries=table.view.shape[0], row=p.token(tokens, place),
+        id=int(ids.view.array[at]), width=len(vector), least=digits(vector.min()),
+        most=digits(vector.max()),
+    )  # fmt: skip
+
+
+def looked_up_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+    ids = _operand(step, "indices")
+    if ids is None:
+        return None
+    role = role_of(step)
+    unnamed = tokens_along(step)[1].labels is None
+    return p.say(
+        "embedding cell position" if role == "embedding" and unnamed else f"{role} cell",
+        place=index[-1] + 1, width=step.shape[-1], row=_row(p, step, index),
+        value=_value(step, index), id=int(ids.view.array[index[:-1]]),
+    )  # fmt: skip
+
+
+def positions(p: Phrasing, step: Step, _lead: Index) -> str:
+    count, width = (1, *step.shape)[-2:]
+    words = _words_there(step, count)
+    fields = {"count": count, "width": width}
+    if words is None:
+        return p.say("positions step", **fields)
+    return p.say("positions step words", **fields, first=words[0], second=words[1])
+
+
+def _words_there(step: Step, count: int) -> tuple[str, str] | None:
+    """Two neighbouring words of the text that these are the positions of."""
+    readers = (s for s in step.trace.steps if any(o.step is step for o in s.operands))
+    for reader in readers:
+        labels = tokens_along(reader)[1].labels
+        if labels is not None and len(labels) == count:
+            texts = [label.strip("␣") for label in labels]
+            pairs = pairwise(texts)
+            return next(((a, b) for a, b in pairs if a != b and (a + b).isalpha()), None)
+    return None
+
+
+def positions_cell(p: Phrasing, step: Step, index: Index) -> str:
+    at = index[-2] + 1 if len(index) > 1 else 1
+    fields = {"place": index[-1] + 1, "width": step.shape[-1], "value": _value(step, index)}
+    return p.say("positions cell", **fields, at=at)
+
+
+def _word_and_place(step: Step) -> tuple[Operand, Operand]:
+    """The two summands of an embedding with its position."""
+    first, second = step.operands
+    assert first.step is not None
+    is_place = str(step.trace.naming.symbol(first.step)) == "e_pos"
+    return (second, first) if is_place else (first, second)
+
+
+def embedded(p: Phrasing, step: Step, lead: Index) -> str:
+    axis, tokens = tokens_along(step)
+    place = tokens.speaking
+    token, where = (np.broadcast_to(floats(o.view), step.shape) for o in _word_and_place(step))
+    at = _row_index(step, lead, axis, place)
+    lengths = (digits(np.linalg.norm(side[at])) for side in (token, where))
+    return p.say("embedded step", row=p.token(tokens, place), stream=next(lengths),
+                 branch=next(lengths))  # fmt: skip
+
+
+def embedded_cell(p: Phrasing, step: Step, index: Index) -> str:
+    token, where = (
+        digits(np.broadcast_to(floats(o.view), step.shape)[index]) for o in _word_and_place(step)
+    )
+    return p.say("embedded cell", place=index[-1] + 1, row=_row(p, step, index), stream=token,
+                 branch=where, value=_value(step, index))  # fmt: skip
+
+
+# --- linear maps ---
+
+
+def mapped(p: Phrasing, step: Step, lead: Index) -> str:
+    """What attention or the feed-forward part adds: whose vector is the longest."""
+    axis, tokens = tokens_along(step)
+    lengths = np.linalg.norm(rows_of(step, lead, axis), axis=-1)
+    top = int(np.argmax(lengths))
+    shown = {digits(length) for length in lengths}
+    if len(lengths) == 1:
+        said = p.say("sum single", length=digits(lengths[0]))
+    elif len(shown) == 1:
+        said = p.say("sum equal", count=len(lengths), length=digits(lengths[0]))
+    else:
+        said = p.say("sum longest", row=p.token(tokens, top), length=digits(lengths[top]))
+    return p.say(f"{role_of(step)} step", said=said)
+
+
+def mapped_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+    """A sum of products: how many, and the largest."""
+    products = _products(step, index)
+    if products is None:
+        return None
+    fields = {"place": index[-1] + 1, "row": _row(p, step, index), "value": _value(step, index)}
+    return p.say(
+        f"{role_of(step)} cell", **fields, products=_count(p, products), bias=_bias(p, step),
+        part=_largest_part(p, products),
+    )  # fmt: skip
+
+
+def _products(step: Step, index: Index) -> Row | None:
+    """The products that a number of a linear map adds up."""
+    _, products = Card(step[index]).factors()
+    return products if len(products) else None
+
+
+def _count(p: Phrasing, products: Row) -> str:
+    several = len(products) > 1
+    return p.say("sum products", count=len(products)) if several else p.plain("sum products one")
+
+
+def _bias(p: Phrasing, step: Step) -> str:
+    has_bias = _operand(step, "bias") is not None or step.op == "addmm"
+    return p.plain("sum bias") if has_bias else ""
+
+
+def _largest_part(p: Phrasing, products: Row) -> str:
+    if len(products) == 1:
+        return p.say("sum one", part=digits(products[0]))
+    if not products.any():
+        return p.say("sum zero")
+    return p.say("sum part", part=digits(products[int(np.argmax(np.abs(products)))]))
+
+
+def hidden(p: Phrasing, step: Step, lead: Index) -> str:
+    """Neurons, or their gates: how many are above 0 for an example."""
+    axis, tokens = tokens_along(step)
+    place = tokens.speaking
+    row = rows_of(step, lead, axis)[place]
+    return p.say(f"{role_of(step)} step", width=len(row), row=p.token(tokens, place),
+                 count=int((row > 0).sum()))  # fmt: skip
+
+
+def hidden_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+    products = _products(step, index)
+    if products is None:
+        return None
+    value = float(step.view.array[index])
+    after = next((s.op for s in step.trace.steps if any(o.step is step for o in s.operands)), "")
+    following = _largest_part(p, products)
+    if after == "relu":
+        following = p.say("hidden passes" if value > 0 else "hidden cut")
+    return p.say(
+        "hidden cell", place=index[-1] + 1, row=_row(p, step, index), value=digits(value),
+        products=_count(p, products), bias=_bias(p, step), next=following,
+    )  # fmt: skip
+
+
+def activated(p: Phrasing, step: Step, _lead: Index) -> str:
+    values = floats(step.view)
+    fields = {"total": values.size, "op": _SMOOTH.get(step.op, step.op)}
+    if step.op == "relu":
+        return p.say("activated relu", **fields, zero=int((values == 0).sum()))
+    key = "activated smooth" if step.op in _SMOOTH else "activated other"
+    return p.say(key, **fields, positive=int((values > 0).sum()))
+
+
+def activated_cell(p: Phrasing, step: Step, index: Index) -> str:
+    assert step.op in ACTIVATIONS
+    before = float(step.operands[0].view.array[index])
+    following = p.say("activated smoothly", op=_SMOOTH.get(step.op, step.op))
+    if step.op == "relu":
+        following = p.say("activated passes" if before > 0 else "activated cut")
+    return p.say(
+        "activated cell", place=index[-1] + 1, row=_row(p, step, index), before=digits(before),
+        value=_value(step, index), next=following,
+    )  # fmt: skip
+
+
+def joined(p: Phrasing, step: Step, _lead: Index) -> str | None:
+    source = step.operands[0].view
+    owner = source.owner((0,) * source.ndim)[0]
+    heads = owner.shape[-3] if len(owner.shape) > 2 else 0
+    return p.say("joined step", heads=heads, **span(step)) if heads > 1 else None
+
+
+def joined_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+    card = Card(step[index])
+    if not card.is_copy:
+        return None
+    return p.say("joined cell", value=_value(step, index), source=card.formula)
+
+
+# --- sums and norms ---
+
+
+def residual(p: Phrasing, step: Step, lead: Index) -> str | None:
+    sides = residual_sides(step)
+    axis, tokens = tokens_along(step)
+    if sides is None or axis is None:
+        return None
+    lengths = [np.linalg.norm(floats(side.view), axis=-1) for side in sides]
+    shown = tuple(
+        slice(None) if a == axis else place
+        for a, place in enumerate(_row_index(step, lead, axis, 0))
+    )
+    by_token = [found[shown] for found in lengths]
+    top = int(np.argmax(by_token[1]))
+    kind, branch = p.plain(f"residual {branch_kind(sides[1])}"), digits(by_token[1][top])
+    if len({digits(length) for length in by_token[1]}) == 1 < tokens.count:
+        return p.say("residual step equal", kind=kind, count=tokens.count, branch=branch)
+    row, stream = p.token(tokens, top), digits(by_token[0][top])
+    return p.say("residual step", kind=kind, row=row, stream=stream, branch=branch)
+
+
+def residual_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+    sides = residual_sides(step)
+    if sides is None:
+        return None
+    stream, branch = (digits(side.view.array[index]) for side in sides)
+    return p.say(
+        "residual cell", place=index[-1] + 1, row=_row(p, step, index), stream=stream,
+        branch=branch, kind=p.plain(f"residual {branch_kind(sides[1])}"),
+        value=_value(step, index),
+    )  # fmt: skip
+
+
+def _norm_parts(step: Step, given: Row) -> tuple[float, float, float]:
+    """Mean, standard deviation (or root mean square), and what the vector is divided by."""
+    assert step.call is not None
+    eps = step.call.bound.get("eps")
+    epsilon = float(eps) if eps is not None else float(np.finfo(np.float32).eps)
+    mean = 0.0 if "rms" in step.op else float(given.mean())
+    square = float(((given - mean) ** 2).mean())
+    return mean, float(np.sqrt(square)), float(np.sqrt(square + epsilon))
+
+
+def _normed(step: Step) -> Row:
+    """The vectors that a norm was given."""
+    given = _operand(step, "input")
+    assert given is not None
+    return floats(given.view)
+
+
+def _norm_kind(step: Step) -> str:
+    if _operand(step, "weight") is None:
+        return "plain"
+    return "scaled" if _operand(step, "bias") is None else "shifted"
+
+
+def norm(p: Phrasing, step: Step, lead: Index) -> str:
+    axis, tokens = tokens_along(step)
+    given = _normed(step)
+    place = tokens.speaking
+    vector = given[_row_index(step, lead, axis, place)]
+    mean, deviation, _ = _norm_parts(step, vector)
+    kind = _norm_kind(step)
+    after = "" if kind == "plain" else p.plain(f"norm {kind}")
+    return p.say(
+        "norm rms" if "rms" in step.op else "norm layer", row=p.token(tokens, place),
+        after=after, mean=digits(mean), deviation=digits(deviation),
+    )  # fmt: skip
+
+
+def norm_cell(p: Phrasing, step: Step, index: Index) -> str:
+    given = _normed(step)[index[:-1]]
+    mean, _, divisor = _norm_parts(step, given)
+    gain, shift = (_operand(step, name) for name in ("weight", "bias"))
+    ending = p.say(
+        f"norm ending {_norm_kind(step)}", value=_value(step, index),
+        gain="" if gain is None else digits(gain.view.array[index[-1]]),
+        shift="" if shift is None else digits(shift.view.array[index[-1]]),
+    )  # fmt: skip
+    distance = float((given[index[-1]] - mean) / divisor)
+    side = "above" if distance > 0 else "below" if distance < 0 else "at"
+    return p.say(
+        "norm rms cell" if "rms" in step.op else "norm layer cell", place=index[-1] + 1,
+        row=_row(p, step, index), before=digits(given[index[-1]]), mean=digits(mean),
+        distance=digits(distance), ending=ending,
+        side=p.say(f"norm {side}", distance=digits(abs(distance))),
+    )  # fmt: skip
+
+
+# --- the answer ---
+
+
+def _answer_name(p: Phrasing, step: Step) -> Callable[[int], str]:
+    """What an answer is called: its label, else its number."""
+    labels = step.labels[-1]
+
+    def name(place: int) -> str:
+        if labels is None:
+            return p.say("entry", place=place)
+        return p.say("token", text=labels[place].strip("␣") or labels[place])
+
+    return name
+
+
+def _has_rows(step: Step) -> bool:
+    """Whether there are several answers: one for each token, or for each text."""
+    return len(step.shape) > 2 or (len(step.shape) == 2 and step.shape[0] > 1)
+
+
+def softmax(row: Row) -> Row:
+    """Of logits; infinite ones have no probability."""
+    with np.errstate(all="ignore"):
+        powers = np.exp(row - row.max())
+        found: Row = np.nan_to_num(powers / powers.sum(), nan=0.0)
+    return found
+
+
+def answer(p: Phrasing, step: Step, lead: Index) -> str:
+    """Logits or probabilities: the best answer, of several rows that of the last."""
+    role = role_of(step)
+    values = floats(step.view, lead)
+    row = values if values.ndim < 2 else values[-1]
+    if role == "logits" and len(row) == 1:
+        return p.say("logits step single", value=digits(row[0]))
+    shares = softmax(row) if role == "logits" else row
+    top = int(np.argmax(row))
+    name, shown = _answer_name(p, step), digits(row[top])
+    tied = [int(at) for at in np.flatnonzero(np.isclose(row, row[top], rtol=1e-6, atol=1e-6))]
+    fields = {"value": shown, "share": percent(float(shares[top]))}
+    if len(tied) > 1:
+        said = p.say(f"{role} tied", **fields, answer=p.listed([name(at) for at in tied]))
+    else:
+        said = p.say(f"{role} best", **fields, answer=name(top))
+    if _has_rows(step):
+        tokens = tokens_along(step)[1]
+        said = p.say("logits at", row=p.token(tokens, tokens.count - 1), said=said)
+    return p.say(f"{role} step", count=len(row), said=said)
+
+
+def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
+    role = role_of(step)
+    row = floats(step.view, index[:-1])
+    if role == "logits" and len(row) == 1:
+        return p.say("logits cell single", value=digits(row[0]))
+    shares = softmax(row) if role == "logits" else row
+    name = _answer_name(p, step)
+    fields = {
+        "answer": name(index[-1]), "value": digits(row[index[-1]]), "count": len(row),
+        "share": percent(float(shares[index[-1]])),
+        "rank": p.rank(name, row, range(len(row)), index[-1]),
+    }  # fmt: skip
+    if _has_rows(step):
+        return p.say(f"{role} cell at", **fields, row=_row(p, step, index))
+    return p.say(f"{role} cell", **fields)
+
+
+# --- one vector for the text ---
+
+
+def total(p: Phrasing, step: Step, _lead: Index) -> str:
+    axis = reduced_axis(step)
+    assert axis is not None
+    return p.say("total step", count=step.operands[0].view.shape[axis], **span(step))
+
+
+def total_cell(p: Phrasing, step: Step, index: Index) -> str:
+    operand, axis = step.operands[0], reduced_axis(step)
+    assert axis is not None and operand.step is not None
+    column = floats(operand.view, index[:axis])[:, index[-1]]
+    fields = {"place": index[-1] + 1, "count": len(column), "value": _value(step, index)}
+    if not column.any():
+        return p.say("total cell zero", **fields)
+    top = int(np.argmax(np.abs(column)))
+    row = p.token(tokens_along(operand.step)[1], top)
+    return p.say("total cell", **fields, part=digits(column[top]), row=row)
+
+
+def _mean_parts(step: Step, index: Index) -> tuple[float, float]:
+    """The sum over the tokens, and what it is divided by."""
+    operand = step.operands[0]
+    if step.op == "mean":
+        axis = reduced_axis(step)
+        assert axis is not None
+        column = floats(operand.view, index[:axis])[:, index[-1]]
+        return float(column.sum()), float(len(column))
+    counts = np.broadcast_to(floats(step.operands[1].view), step.shape)
+    return float(operand.view.array[index]), float(counts[index])
+
+
+def pooled(p: Phrasing, step: Step, _lead: Index) -> str:
+    _, count = _mean_parts(step, (0,) * len(step.shape))
+    return p.say("pooled step", count=digits(count), width=step.shape[-1], **span(step))
+
+
+def pooled_cell(p: Phrasing, step: Step, index: Index) -> str:
+    added, count = _mean_parts(step, index)
+    fields = {"place": index[-1] + 1, "value": _value(step, index)}
+    return p.say("pooled cell", **fields, total=digits(added), count=digits(count))
+
+
+def _picked(p: Phrasing, step: Step) -> tuple[str, int]:
+    source = next(o.step for o in step.operands if o.argument in ("input", "self", "mat1"))
+    place = picked_position(step.operands)
+    assert source is not None and place is not None
+    tokens = tokens_along(source)[1]
+    return p.token(tokens, place), tokens.count - 1
+
+
+def picked(p: Phrasing, step: Step, _lead: Index) -> str:
+    row, others = _picked(p, step)
+    return p.say("picked step" if others else "picked step one", row=row, others=others)
+
+
+def picked_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+    products = _products(step, index)
+    if products is None:
+        return None
+    return p.say(
+        "picked cell", value=_value(step, index), products=_count(p, products), bias=_bias(p, step),
+        row=_picked(p, step)[0], part=_largest_part(p, products),
+    )  # fmt: skip
+
+
+LAYERS: dict[str, tuple[StepSentence, StepSentence]] = {
+    **dict.fromkeys(("embedding", "segments"), (looked_up, looked_up_cell)),
+    "positions": (positions, positions_cell),
+    "embedded": (embedded, embedded_cell),
+    **dict.fromkeys(("output", "contracted"), (mapped, mapped_cell)),
+    "hidden": (hidden, hidden_cell),
+    "gate": (hidden, mapped_cell),
+    "activated": (activated, activated_cell),
+    "joined": (joined, joined_cell),
+    "residual": (residual, residual_cell),
+    "norm": (norm, norm_cell),
+    **dict.fromkeys(("logits", "probabilities"), (answer, answer_cell)),
+    "total": (total, total_cell),
+    "pooled": (pooled, pooled_cell),
+    "picked": (picked, picked_cell),
+}
+"""For each role the sentences of a slice of a step, and of a number of it."""

@@ -1,0 +1,252 @@
+"""The phrases that sentences about steps are put together from: tokens, shares, rows of numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer.language import Language, words
+from glassformer.tracing import Step
+from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.formula import number as plain_number
+from glassformer.tracing.steps import Head
+
+Row = np.ndarray[Any, np.dtype[np.float64]]
+_MOST_NAMED = 3
+"""So many tokens are named in a list, and the others counted."""
+_SPACE = "␣"
+# Chinese sets a space between Han and Latin letters or digits, and none between Han characters;
+# tokens, which stand in quotes, are left as they are.
+_HAN = "\u4e00-\u9fff"
+_QUOTED = re.compile("(“[^”]*”)")
+_BEFORE_HAN = re.compile(rf"(?<=[A-Za-z0-9_%])(?=[{_HAN}])")
+_BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}]) +(?=[{_HAN}])")
+_AFTER_HAN = re.compile(rf"(?<=[{_HAN}])(?=[A-Za-z0-9])")
+_SENTENCE_START = re.compile(r"(?:^|[.!?] )[a-z]")
+
+
+def digits(value: object) -> str:
+    """A number inside a sentence: three significant digits, a true minus sign."""
+    return plain_number(float(value), 3).replace("-", "−")  # type: ignore[arg-type]
+
+
+def percent(share: float) -> str:
+    """A share in whole percent; what would wrongly read 0 % or 100 % is `< 1 %` or `> 99 %`."""
+    if 0 < share < 0.005:
+        return "< 1 %"
+    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
+def spaced(said: str) -> str:
+    """Chinese with spaces around Latin letters and digits, except in quotes."""
+    parts = _QUOTED.split(said)
+    for place in range(0, len(parts), 2):
+        part = _AFTER_HAN.sub(" ", _BEFORE_HAN.sub(" ", parts[place]))
+        parts[place] = _BETWEEN_HAN.sub("", part)
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What the positions along an axis are called."""
+
+    labels: tuple[str, ...] | None
+    count: int
+    is_plain_row: bool = False
+    """Whether nothing tells that the positions are tokens."""
+
+    @property
+    def speaking(self) -> int:
+        """A position for an example: that of the longest word, the last of equals."""
+        if self.labels is None:
+            return self.count - 1
+        sizes = [len(label) if label.strip(_SPACE).isalpha() else 0 for label in self.labels]
+        return max(range(self.count), key=lambda place: (sizes[place], place))
+
+
+def tokens_at(step: Step, axis: int) -> Tokens:
+    """The names along an axis; a text of one token has its label at the input only."""
+    labels, count = step.labels[axis], step.shape[axis]
+    if labels is None and count == 1:
+        given = [texts for source in step.trace.inputs.values() for texts in source.labels if texts]
+        single = {texts for texts in given if len(texts) == 1}
+        labels = single.pop() if len(single) == 1 else None
+    return Tokens(labels, count)
+
+
+def tokens_along(step: Step) -> tuple[int | None, Tokens]:
+    """The axis of a step that runs over tokens, and their names; None where there is none."""
+    labels, shape = step.labels, step.shape
+    heads = {a for a, texts in enumerate(labels) if texts and isinstance(texts[0], Head)}
+    for axis, texts in enumerate(labels[:-1]):
+        if texts is not None and axis not in heads:
+            return axis, Tokens(texts, shape[axis])
+    free = [axis for axis in range(len(shape) - 1) if axis not in heads]
+    if len(shape) == 3 and shape[1] == 1 < shape[0]:  # position first, then a batch of one
+        free = [0]
+    if not free:
+        return None, Tokens(None, 1, is_plain_row=True)
+    if (alone := tokens_at(step, free[-1])).labels is not None and step.role == "activation":
+        return free[-1], alone
+    count = shape[free[-1]]
+    read = {given.shape for given in step.trace.inputs.values()}
+    return free[-1], Tokens(None, count, is_plain_row=len(shape) == 2 and (1, count) not in read)
+
+
+class Phrasing:
+    """Fills the templates of step_meaning.toml in one language."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self._texts = words("glassformer.documents.step_meaning")
+
+    def say(self, key: str, **fields: object) -> str:
+        """A template, filled; an English sentence begins with a capital."""
+        said = self._texts[key].say(self.language, **fields) if fields else self.plain(key)
+        if self.language == "zh":
+            return spaced(said)
+        if not said.endswith("."):
+            return said
+        return _SENTENCE_START.sub(lambda found: found[0].upper(), said)
+
+    def plain(self, key: str) -> str:
+        return self._texts[key].say(self.language)
+
+    # --- tokens ---
+
+    def token(self, tokens: Tokens, place: int) -> str:
+        """A token in quotes, with its position where it occurs twice; else the position."""
+        if tokens.labels is None:
+            key = "row number" if tokens.is_plain_row else "position"
+            return self.say(key, place=place + 1)
+        label = tokens.labels[place]
+        text = label.strip(_SPACE) or label
+        again = [t for t in tokens.labels if (t.strip(_SPACE) or t) == text]
+        key = "token" if len(again) == 1 else "token again"
+        return self.say(key, text=text, place=place + 1)
+
+    def listed(self, items: Sequence[str]) -> str:
+        """`a, b and c`; of many only the first, and how many more."""
+        shown = list(items)
+        if len(shown) > _MOST_NAMED + 1:
+            rest = len(shown) - _MOST_NAMED
+            shown = [*shown[:_MOST_NAMED], self.say("more", count=rest)]
+        if len(shown) < 2:
+            return "".join(shown)
+        return self.plain("and").join((self.plain("comma").join(shown[:-1]), shown[-1]))
+
+    def named(self, tokens: Tokens, places: Sequence[int]) -> str:
+        return self.listed([self.token(tokens, place) for place in places])
+
+    def in_head(self, step: Step, lead: Index, said: str) -> str:
+        """With the head that is meant, where there are several."""
+        if len(step.shape) < 3 or step.shape[-3] < 2 or len(lead) < 1:
+            return said
+        if said.startswith(("Position ", "Row ", "Number ")):  # no longer the start of its sentence
+            said = said[0].lower() + said[1:]
+        return self.say("in head", head=lead[-1] + 1, said=said)
+
+    # --- rows of numbers ---
+
+    def answers(self, keys: Tokens, row: Row, allowed: Sequence[int]) -> str:
+        """Who answers a query with what: `“not” answers with 6, the others with 0`."""
+        shown = {place: digits(row[place]) for place in allowed}
+        best = _largest(row, allowed, shown)
+        others = [place for place in allowed if place not in best]
+        value, named = shown[best[0]], self.named(keys, best)
+        if len(allowed) == 1:
+            return self.say("row only", best=named, value=value)
+        if not others:
+            return self.say("row flat", count=len(allowed), value=value)
+        least, most = (shown[pick(others, key=lambda at: row[at])] for pick in (min, max))
+        fields = {"best": named, "value": value, "least": least}
+        if len(best) > 1:
+            if least == most:
+                return self.say("row tied same", **fields)
+            return self.say("row tied range", **fields, most=most)
+        if len(others) == 1:
+            return self.say("row one", **fields, other=self.token(keys, others[0]))
+        return (
+            self.say("row same", **fields)
+            if least == most
+            else self.say("row range", **fields, most=most)
+        )
+
+    def listens(
+        self, row: str, keys: Tokens, shares: Row, allowed: Sequence[int], then: bool = False
+    ) -> str:
+        """Whom a token listens to by how much; with `then`, also the second."""
+        if not allowed or not shares.any():
+            return self.say("listens nothing", row=row)
+        shown = {place: percent(float(shares[place])) for place in allowed}
+        best = _largest(shares, allowed, shown)
+        named, share = self.named(keys, best), shown[best[0]]
+        if len(allowed) == 1:
+            return self.say("listens only", row=row, best=named)
+        if len(best) == len(allowed):
+            same = len({float(shares[place]) for place in allowed}) == 1
+            key = "listens flat" if same else "listens flat nearly"
+            return self.say(key, row=row, count=len(allowed), share=share)
+        if len(best) > 1:
+            return self.say("listens tied", row=row, best=named, share=share)
+        key = "listens mostly" if shares[best[0]] >= 0.5 else "listens most"
+        said = self.say(key, row=row, best=named, share=share)
+        others = sorted((p for p in allowed if p not in best), key=lambda at: -shares[at])
+        if not then or shown[others[0]] in [shown[place] for place in others[1:]]:
+            return said
+        second = self.token(keys, others[0])
+        return self.say("listens then", said=said, second=second, share=shown[others[0]])
+
+    def rank(self, name: Callable[[int], str], row: Row, allowed: Sequence[int], place: int) -> str:
+        """Where a number stands among those of its row, compared at full precision."""
+        if len(allowed) == 1:
+            return self.say("rank only")
+        among = np.asarray(allowed)
+        above = among[row[among] > row[place]]
+        equal = [int(at) for at in among[row[among] == row[place]] if at != place]
+        fields = {"count": len(allowed)}
+        if len(equal) == len(allowed) - 1:
+            return self.say("rank flat", **fields)
+        if not len(above) and equal:
+            others = self.listed([name(at) for at in equal])
+            return self.say("rank tied", **fields, others=others)
+        if not len(above):
+            return self.say("rank largest", **fields)
+        if len(above) == len(allowed) - 1:
+            return self.say("rank smallest", **fields)
+        key = "rank larger one" if len(above) == 1 else "rank larger"
+        return self.say(key, **fields, above=len(above))
+
+    def one_number(self, tokens: Tokens, values: Row) -> str:
+        """Vectors of one number each: which token has which."""
+        places = range(len(values))
+        shown = {place: digits(values[place]) for place in places}
+        best = _largest(values, places, shown)
+        others = {shown[place] for place in places if place not in best}
+        if not others:
+            return self.say("vector one flat", value=shown[0])
+        fields = {"best": self.named(tokens, best), "value": shown[best[0]]}
+        if len(others) == 1 and len(best) == 1:
+            return self.say("vector one", **fields, least=others.pop())
+        return self.say(
+            "vector one range", **fields | {"best": self.token(tokens, best[0])},
+            least=shown[int(np.argmin(values))],
+        )  # fmt: skip
+
+    def one_vector(self, tokens: Tokens, place: int, vector: Row) -> str:
+        """The length of a vector, and its largest number."""
+        top = int(np.argmax(np.abs(vector)))
+        return self.say(
+            "vector long", row=self.token(tokens, place), width=len(vector),
+            length=digits(np.linalg.norm(vector)), place=top + 1, value=digits(vector[top]),
+        )  # fmt: skip
+
+
+def _largest(row: Row, places: Sequence[int], shown: dict[int, str]) -> list[int]:
+    """The places of the largest number, and of those that read the same."""
+    best = max(places, key=lambda at: row[at])
+    return [at for at in places if shown[at] == shown[best]]

@@ -1,0 +1,312 @@
+"""Slides: one HTML file, one slide per step, with speaker's notes; or a PDF of one slide per page.
+
+A slide holds the first sentence of each paragraph; the whole prose is in its notes (key N). A step
+that does not fit is continued on further slides, and a drawing has one of its own. The file needs
+nothing else: it works without a network, and printing it gives a page per slide. Chromium prints
+the PDF where it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from importlib.resources import files
+from itertools import accumulate, groupby
+from pathlib import Path
+
+from glassformer.documents import parts as p
+from glassformer.documents.html import Html
+from glassformer.documents.renderer import write_file
+from glassformer.errors import TraceError
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
+             "msedge")  # fmt: skip
+_PRINT_SECONDS = 120
+_HEIGHT, _WIDTH = 900.0, 1744.0
+"""What a slide holds below its title, in pixels of 1920 × 1080; a little more is shrunk to fit."""
+_LINE = 54.0
+_ACROSS = 92
+"""Half-width characters in a line."""
+_ROWS, _COLUMNS, _CODE_LINES = 12, 14, 20
+_SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|$)", re.DOTALL)
+_LONGEST = 190
+"""Half-width characters of a paragraph that a slide shows; the notes have all of it."""
+
+
+@dataclass
+class _Slide:
+    """The parts of one slide; `notes` are paragraphs, `used` is the estimated height."""
+
+    title: p.Inline
+    number: int | None
+    part: int = 1
+    parts: list[p.Part] = field(default_factory=list)
+    notes: list[p.Inline] = field(default_factory=list)
+    used: float = 0.0
+
+    @property
+    def is_drawing(self) -> bool:
+        return any(isinstance(part, p.Figure) for part in self.parts)
+
+    def following(self) -> _Slide:
+        return _Slide(self.title, self.number, self.part + 1)
+
+
+class Slides(Html):
+    """A deck; saved to a file that ends in .pdf, it is printed."""
+
+    def render(self) -> str:
+        document = self.document
+        title = escape(document.title or self.words["title"])
+        deck = "\n".join([self._opening(), *map(self._slide, self._slides())])
+        style = _own("page.css") + _own("slides.css")
+        style += "".join(dict.fromkeys(figure.drawing.style for figure in document.figures()))
+        lang = "zh-CN" if document.language == "zh" else "en"
+        notes = escape(self.words["speaker notes"])
+        return (
+            f'<!doctype html>\n<html lang="{lang}" class="no-script">\n<head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width">'
+            f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
+            f'<main id="stage">\n{deck}\n</main>\n<div id="foot"><div id="bar"></div></div>\n'
+            '<div id="count" aria-live="polite"></div>\n'
+            f'<div id="notes" role="note" aria-label="{notes}" hidden></div>\n'
+            f"<script>\n{_own('slides.js')}</script>\n</body>\n</html>\n"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page, or print it."""
+        if Path(path).suffix.lower() != ".pdf":
+            return super().save(path)
+        return write_file(path, printed(self.render()))
+
+    # --- from parts to slides ---
+
+    def _slides(self) -> Iterator[_Slide]:
+        sections = [part for part in self.document.parts if isinstance(part, p.Section)]
+        for section in sections:
+            yield from self._deal(section)
+
+    def _opening(self) -> str:
+        """The title, and what stands before the first section; its small print is in the notes."""
+        before = [part for part in self.document.parts if not isinstance(part, p.Section)]
+        said = [part for part in before if isinstance(part, p.Paragraph)]
+        shown = [part for part in said if part.look != "quiet"][:1]
+        body = "".join(map(self.paragraph, shown))
+        rest = [part for part in before if part not in said]
+        body += "".join(self.write_all(rest))
+        notes = "".join(map(self.paragraph, said))
+        keys = escape(self.words["slide keys"])
+        heading = f"<h1>{escape(self.document.title or self.words['title'])}</h1>"
+        inside = f'<div class="body">{heading}{body}<p class="keys">{keys}</p></div>'
+        return (
+            f'<section class="slide title"><div class="room">{inside}</div>'
+            f"<aside>{notes}</aside></section>"
+        )
+
+    def _deal(self, section: p.Section) -> Iterator[_Slide]:
+        """A section over as many slides as it needs."""
+        slide = _Slide(section.title, section.number)
+        for block in _blocks(section.parts):
+            first = block[0]
+            if isinstance(first, p.Section) and first.folded:
+                continue
+            if isinstance(first, p.Section):
+                if slide.parts or slide.notes:
+                    yield slide
+                yield from self._deal(replace(first, number=section.number))
+                slide = slide.following()
+                continue
+            if isinstance(first, p.Paragraph):
+                slide.notes.append(first.text)
+                block = [replace(first, text=_lead(first.text))]
+            height = _height(block)
+            is_full = slide.used + height > _HEIGHT or slide.is_drawing
+            if slide.parts and (is_full or isinstance(first, p.Figure)):
+                yield slide
+                slide = slide.following()
+            slide.parts += block
+            slide.used += height
+        if slide.parts or slide.notes:
+            yield slide
+
+    def _slide(self, slide: _Slide) -> str:
+        number = f'<span class="number">{slide.number}</span>' if slide.number is not None else ""
+        drawn = [part.caption for part in slide.parts if isinstance(part, p.Figure)]
+        again = slide.part > 1 and not drawn
+        more = f' <span class="more">({slide.part})</span>' if again else ""
+        said = escape(drawn[0] if drawn else p.plain(slide.title))
+        body = "\n".join(self.write_all(slide.parts))
+        notes = "".join(self.paragraph(p.Paragraph(text)) for text in slide.notes)
+        kind = "slide drawing" if slide.is_drawing else "slide"
+        return (
+            f'<section class="{kind}"><h2>{number}{said}{more}</h2>\n'
+            f'<div class="room"><div class="body">{body}</div></div>'
+            f"<aside>{notes}</aside></section>"
+        )
+
+    def heatmap(self, part: p.HeatMap) -> str:
+        """As on a page, but only as many rows and columns as a slide holds."""
+        return self.heat_table(part, _ROWS, _columns_that_fit(part))
+
+
+def _blocks(parts: Sequence[p.Part]) -> Iterator[list[p.Part]]:
+    """Parts that stay together: matrices side by side; long tables and code in pieces."""
+
+    def is_beside(part: p.Part) -> bool:
+        return isinstance(part, p.HeatMap)
+
+    for beside, group in groupby(parts, is_beside):
+        if beside:
+            yield from _rows_of_matrices([part for part in group if isinstance(part, p.HeatMap)])
+            continue
+        for part in group:
+            if isinstance(part, p.Table):
+                for piece in _pieces(part):
+                    yield [piece]
+            elif isinstance(part, p.Code):
+                lines = part.text.splitlines()
+                for at in range(0, len(lines), _CODE_LINES):
+                    yield [replace(part, text="\n".join(lines[at : at + _CODE_LINES]))]
+            else:
+                yield [part]
+
+
+def _rows_of_matrices(maps: Sequence[p.HeatMap]) -> Iterator[list[p.Part]]:
+    """As many as fit side by side."""
+    row: list[p.Part] = []
+    used = 0.0
+    for part in maps:
+        width = _width(part)
+        if row and used + width > _WIDTH:
+            yield row
+            row, used = [], 0.0
+        row.append(part)
+        used += width + 80
+    yield row
+
+
+def _pieces(table: p.Table) -> Iterator[p.Table]:
+    """A table in pieces that fit a slide, each with the heads."""
+    rows: list[tuple[p.Inline, ...]] = []
+    first, used = 0, _LINE
+    for at, row in enumerate(table.rows):
+        height = _row_height(table, row)
+        if rows and used + height > _HEIGHT:
+            yield replace(table, rows=tuple(rows), shares=table.shares[first:at])
+            rows, first, used = [], at, _LINE
+        rows.append(row)
+        used += height
+    yield replace(table, rows=tuple(rows), shares=table.shares[first:])
+
+
+def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
+    """Prose columns share what short ones leave of a line."""
+    widths = table.widths()
+    columns = table.columns()
+    short = sum(
+        max(map(p.columns_of, [p.plain(head), *column]), default=0) + 2
+        for head, column, width in zip(table.heads, columns, widths, strict=True)
+        if not width
+    )
+    room = max(24.0, 1.1 * _ACROSS - short) / max(1, sum(widths))
+    lines = [
+        -(-p.columns_of(p.plain(item)) // max(8, int(room * width))) if width else 1
+        for item, width in zip(row, widths, strict=True)
+    ]
+    return 46.0 * max([1, *lines]) + 22
+
+
+def _width(part: p.HeatMap) -> float:
+    table = _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
+    return max(table, 16.0 * p.columns_of(part.caption))
+
+
+def _label_width(part: p.HeatMap) -> float:
+    return 17.0 * max(map(p.columns_of, part.matrix.rows), default=0)
+
+
+def _column_widths(part: p.HeatMap) -> list[float]:
+    return [17.0 * max(4, p.columns_of(name)) + 46 for name in part.matrix.columns[:_COLUMNS]]
+
+
+def _columns_that_fit(part: p.HeatMap) -> int:
+    """At least one; a little too wide is shrunk."""
+    room = 1.1 * _WIDTH - _label_width(part)
+    return max(1, sum(width <= room for width in accumulate(_column_widths(part))))
+
+
+def _height(block: Sequence[p.Part]) -> float:
+    """The estimated height of a block in pixels."""
+    return max(map(_part_height, block), default=0.0)
+
+
+def _part_height(part: p.Part) -> float:
+    if isinstance(part, p.HeatMap):
+        return 110 + 58.0 * (1 + min(_ROWS, len(part.matrix.rows)))
+    if isinstance(part, p.Table):
+        return 60 + _LINE + sum(_row_height(part, row) for row in part.rows)
+    if isinstance(part, p.Formula):
+        card = part.card
+        symbols = 1 + len(card.numbers) // 70
+        where = sum(2 + len(item.numbers) // 80 for item in card.definitions)
+        return 60 + 74.0 * (1 + symbols + where)
+    if isinstance(part, p.Figure):
+        return _HEIGHT
+    if isinstance(part, p.Paragraph | p.Remark):
+        return 30 + _LINE * -(-p.columns_of(p.plain(part.text)) // _ACROSS)
+    if isinstance(part, p.Code):
+        return 40 + 36.0 * len(part.text.splitlines())
+    if isinstance(part, p.Question):
+        return 190 + _LINE * -(-p.columns_of(part.text) // _ACROSS)
+    if isinstance(part, p.Facts):
+        return 64.0 * len(part.items)
+    return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0
+
+
+def _lead(text: p.Inline) -> p.Inline:
+    """The first sentences, as many as a slide shows; at least one."""
+    said = p.plain(text)
+    if p.columns_of(said) <= _LONGEST:
+        return text
+    kept = ""
+    for sentence in _SENTENCE.findall(said):
+        if kept and p.columns_of(kept + sentence) > _LONGEST:
+            break
+        kept += sentence
+    return kept.strip()
+
+
+def _own(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def printed(page: str) -> bytes:
+    """A page as PDF, printed by Chromium; one clear line where there is none."""
+    program = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if program is None:
+        raise TraceError(
+            "a PDF is printed by Chromium or Chrome, and neither is installed: "
+            "write slides.html and print it from a browser"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "slides.html", Path(folder) / "slides.pdf"
+        source.write_text(page, encoding="utf-8")
+        # As root, Chromium refuses to start inside its sandbox; the page is our own.
+        as_root = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        command = [
+            program, "--headless", "--disable-gpu", *as_root, f"--user-data-dir={folder}/profile",
+            "--no-pdf-header-footer", f"--print-to-pdf={target}", source.as_uri(),
+        ]  # fmt: skip
+        try:
+            subprocess.run(  # noqa: S603  a browser found on the path, our own page
+                command, check=True, capture_output=True, timeout=_PRINT_SECONDS
+            )
+            return target.read_bytes()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise TraceError("{program} did not print the slides", program=program) from error

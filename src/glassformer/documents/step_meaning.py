@@ -1,0 +1,182 @@
+"""“What is this?”: two sentences on a step or a number, with the words and numbers of the run.
+
+    meaning(trace["encoder.blocks.0.attention.scores"], "en").text
+    meaning(trace["…scores"][0, 3, 2], "zh").text
+
+What a step is for is said only where its role is known (`step_roles`); of any other step, what it
+computes. The sentences follow from the trace alone, so an edited trace has other ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from glassformer.documents.attention_meaning import ATTENTION
+from glassformer.documents.layer_meaning import LAYERS, span
+from glassformer.documents.meaning_phrases import Phrasing, digits, tokens_along
+from glassformer.documents.step_roles import floats, role_of
+from glassformer.documents.trace_words import meaning as term
+from glassformer.documents.trace_words import words_in
+from glassformer.language import Bilingual, Language, words
+from glassformer.tracing import Cell, Step
+from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.explanation import Card
+
+say = words(__name__)
+_SENTENCES = ATTENTION | LAYERS
+_MOST_SUMMED = 4_096
+"""The largest term is looked for in sums of up to so many."""
+_PAPER = "https://arxiv.org/html/1706.03762v7#"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPlace:
+    """A section of “Attention Is All You Need”, and its address."""
+
+    section: str
+    address: str
+
+
+_SECTIONS = {
+    "3.1": "S3.SS1", "3.2.1": "S3.SS2.SSS1", "3.2.2": "S3.SS2.SSS2", "3.2.3": "S3.SS2.SSS3",
+    "3.3": "S3.SS3", "3.4": "S3.SS4", "3.5": "S3.SS5",
+}  # fmt: skip
+_IN_PAPER = {
+    role: section
+    for section, roles in {
+        "3.1": "residual norm",
+        "3.2.1": "queries keys values packed scores scaled weights context",
+        "3.2.2": "joined output",
+        "3.2.3": "masked",
+        "3.3": "hidden activated contracted",
+        "3.4": "embedding logits probabilities",
+        "3.5": "positions embedded",
+    }.items()
+    for role in roles.split()
+}
+LESSONS_ON = {
+    "queries": ("illustrated", 2), "keys": ("illustrated", 3), "values": ("illustrated", 4),
+    "scores": ("illustrated", 5), "scaled": ("illustrated", 6), "weights": ("illustrated", 7),
+    "context": ("illustrated", 9), "masked": ("masked", 7), "joined": ("multi-head", 12),
+    "output": ("multi-head", 13), "embedding": ("by-hand", 2), "positions": ("by-hand", 3),
+    "embedded": ("by-hand", 4), "residual": ("by-hand", 14), "norm": ("by-hand", 15),
+    "hidden": ("by-hand", 16), "activated": ("by-hand", 16), "contracted": ("by-hand", 16),
+    "logits": ("by-hand", 27), "probabilities": ("by-hand", 28), "pooled": ("classifier", 5),
+    "total": ("classifier", 5),
+}  # fmt: skip
+"""The lesson that explains a role, and the number of its step, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a step or a number is for."""
+
+    role: str
+    text: str
+    """Two sentences."""
+    lesson: tuple[str, int] | None
+    paper: PaperPlace | None
+
+
+def role_title(role: str) -> Bilingual | None:
+    """What a role is called; None for given numbers and plain operations."""
+    return say.get(f"title {role}")
+
+
+def meaning(what: Step | Cell, language: Language, lead: Index | None = None) -> Meaning:
+    """What a step, of which a slice is shown, or a number of it is for."""
+    step = what.step if isinstance(what, Cell) else what
+    role, phrasing = role_of(step), Phrasing(language)
+    if isinstance(what, Cell):
+        text = _cell_text(phrasing, role, what)
+    else:
+        n_lead = max(0, len(step.shape) - 2)
+        text = _step_text(phrasing, role, step, (0,) * n_lead if lead is None else lead)
+    section = _IN_PAPER.get(role)
+    paper = None if section is None else PaperPlace(section, _PAPER + _SECTIONS[section])
+    return Meaning(role, text, LESSONS_ON.get(role), paper)
+
+
+def _step_text(p: Phrasing, role: str, step: Step, lead: Index) -> str:
+    if not step.view.numel:
+        return p.say("operation empty")
+    write = _SENTENCES.get(role, (None, None))[0]
+    said = write(p, step, lead) if write is not None and _is_finite(step, lead) else None
+    return said or _plain_step(p, role, step)
+
+
+def _is_finite(step: Step, lead: Index) -> bool:
+    """Sentences compare numbers: an edit may leave NaN. A mask's −∞ is expected."""
+    return not np.isnan(floats(step.view, lead)).any()
+
+
+def _cell_text(p: Phrasing, role: str, cell: Cell) -> str:
+    step, index = cell.step, cell.index
+    if index in step.pinned:
+        return p.say("operation edited", value=digits(cell.value))
+    write = _SENTENCES.get(role, (None, None))[1]
+    said = write(p, step, index) if write is not None and _is_finite(step, index[:-2]) else None
+    return said or _plain_cell(p, role, cell)
+
+
+# --- given numbers and plain operations ---
+
+
+def _plain_step(p: Phrasing, role: str, step: Step) -> str:
+    fields = {"count": step.view.numel, **span(step)}
+    if role in ("parameter", "input", "constant"):
+        return p.say(f"{role} step", **fields)
+    fields["op"] = _operator(p, step)
+    operands = _operands(p, step)
+    if not operands:
+        return p.say("operation step alone", **fields)
+    if str(step.dtype) == "torch.bool":
+        true = int(floats(step.view).sum())
+        return p.say("operation step truth", **fields, operands=operands, true=true)
+    return p.say("operation step", **fields, operands=operands)
+
+
+def _operator(p: Phrasing, step: Step) -> str:
+    return term(words_in(p.language), step.op) or step.op.strip("_")
+
+
+def _operands(p: Phrasing, step: Step) -> str:
+    names = [o.argument if o.step is None else step.trace.naming.short(o.step)
+             for o in step.operands]  # fmt: skip
+    return p.listed(list(dict.fromkeys(names)))
+
+
+def _plain_cell(p: Phrasing, role: str, cell: Cell) -> str:
+    step = cell.step
+    value = str(cell.value) if isinstance(cell.value, bool) else digits(cell.value)
+    if role in ("parameter", "constant"):
+        return p.say(f"{role} cell", value=value)
+    if role == "input":
+        return _input_cell(p, cell, value)
+    fields = {"op": _operator(p, step), "operands": _operands(p, step), "value": value}
+    if not fields["operands"]:
+        return p.say("operation cell alone", **fields)
+    card = Card(cell)
+    if card.is_copy:
+        return p.say("operation cell copy", value=value, source=card.formula)
+    if card.expression is None or not 1 < len(card.terms) <= _MOST_SUMMED:
+        return p.say("operation cell", **fields)
+    parts = card.terms.values
+    fields["count"] = str(len(parts))
+    if not parts.any():
+        return p.say("operation cell zero", **fields)
+    return p.say("operation cell sum", **fields, part=digits(parts[int(np.argmax(np.abs(parts)))]))
+
+
+def _input_cell(p: Phrasing, cell: Cell, value: str) -> str:
+    """A token's id, where the input is one; else a given number."""
+    step = cell.step
+    labels = step.labels[-1] if step.shape else None
+    if step.dtype.is_floating_point or labels is None:
+        return p.say("input cell", value=value)
+    _, tokens = tokens_along(step)
+    tokens = type(tokens)(labels, len(labels))
+    row = p.token(tokens, cell.index[-1])
+    return p.say("input cell token", row=row, value=int(cell.value))

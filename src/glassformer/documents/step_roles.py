@@ -1,0 +1,322 @@
+"""What a step is for: its role in a Transformer, from the trace's stages, symbols and operands.
+
+A role is given only where the structure shows it, in any module; every other step is an
+`operation`, of which is said what it computes. The words for a role are in `step_meaning.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer.tracing import Operand, Step
+from glassformer.tracing.capture.memory import Index, View
+
+COPIES = frozenset(
+    ["contiguous", "clone", "to", "_to_copy", "reshape", "copy", "flatten", "type_as", "expand"]
+)
+ACTIVATIONS = frozenset(["relu", "gelu", "silu", "tanh", "sigmoid"])
+NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"])
+PRODUCTS = frozenset(["linear", "addmm", "mm", "matmul", "bmm"])
+_SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
+_PROJECTED = ("queries", "keys", "values")
+_ATTENTION = ("weights", "scaled", "scores", "context")
+_BRANCHES = {"attn_out": "output", "cross_out": "output", "mlp_out": "contracted"}
+_RESIDUAL = frozenset(["resid_mid", "resid_cross", "resid_post"])
+_BY_SYMBOL = {
+    "Q": "queries", "K": "keys", "V": "values", "QKV": "packed", "O": "output", "H": "hidden",
+    "G": "gate", "F": "contracted", "z": "logits",
+}  # fmt: skip
+_BY_TABLE = {"E": "embedding", "P": "positions", "E_type": "segments"}
+_STREAM = frozenset(["x", "N"])
+"""Symbols of vectors of the residual stream, and of the same normalised."""
+
+
+def role_of(step: Step) -> str:
+    """The role of a step, `parameter`, `input` or `constant` of a given one, else `operation`."""
+    if step.role != "activation":
+        return step.role
+    if not step.dtype.is_floating_point or step.trace.is_fixed(step) or not step.view.numel:
+        return "positions" if _is_position_table(step) else "operation"
+    if step.name.startswith(("gradients.", "update.")):
+        return "operation"
+    return _by_stage(step) or _by_operator(step) or _by_symbol(step) or "operation"
+
+
+def stages_of(step: Step) -> Sequence[str]:
+    """All stages that the trace found for a step."""
+    return step.trace.found_stages.every.get(id(step), ())
+
+
+def _is_position_table(step: Step) -> bool:
+    """Vectors of positions depend on no input: `e_pos` in our models, looked up or computed."""
+    return step.dtype.is_floating_point and str(step.trace.naming.symbol(step)) == "e_pos"
+
+
+def _by_stage(step: Step) -> str | None:
+    stages = stages_of(step)
+    for role in _ATTENTION:
+        if role in stages:
+            return role
+    if "masked" in stages:
+        return "masked" if _only_hides(step) else "biased"
+    if "queries_rotated" in stages or "keys_rotated" in stages:
+        return "rotated"
+    projected = [role for role in _PROJECTED if role in stages]
+    if len(projected) == 1 and step.op in PRODUCTS | COPIES | {"cat"} | {step.role}:
+        return projected[0]
+    for stage, role in _BRANCHES.items():
+        if stage in stages and step.op in PRODUCTS:
+            return role
+    if _RESIDUAL.intersection(stages) and residual_sides(step) is not None:
+        return "residual"
+    return None
+
+
+def _only_hides(step: Step) -> bool:
+    """Whether what changed has no weight: a bias of relative positions is no mask."""
+    found = attention_of(step)
+    if found is None:
+        return True
+    first = (0,) * max(0, len(step.shape) - 2)
+    return not np.any(found.changed(first) & (floats(found.weights.view, first) > 0))
+
+
+def _by_operator(step: Step) -> str | None:
+    operands = step.operands
+    if step.op in NORMS:
+        whole = step.call is not None and len(step.call.bound.get("normalized_shape", [0])) == 1
+        return "norm" if whole and step.output == 0 else None
+    if step.op == "embedding":
+        return _table_role(operands)
+    if step.op in _SOFTMAX:
+        source = operands[0].step
+        return "probabilities" if source is not None and role_of(source) == "logits" else None
+    if step.op == "add" and len(operands) == 2 and all(o.step is not None for o in operands):
+        symbols = [str(o.step.trace.naming.symbol(o.step)) for o in operands if o.step]
+        return "embedded" if symbols.count("e_pos") == 1 else None
+    return _pooling(step)
+
+
+def _table_role(operands: Sequence[Operand]) -> str | None:
+    table = next((o.step for o in operands if o.argument == "weight"), None)
+    ids = next((o.step for o in operands if o.argument == "indices"), None)
+    if table is None:
+        return None
+    known = _BY_TABLE.get(str(table.trace.naming.symbol(table)))
+    return known or ("embedding" if ids is not None and ids.role == "input" else None)
+
+
+def _pooling(step: Step) -> str | None:
+    """From one vector per token to one for the text: a sum or mean over tokens, or one of them."""
+    operands = step.operands
+    if step.op in ("sum", "mean") and len(operands) == 1 and reduced_axis(step) is not None:
+        return "pooled" if step.op == "mean" else "total"
+    first = operands[0].step if operands else None
+    if first is None:
+        return None
+    if step.op == "div" and len(operands) == 2 and role_of(first) == "total":
+        return "pooled" if operands[1].view.numel * first.shape[-1] == step.view.numel else None
+    if step.op in PRODUCTS and picked_position(operands) is not None:
+        return "picked"
+    return None
+
+
+def reduced_axis(step: Step) -> int | None:
+    """The axis of tokens that a sum or mean over vectors of the stream runs along."""
+    operand = step.operands[0]
+    source, view = operand.step, operand.view
+    dims = step.call.bound.get("dim") if step.call is not None else None
+    axes = [dims] if isinstance(dims, int) else list(dims or [])
+    if source is None or view.ndim < 3 or len(axes) != 1 or axes[0] % view.ndim != view.ndim - 2:
+        return None
+    while source.op in (*COPIES, "masked_fill", "mul") and source.operands:
+        before = source.operands[0].step
+        if before is None:
+            return None
+        source = before
+    in_stream = str(source.trace.naming.symbol(source)) in _STREAM
+    return view.ndim - 2 if in_stream else None
+
+
+def picked_position(operands: Sequence[Operand]) -> int | None:
+    """The one position that a layer reads of the stream's vectors, if it reads only one."""
+    given = next((o for o in operands if o.argument in ("input", "self", "mat1")), None)
+    if given is None or given.step is None or given.step.role != "activation":
+        return None
+    source, view = given.step, given.view
+    if view.numel >= source.view.numel or len(source.shape) < 3 or source.shape[0] != 1:
+        return None
+    if view.numel != source.shape[-1] or str(source.trace.naming.symbol(source)) not in _STREAM:
+        return None
+    ends = (view.owner((0,) * view.ndim), view.owner(tuple(size - 1 for size in view.shape)))
+    positions = {index[-2] for owner, index in ends if owner is source}
+    return positions.pop() if len(positions) == 1 else None
+
+
+def _by_symbol(step: Step) -> str | None:
+    symbol = str(step.trace.naming.symbol(step))
+    if symbol == "e_pos":
+        return "positions"
+    if symbol == "C" and step.op in COPIES:
+        return "joined"
+    if symbol in ("H", "G") and step.op in ACTIVATIONS:
+        return "activated"
+    role = _BY_SYMBOL.get(symbol)
+    return role if role is not None and step.op in PRODUCTS else None
+
+
+# --- attention ---
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionSteps:
+    """The steps of one attention, from its scores to its context; None where there is none."""
+
+    scores: Step
+    scaled: Step | None
+    masked: Step | None
+    weights: Step
+    context: Step | None
+
+    def before_mask(self) -> View | None:
+        """The scores as the mask found them."""
+        return None if self.masked is None else _input_of(self.masked)
+
+    def changed(self, lead: Index) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which scores of a head the mask (or a bias) changed."""
+        before = self.before_mask()
+        if self.masked is None or before is None or before.shape != self.masked.shape:
+            return np.zeros(self.weights.shape[-2:], dtype=bool)
+        return np.asarray(floats(self.masked.view, lead) != floats(before, lead))
+
+    def hidden(self, lead: Index) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which keys a query may not look at: changed by the mask, and without any weight."""
+        return np.asarray(self.changed(lead) & (floats(self.weights.view, lead) == 0))
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether queries and keys come from different sequences."""
+        rows, columns = self.scores.labels[-2:]
+        if rows is not None and columns is not None and rows != columns:
+            return True
+        asking, asked = (_projected_from(o) for o in self.scores.operands[-2:])
+        return asking is not None and asked is not None and asking is not asked
+
+
+def attention_of(step: Step) -> AttentionSteps | None:
+    """The attention that a step is part of, if it is its scores, weights, context or between."""
+    for weights in step.trace.steps:
+        if weights.module == step.module and "weights" in stages_of(weights):
+            found = _chain(weights)
+            parts = () if found is None else (found.scores, found.scaled, found.masked)
+            if found is not None and any(step is part for part in (*parts, weights, found.context)):
+                return found
+    return None
+
+
+def attention_reading(step: Step) -> AttentionSteps | None:
+    """The attention whose queries, keys or values a step is."""
+    for weights in step.trace.steps:
+        if "weights" in stages_of(weights):
+            found = _chain(weights)
+            read = () if found is None else (found.scores.operands, _operands(found.context))
+            if any(step is _unmoved(o.view) for given in read for o in given):
+                return found
+    return None
+
+
+def _operands(step: Step | None) -> tuple[Operand, ...]:
+    return () if step is None else step.operands
+
+
+def _chain(weights: Step) -> AttentionSteps | None:
+    """Back from a softmax to its scores."""
+    found: dict[str, Step] = {}
+    step: Step | None = weights
+    for _ in range(8):
+        view = None if step is None else _input_of(step)
+        step = None if view is None else _owner(view)
+        if step is None or step.shape != weights.shape:
+            return None
+        stages = stages_of(step)
+        found |= {stage: step for stage in ("masked", "scaled", "scores") if stage in stages}
+        if "scores" in stages:
+            return AttentionSteps(
+                step, found.get("scaled"), found.get("masked"), weights, _context_of(weights)
+            )
+    return None
+
+
+def _context_of(weights: Step) -> Step | None:
+    for step in weights.trace.steps[weights.trace.steps.index(weights) + 1 :]:
+        if step.module == weights.module and "context" in stages_of(step):
+            return step
+    return None
+
+
+def _input_of(step: Step) -> View | None:
+    """The operand that a scaling, a mask or a softmax continues: of its shape, and computed."""
+    for operand in step.operands:
+        if operand.view.shape == step.shape and operand.step is not None:
+            chained = set(stages_of(operand.step)) & {"scores", "scaled", "masked"}
+            if chained or operand.step.op in COPIES:
+                return operand.view
+    return None
+
+
+def _owner(view: View) -> Step:
+    return view.owner((0,) * view.ndim)[0]
+
+
+def _unmoved(view: View) -> Step | None:
+    """The step that a product's factor was written by, before copies and joins with a cache."""
+    if not view.numel:
+        return None
+    step = _owner(view)
+    while step.op in (*COPIES, "cat") and step.operands:
+        step = _owner(step.operands[-1].view)
+    return step
+
+
+def _projected_from(operand: Operand) -> Step | None:
+    """The step that queries or keys are a linear map of."""
+    step = _unmoved(operand.view)
+    for _ in range(6):
+        if step is None or step.op in ("linear", "addmm", "mm"):
+            break
+        given = [o.step for o in step.operands if o.step is not None and o.step.role != "constant"]
+        step = next((s for s in given if s.role == "activation"), None)
+    if step is None:
+        return None
+    return next((o.step for o in step.operands if o.argument in ("input", "mat1")), None)
+
+
+# --- residual sums ---
+
+
+def residual_sides(step: Step) -> tuple[Operand, Operand] | None:
+    """The stream and the branch that a residual sum adds, if the trace tells which is which."""
+    operands = step.operands
+    if step.op != "add" or len(operands) != 2 or step.call is None:
+        return None
+    if step.call.bound.get("alpha", 1) != 1 or any(o.view.shape != step.shape for o in operands):
+        return None
+    branches = [o for o in operands if o.step and _BRANCHES.keys() & set(stages_of(o.step))]
+    streams = [o for o in operands if o not in branches]
+    return (streams[0], branches[0]) if len(streams) == len(branches) == 1 else None
+
+
+def branch_kind(branch: Operand) -> str:
+    """`attention`, `cross` or `feed-forward`: what a residual sum adds."""
+    stages = stages_of(branch.step) if branch.step is not None else ()
+    names = {"cross_out": "cross", "attn_out": "attention", "mlp_out": "feed-forward"}
+    return next(names[stage] for stage in names if stage in stages)
+
+
+def floats(view: View, lead: Index = ()) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A view's numbers in float64, or those of one slice."""
+    return np.asarray(view.array[lead], dtype=np.float64)

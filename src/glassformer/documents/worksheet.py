@@ -1,0 +1,178 @@
+"""Worksheets: a document with blanks in its matrices, and an answer sheet at the end.
+
+A step that asks a question leaves the row it asks for to the reader; a step that works out one
+number of a matrix, others of that matrix. A number becomes a blank only if the sheet shows what it
+is computed from and no formula on it gives it away; which ones is decided by the document's words,
+so a worksheet is the same every time. Drawings and remarks on the texts are left out: they would
+show the answers.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from glassformer.documents import parts as p
+from glassformer.documents.renderer import DocumentWriter, writer
+from glassformer.documents.trace_words import words_in
+from glassformer.errors import TraceError
+from glassformer.tracing import Cell
+from glassformer.tracing.cells import leaves
+from glassformer.tracing.explanation import Card
+
+_ENDINGS = {".html": "html", ".tex": "tex", ".md": "md", ".txt": "terminal"}
+_MOST = 2
+"""Blanks in one matrix."""
+_MOST_OPERANDS = 40
+"""A number that takes longer to work out is not asked for."""
+
+Blanks: TypeAlias = dict[int, list[tuple[Cell, Card]]]
+"""By the place of a section in the document: what it leaves blank, with the answers."""
+
+
+class Worksheet(DocumentWriter):
+    """A worksheet in the format that the file's ending says; Markdown where there is no file."""
+
+    def render(self) -> str | bytes:
+        return writer(worksheet(self.document), "md").render()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        ending = Path(path).suffix.lower()
+        if ending not in _ENDINGS:
+            raise TraceError(
+                "a worksheet is a file that ends in {endings}, got {path}",
+                endings=", ".join(_ENDINGS),
+                path=path,
+            )
+        return writer(worksheet(self.document), _ENDINGS[ending]).save(path)
+
+
+def worksheet(document: p.Document) -> p.Document:
+    """The document with blanks and an answer sheet."""
+    words = words_in(document.language)
+    asked = _choose(document)
+    hidden = frozenset(cell for blanks in asked.values() for cell, _ in blanks)
+    head: list[p.Part] = [p.Paragraph(words["worksheet name"])]
+    if hidden:
+        head.append(p.Paragraph(words["worksheet task"].format(count=len(hidden)), "strong"))
+    kept = (_blanked(part, hidden) for part in document.parts)
+    body = [part for part in kept if part is not None]
+    title = words["worksheet title"].format(title=document.title)
+    answers = [_answers(document, asked)] if hidden else []
+    return replace(document, title=title, parts=(*head, *body, *answers), data=None)
+
+
+def _blanked(part: p.Part, hidden: frozenset[Cell]) -> p.Part | None:
+    """A part without the hidden numbers; None for what would show them."""
+    if isinstance(part, p.Figure | p.Remark):
+        return None
+    if isinstance(part, p.Question):  # its row is blank in the matrix above
+        return p.Paragraph(part.text, "strong")
+    if isinstance(part, p.Section):
+        inside = (_blanked(one, hidden) for one in part.parts)
+        return replace(part, parts=tuple(one for one in inside if one is not None))
+    if isinstance(part, p.HeatMap):
+        blanks = frozenset(place for place, cell in _cells(part) if cell in hidden)
+        return replace(part, blanks=blanks, hidden=())
+    return part
+
+
+def _answers(document: p.Document, asked: Blanks) -> p.Section:
+    """Every blank with its arithmetic, in the order of the sheet."""
+    words, parts = words_in(document.language), list[p.Part]()
+    for at, blanks in asked.items():
+        section = document.parts[at]
+        assert isinstance(section, p.Section)
+        title = p.plain(section.title)
+        if section.number is not None:
+            title = words["answer of"].format(title=title, number=section.number)
+        parts.append(p.Section(title, tuple(p.Formula(card) for _, card in blanks)))
+    return p.Section(words["answers"], tuple(parts), new_page=True)
+
+
+# --- which numbers ---
+
+
+def _choose(document: p.Document) -> Blanks:
+    """The blanks of each section that works out a number of a matrix it shows."""
+    told = set(_told(document))
+    questions = [part for part in document.walk() if isinstance(part, p.Question)]
+    needed = {cell for part in questions for asked in part.cells for cell in _operands(asked)}
+    hidden = {cell for part in questions for cell in part.cells} - told
+    shown: set[Cell] = set()
+    asked: Blanks = {}
+    for at, section in enumerate(document.parts):
+        if not isinstance(section, p.Section):
+            continue
+        maps = [part for part in section.parts if isinstance(part, p.HeatMap)]
+        shown |= {cell for part in maps for _, cell in _cells(part)}
+        example = next((part for part in section.parts if isinstance(part, p.Formula)), None)
+        marked = [part for part in maps if part.marked is not None]
+        if example is None or not marked or marked[-1].step is not example.cell.step:
+            continue
+        rows = [part for part in section.parts if isinstance(part, p.Question)]
+        if rows:
+            cells = [cell for part in rows for cell in part.cells if cell in hidden]
+            asked |= {at: [(cell, _answer(cell, example.card)) for cell in cells]} if cells else {}
+            continue
+        seed = zlib.crc32(f"{document.title}/{at}/{example.cell.name}".encode())
+        order = random.Random(seed)  # noqa: S311  which numbers to ask for
+        known = shown - hidden
+        found = [
+            (cell, card)
+            for cell in _candidates(marked[-1], order)
+            if cell not in told | needed | hidden
+            and (card := _card(cell, example.card, known)) is not None
+        ][:_MOST]
+        if found:
+            asked[at] = found
+            hidden |= {cell for cell, _ in found}
+    return asked
+
+
+def _told(document: p.Document) -> Iterator[Cell]:
+    """The cells whose numbers a formula of the document writes down."""
+    for part in document.walk():
+        if isinstance(part, p.Formula):
+            yield part.cell
+            yield from _operands(part.cell)
+
+
+def _operands(cell: Cell) -> Iterator[Cell]:
+    return iter(()) if cell.expression is None else leaves(cell.expression)
+
+
+def _cells(part: p.HeatMap) -> Iterator[tuple[tuple[int, int], Cell]]:
+    for row in range(len(part.matrix.rows)):
+        for column in range(len(part.matrix.columns)):
+            yield (row, column), Cell(part.step, part.place(row, column))
+
+
+def _candidates(part: p.HeatMap, order: random.Random) -> Iterable[Cell]:
+    """The cells of a matrix, those outside the row of the example first."""
+    assert part.marked is not None
+    places = [(place, cell) for place, cell in _cells(part) if place != part.marked]
+    order.shuffle(places)
+    places.sort(key=lambda found: found[0][0] == part.marked[0])  # type: ignore[index]  # it is marked
+    return (cell for _, cell in places)
+
+
+def _card(cell: Cell, example: Card, known: set[Cell]) -> Card | None:
+    """The answer, in the notation of the example; None if the sheet does not let one compute it."""
+    if cell.expression is None or cell.is_unwritten:
+        return None
+    operands = list(leaves(cell.expression))
+    if len(operands) > _MOST_OPERANDS or not set(operands) <= known:
+        return None
+    card = _answer(cell, example)
+    return card if card.relation == "=" and not card.is_copy else None
+
+
+def _answer(cell: Cell, example: Card) -> Card:
+    """A cell worked out in the notation of the example."""
+    return Card(cell, digits=example.digits, phrases=example.phrases, names=example.sight.names)

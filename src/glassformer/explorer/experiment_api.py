@@ -1,0 +1,331 @@
+"""The page's experiments over HTTP: each route asks `glassformer.experiments` and names its cells.
+
+They run in the queue of long work: cancelled when the client leaves, and refused when they take
+longer than a page should wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TypeVar
+
+import numpy as np
+import torch
+from fastapi import APIRouter, Request
+
+from glassformer.errors import CancelledError, GlassformerError, InputError, cancelled_by
+from glassformer.experiments import attribution, compare, contributions, logit_lens, sweep
+from glassformer.experiments.intervention import heads_of, position_axis
+from glassformer.experiments.lens import residual_stream
+from glassformer.experiments.sweeps import swept_layers
+from glassformer.explorer.cell_cards import cell_ref
+from glassformer.explorer.experiment_schemas import (
+    Asked,
+    ComparedInfo,
+    CompareRequest,
+    ComparisonInfo,
+    ContributionInfo,
+    ContributionsAnswer,
+    ContributionsRequest,
+    InputWords,
+    LensAnswer,
+    LensLayer,
+    LensRequest,
+    LensWord,
+    SweepRequest,
+    SweepRow,
+    SweepSquare,
+    WordsAnswer,
+    WordShare,
+    WordsRequest,
+)
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.other_runs import OtherRuns
+from glassformer.explorer.overview import answer_after, answer_of
+from glassformer.explorer.schemas import Answer, Edit, EditRequest
+from glassformer.explorer.state import Holds, Opened, State
+from glassformer.explorer.trace_edits import edited_run
+from glassformer.tracing import Cell, Step
+from glassformer.tracing.cell_block import CellBlock
+
+experiments_router = APIRouter(prefix="/traces/{id}/experiments", tags=["experiments"])
+
+T = TypeVar("T")
+MOST_SECONDS = 60.0
+MOST_COMPARED = 200
+"""Steps of a comparison."""
+INTEGRATION_POINTS = 20
+"""Of integrated gradients: the page shows whether the shares add up."""
+
+
+class TooSlowError(GlassformerError, RuntimeError):
+    """An experiment that takes longer than a page should wait."""
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    end = monotonic() + seconds
+    try:
+        with cancelled_by(lambda: monotonic() > end):
+            yield
+    except CancelledError:
+        if monotonic() <= end:
+            raise
+        raise TooSlowError(
+            "this takes longer than {seconds:.0f} s: take a shorter text, or a quicker method",
+            seconds=seconds,
+        ) from None
+
+
+async def _ask(
+    request: Request, state: State, opened: OpenTrace, work: Callable[[OtherRuns], T]
+) -> T:
+    """Run an experiment in the queue, within its time."""
+
+    def guarded() -> T:
+        with _within(MOST_SECONDS), state.other_runs(opened) as runs:
+            return work(runs)
+
+    return await state.runs.do(request, guarded)
+
+
+def _measured(opened: OpenTrace, asked: Asked) -> Cell:
+    cell = opened.step(asked.step)[tuple(asked.index)]
+    assert isinstance(cell, Cell)
+    return cell
+
+
+@experiments_router.post("/answer")
+async def answer(request: Request, state: Holds, opened: Opened, wanted: EditRequest) -> Answer:
+    """What the model would answer after some edits; no trace is made of it."""
+
+    def work(runs: OtherRuns) -> Answer:
+        with edited_run(opened.trace, wanted.edits, runs) as edited:
+            return answer_after(opened, edited)
+
+    return await _ask(request, state, opened, work)
+
+
+# --- words ---
+
+
+@experiments_router.post("/words")
+async def in_words(
+    request: Request, state: Holds, opened: Opened, wanted: WordsRequest
+) -> WordsAnswer:
+    """A number shared out among the tokens of the input."""
+    return await _ask(request, state, opened, lambda _: _words(opened, wanted))
+
+
+def _words(opened: OpenTrace, wanted: WordsRequest) -> WordsAnswer:
+    cell = _measured(opened, wanted)
+    found = attribution.words(cell, wanted.method, steps=INTEGRATION_POINTS)
+    inputs, at = [], 0
+    for step in attribution.token_steps(opened.trace):
+        assert step.call is not None
+        end = at + step.shape[-2]
+        pairs = zip(found.tokens[at:end], found.scores[at:end], strict=True)
+        inputs.append(
+            InputWords(
+                name=attribution.owner_of(step.call.view("indices")).name,
+                words=[WordShare(token=token, score=score) for token, score in pairs],
+            )
+        )
+        at = end
+    return WordsAnswer(
+        cell=cell_ref(cell),
+        method=found.method,
+        inputs=inputs,
+        whole=found.whole,
+        note=found.note(wanted.language),
+    )
+
+
+# --- two runs ---
+
+
+@experiments_router.post("/compare")
+async def compare_runs(
+    request: Request, state: Holds, opened: Opened, wanted: CompareRequest
+) -> ComparisonInfo:
+    """The run beside one over another text: where they differ, largest differences first."""
+    return await _ask(request, state, opened, lambda runs: _compared(opened, wanted, runs))
+
+
+def _compared(opened: OpenTrace, wanted: CompareRequest, runs: OtherRuns) -> ComparisonInfo:
+    other = runs.over(wanted.text)
+    found = compare(opened.trace, other.trace)
+    return ComparisonInfo(
+        other=other.id,
+        text=other.text,
+        answer=answer_of(other).text,
+        steps=[
+            ComparedInfo(
+                name=step.name,
+                size=step.size,
+                largest=step.largest,
+                changed=step.changed,
+                compared=step.compared,
+                cell=cell_ref(step.cells[0]),
+                other=cell_ref(step.cells[1]),
+                same_shape=tuple(step.one.shape) == tuple(step.other.shape),
+            )
+            for step in found.steps[:MOST_COMPARED]
+        ],
+        n_different=len(found.steps),
+        n_same=len(found.same),
+        unaligned=list(found.unaligned[:MOST_COMPARED]),
+        note=found.note(wanted.language),
+    )
+
+
+# --- sweeps ---
+
+
+@experiments_router.post("/sweep")
+async def sweep_layer(
+    request: Request, state: Holds, opened: Opened, wanted: SweepRequest
+) -> SweepRow:
+    """One row of a sweep: the page asks for layer after layer, and shows them as they come."""
+    return await _ask(request, state, opened, lambda runs: _swept(opened, wanted, runs))
+
+
+def _swept(opened: OpenTrace, wanted: SweepRequest, runs: OtherRuns) -> SweepRow:
+    trace = opened.trace
+    if wanted.to == "mean" and wanted.over == "position":
+        raise InputError("a position is switched off or copied: its mean is over positions")
+    if wanted.to == "other" and wanted.text is None:
+        raise InputError("numbers of another run need its text")
+    layers = swept_layers(trace, wanted.over)
+    if wanted.layer >= len(layers):
+        raise InputError("there are {count} layers to sweep, counted from 0", count=len(layers))
+    cell, layer = _measured(opened, wanted), layers[wanted.layer]
+    other = None if wanted.text is None else runs.over(wanted.text).trace
+    found = sweep(
+        trace,
+        other if wanted.to == "other" else None,
+        measure=cell,
+        over=wanted.over,
+        layers=[layer],
+        to="zero" if wanted.to == "other" else wanted.to,
+        runs=[trace] if wanted.to == "mean" else (),
+    )
+    step = trace.stages[layer]
+    axis = heads_of(step)[0] if wanted.over == "head" else position_axis(step)
+    squares = [
+        SweepSquare(place=place, value=float(value), edit=_along(step, axis, at, wanted))
+        for at, (place, value) in enumerate(zip(found.places, found.values[0], strict=True))
+        if not value.isnan()  # a position that the other text does not have
+    ]
+    return SweepRow(
+        layers=layers,
+        layer=wanted.layer,
+        cell=cell_ref(cell),
+        squares=squares,
+        note=found.note(wanted.language),
+    )
+
+
+def _along(step: Step, axis: int, at: int, wanted: SweepRequest) -> Edit:
+    """The intervention at one place of an axis."""
+    index = [at if own == axis else None for own in range(len(step.shape))]
+    if wanted.to == "other":
+        return Edit(step=step.name, index=index, to="other", text=wanted.text)
+    return Edit(step=step.name, index=index, to="mean" if wanted.to == "mean" else "value")
+
+
+# --- layers and parts ---
+
+
+@experiments_router.post("/lens")
+async def read_layers(
+    request: Request, state: Holds, opened: Opened, wanted: LensRequest
+) -> LensAnswer:
+    """The likeliest word if each layer were the last, at every position."""
+    return await _ask(request, state, opened, lambda _: _lens(opened, wanted))
+
+
+def _lens(opened: OpenTrace, wanted: LensRequest) -> LensAnswer:
+    found = logit_lens(opened.trace)
+    try:
+        values = found.values.double()
+    finally:
+        for run in found.traces:
+            run.close()
+    chances = torch.softmax(values, -1).reshape(len(found.layers), -1, values.shape[-1])
+    best = chances.max(-1)
+    output = next(iter(opened.trace.outputs.values()))
+    steps = {name: step.number for name, step in residual_stream(opened.trace)}
+    return LensAnswer(
+        positions=_positions(output, chances.shape[1]),
+        layers=[
+            LensLayer(
+                name=layer,
+                step=steps[layer],
+                words=[
+                    LensWord(text=text, probability=float(chance))
+                    for text, chance in zip(
+                        _texts(opened, best.indices[row].tolist()), best.values[row], strict=True
+                    )
+                ],
+            )
+            for row, layer in enumerate(found.layers)
+        ],
+        note=found.note(wanted.language),
+    )
+
+
+def _positions(output: Step, count: int) -> list[str]:
+    labels = output.labels[-2] if len(output.shape) > 2 else None
+    return list(labels) if labels is not None and len(labels) == count else [
+        str(at) for at in range(count)
+    ]  # fmt: skip
+
+
+def _texts(opened: OpenTrace, ids: list[int]) -> list[str]:
+    """Classes or tokens by their numbers."""
+    model = opened.loaded
+    if model is None or opened.task == "module":
+        return [str(id_) for id_ in ids]
+    if opened.task == "classify":
+        return [model.labels[id_] if model.labels else str(id_) for id_ in ids]
+    return model.writer.display_tokens(ids)
+
+
+@experiments_router.post("/contributions")
+async def direct_contributions(
+    request: Request, state: Holds, opened: Opened, wanted: ContributionsRequest
+) -> ContributionsAnswer:
+    """What each part adds to a number; the parts add up to it."""
+    return await _ask(request, state, opened, lambda _: _contributions(opened, wanted))
+
+
+def _contributions(opened: OpenTrace, wanted: ContributionsRequest) -> ContributionsAnswer:
+    found = contributions(_measured(opened, wanted), heads=wanted.heads)
+    parts = zip(found.parts, found.values, found.sources, strict=True)
+    return ContributionsAnswer(
+        cell=cell_ref(_measured(opened, wanted)),
+        parts=[
+            ContributionInfo(
+                name=name,
+                value=value,
+                step=None if source is None else source.step.number,
+                edit=None if source is None else _off(source),
+            )
+            for name, value, source in parts
+        ],
+        total=found.total,
+        note=found.note(wanted.language),
+    )
+
+
+def _off(block: CellBlock) -> Edit:
+    """A whole step, or one place of one of its axes, set to zero."""
+    shape = block.step.shape
+    index: list[int | None] = [None] * len(shape)
+    for axis, places in enumerate(np.unravel_index(block.places.reshape(-1), shape)):
+        if shape[axis] > 1 and (places == places[0]).all():
+            index[axis] = int(places[0])
+    return Edit(step=block.step.name, index=index)

@@ -1,0 +1,125 @@
+"""Lessons that were made, their numbers linked to open traces, and answers to their questions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from glassformer.errors import InputError, UnknownNameError
+from glassformer.explorer.open_traces import OpenTrace, Store
+from glassformer.explorer.schemas import (
+    AnswerInfo,
+    AnswerRequest,
+    LessonChoiceInfo,
+    LessonInfo,
+    LessonName,
+    LessonPart,
+    LessonPlaceInfo,
+    LessonStepInfo,
+    LessonSummary,
+)
+from glassformer.language import Language
+from glassformer.lessons import LESSONS, Formula, HeatMap, Lesson, Part, make_lesson
+from glassformer.lessons.course import settings_of
+
+_Made: TypeAlias = tuple[Lesson, dict[int, OpenTrace]]
+
+
+class Lessons:
+    """Lessons by name, language and switches; each is made once and its traces stay open.
+
+    There are as many as the switches have combinations, and those are few.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._made: dict[tuple[str, Language, tuple[tuple[str, str], ...]], _Made] = {}
+
+    def summaries(self, language: Language) -> list[LessonSummary]:
+        """The course in order."""
+        return [
+            LessonSummary(
+                name=name,
+                title=entry.title.say(language),
+                summary=entry.summary.say(language),
+                able=entry.able.say(language),
+                minutes=entry.minutes,
+                needs=[_named(need, language) for need in entry.needs],
+            )
+            for name, entry in LESSONS.items()
+        ]
+
+    def get(self, name: str, language: Language, settings: Sequence[str] = ()) -> LessonInfo:
+        """A lesson with its switches as `settings` say; its traces stay open."""
+        lesson, traces = self._find(name, language, settings)
+        place = None if lesson.place is None else lesson.place.to_dict()
+        return LessonInfo(
+            name=lesson.name,
+            title=lesson.title,
+            summary=lesson.summary,
+            language=language,
+            place=None if place is None else LessonPlaceInfo(**place),
+            choices=[LessonChoiceInfo(**choice.to_dict()) for choice in lesson.choices],
+            steps=[
+                LessonStepInfo(
+                    role=step.role,
+                    title=step.title,
+                    parts=[_part(part, traces) for part in step.parts],
+                )
+                for step in lesson.steps
+            ],
+        )
+
+    def answer(self, name: str, request: AnswerRequest) -> AnswerInfo:
+        """Judge an answer to a question of a lesson."""
+        lesson, _ = self._find(name, request.language, request.settings)
+        for question in lesson.questions:
+            if question.number == request.question:
+                judged = question.check(request.answers)
+                return AnswerInfo(is_right=judged.is_right, said=judged.said)
+        raise InputError(
+            "the lesson {name} has no question {number}", name=name, number=request.question
+        )
+
+    def _find(self, name: str, language: Language, settings: Sequence[str]) -> _Made:
+        if name not in LESSONS:
+            raise UnknownNameError("lesson", name, LESSONS)
+        chosen = settings_of(settings)
+        LESSONS[name].check(chosen)
+        defaults = {choice: values[0] for choice, values in LESSONS[name].choices.items()}
+        key = name, language, tuple(sorted((defaults | chosen).items()))
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = _made(name, language, chosen)
+                for opened in self._made[key][1].values():
+                    self._store.keep(opened)
+            return self._made[key]
+
+
+def _named(name: str, language: Language) -> LessonName:
+    return LessonName(name=name, title=LESSONS[name].title.say(language))
+
+
+def _made(name: str, language: Language, settings: dict[str, str]) -> _Made:
+    lesson = make_lesson(name, language, **settings)
+    return lesson, {
+        id(trace): OpenTrace(trace, f"lesson {name}", "module", text=lesson.title)
+        for trace in lesson.traces()
+    }
+
+
+def _part(part: Part, traces: dict[int, OpenTrace]) -> LessonPart:
+    """The part as data; parts that show numbers name their trace and step."""
+    links: dict[str, Any] = {}
+    for step in _shown_steps(part):
+        links = {"trace": traces[id(step.trace)].id, "number": step.number}
+    return LessonPart(**part.to_dict(), **links)
+
+
+def _shown_steps(part: Part) -> Iterator[Any]:
+    if isinstance(part, Formula):
+        yield part.cell.step
+    elif isinstance(part, HeatMap):
+        yield part.step

@@ -1,0 +1,389 @@
+"""Greedy, beam search and sampling by hand, on a table of next words; then on a translator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+from glassformer.decoding import Beam, Decoded, Greedy, Ledger, Sampling, Stop, beam_search
+from glassformer.decoding.greedy import MostProbable, collect
+from glassformer.decoding.greedy import steps as decoding_steps
+from glassformer.decoding.sampling import RandomChooser
+from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.lessons.figures.canvas import Role
+from glassformer.lessons.figures.charts import Series, bar_chart
+from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.model_family_figures import TreeStep, search_tree
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.tasks import Translated, load
+from glassformer.tracing import Trace, trace
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "method": ("beam", "greedy", "sampling"),
+    "temperature": ("1", "0.5", "2"),
+}
+NEXT: dict[str, dict[str, float]] = {
+    "<start>": {"the": 0.56, "a": 0.44},
+    "the": {"dog": 0.4, "cat": 0.35, "bird": 0.25},
+    "a": {"dog": 0.06, "cat": 0.04, "bird": 0.9},
+    "dog": {"barks": 0.6, "sleeps": 0.4},
+    "cat": {"barks": 0.05, "sleeps": 0.95},
+    "bird": {"sleeps": 0.1, "sings": 0.9},
+    "barks": {"<end>": 1.0},
+    "sleeps": {"<end>": 1.0},
+    "sings": {"<end>": 1.0},
+}
+"""The model: how probable each word is after each other one."""
+WORDS = (*NEXT, "<end>")
+_START, _END = WORDS.index("<start>"), WORDS.index("<end>")
+_LONGEST, _BEAM, _DRAWS = 4, 2, 1000
+_ASKED = "the"
+"""The word after which distributions are shown."""
+_SOURCE = "A ballet class of five girls jumping in sequence."
+_TOP_K, _TOP_P = 2, 0.8
+_SURE = "a"
+"""A word after which the table is surer."""
+
+
+def next_word_table() -> Float[Tensor, "V V"]:
+    """One row per word: the probabilities of the words after it."""
+    rows = [[NEXT.get(word, {}).get(after, 0.0) for after in WORDS] for word in WORDS]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+class SentenceScore(nn.Module):
+    """The log-probability of a sentence: a look-up for each word, and a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(next_word_table(), requires_grad=False)
+
+    def forward(self, ids: Int[Tensor, " T"]) -> Float[Tensor, ""]:
+        probabilities = self.table[ids[:-1], ids[1:]]
+        logs = probabilities.log()
+        total = logs.sum()
+        return total
+
+
+class Distribution(nn.Module):
+    """What is drawn from after one word: logits, a temperature, a softmax."""
+
+    def __init__(self, word: str, temperature: float) -> None:
+        super().__init__()
+        likely = [WORDS.index(after) for after in NEXT[word]]
+        row = next_word_table()[WORDS.index(word), likely].log()
+        self.logits = nn.Parameter(row, requires_grad=False)
+        self.temperature = temperature
+
+    def forward(self) -> Float[Tensor, " V"]:
+        scaled = self.logits / self.temperature
+        probabilities = torch.softmax(scaled, dim=-1)
+        return probabilities
+
+
+class TableStepper:
+    """The table as a model that a search can ask: only the last word matters."""
+
+    def __init__(self) -> None:
+        self._logits = next_word_table().log()
+
+    def start(self) -> Float[Tensor, "B 1 V"]:
+        return self._logits[_START].view(1, 1, -1)
+
+    def step(
+        self,
+        tokens: Int[Tensor, "B R"],
+        parents: Int[Tensor, "B R"] | None = None,  # noqa: ARG002 the last word is all that counts
+    ) -> Float[Tensor, "B R V"]:
+        return self._logits[tokens]
+
+    def worth_leaving(self, n_left: int) -> bool:  # noqa: ARG002 there is one sequence
+        return False
+
+    def keep(self, sequences: Int[Tensor, " M"]) -> None:
+        """Nothing to do: there is one sequence, and the table has no state."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of the table with its probability."""
+
+    words: tuple[str, ...]
+    probability: float
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def all_sentences(temperature: float = 1.0) -> list[Sentence]:
+    """Every sentence that the table can say, most probable first."""
+    found = [Sentence(("<start>",), 1.0)]
+    for _ in range(_LONGEST):
+        found = [
+            Sentence((*known.words, after), known.probability * share)
+            for known in found
+            for after, share in _tempered(known.words[-1], temperature).items()
+        ]
+    said = [Sentence(known.words[1:-1], known.probability) for known in found]
+    return sorted(said, key=lambda one: -one.probability)
+
+
+def _tempered(word: str, temperature: float) -> dict[str, float]:
+    """The probabilities after a word at a temperature, by hand: powers, divided by their sum."""
+    powers = {after: share ** (1 / temperature) for after, share in NEXT[word].items()}
+    return {after: power / sum(powers.values()) for after, power in powers.items()}
+
+
+def search(method: str, temperature: float = 1.0, *, n_samples: int = 1) -> Decoded:
+    """Decode from the table, with the ledger of every step if one sentence is asked for."""
+    stop = Stop.after(_END, _LONGEST, 1)
+    if method == "beam":
+        return beam_search(
+            TableStepper(), Beam(size=_BEAM, length_penalty=0.0, stop="exact"), stop, ledger=True
+        )[0]
+    if method == "greedy":
+        run = decoding_steps(TableStepper(), MostProbable(), stop)
+        return collect(run, stop, ledger=True)[0]
+    chooser = RandomChooser(Sampling(temperature=temperature, n_samples=n_samples), [[_START]])
+    run = decoding_steps(TableStepper(), chooser, stop, n_samples)
+    return collect(run, stop, n_samples, ledger=n_samples == 1)[0]
+
+
+def said(tokens: Sequence[int]) -> str:
+    return " ".join(WORDS[token] for token in tokens)
+
+
+def steps(say: Speaker, *, method: str = "beam", temperature: str = "1") -> Iterator[LessonStep]:
+    heat = float(temperature)
+    greedy, beam = search("greedy"), search("beam")
+    run = trace(SentenceScore(), torch.tensor([_START, *greedy.best.tokens, _END]))
+    yield _table(run, say)
+    yield _score(run, said(greedy.best.tokens), say)
+    yield _tree(method, heat, say)
+    yield _compare(greedy, beam, say)
+    yield _temperature(heat, say)
+    yield _filters(say)
+    yield _draws(heat, say)
+    yield _translation(say)
+
+
+def _table(run: Trace, say: Speaker) -> LessonStep:
+    first = max(NEXT["<start>"], key=NEXT["<start>"].__getitem__)
+    parts: list[Part] = [
+        Paragraph(say("table", first=first, percent=percent(NEXT["<start>"][first]))),
+        heat_map(
+            run["table"], say, rows=WORDS, columns=WORDS, title=say("table caption")
+        ),
+    ]  # fmt: skip
+    return LessonStep("probabilities", say("table title"), tuple(parts))
+
+
+def _score(run: Trace, text: str, say: Speaker) -> LessonStep:
+    shares = [float(share) for share in run["probabilities"].value]
+    product = " × ".join(f"{share:g}" for share in shares)
+    total = run["total"][()]
+    facts = {
+        "sentence": text, "product": product, "value": number(math.prod(shares)),
+        "total": number(total.value),
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("score", **facts)),
+        formula(run["logs"][0]),
+        formula(total),
+        Paragraph(say("score why")),
+    ]
+    return LessonStep("scores", say("score title"), tuple(parts))
+
+
+def _tree(method: str, temperature: float, say: Speaker) -> LessonStep:
+    found = search(method, temperature)
+    assert found.ledger is not None
+    sentence = found.best
+    text = said(sentence.tokens)
+    known = next(one.probability for one in all_sentences() if one.text == text)
+    facts = {
+        "sentence": text, "total": number(math.log(known)), "percent": percent(known),
+        "size": _BEAM,
+        "temperature": f"{temperature:g}",
+    }  # fmt: skip
+    drawing = search_tree(
+        tree_steps(found.ledger), say(f"tree {method} caption"), say("legend kept"),
+        say("legend dropped"),
+    )  # fmt: skip
+    parts: list[Part] = [Paragraph(say(f"tree {method}", **facts)), Figure("tree", drawing)]
+    return LessonStep("search", say(f"tree {method} title"), tuple(parts))
+
+
+def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
+    """What a search considered at each step; what the table never says is left out."""
+    return [
+        [
+            TreeStep(
+                WORDS[one.token], one.parent, one.log_probability, one.total, one.fate != "dropped",
+                one.fate == "kept",
+            )
+            for one in step.candidates
+            if math.isfinite(one.total)
+        ]
+        for step in ledger.steps
+    ]  # fmt: skip
+
+
+def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> LessonStep:
+    known = all_sentences()
+    found = {said(greedy.best.tokens): [say("greedy")]}
+    found.setdefault(said(beam.best.tokens), []).append(say("beam", size=_BEAM))
+    rows = tuple(
+        (
+            one.text,
+            number(math.log(one.probability)),
+            percent(one.probability),
+            say.listed(found.get(one.text, [])),
+        )
+        for one in known
+    )
+    texts = [one.text for one in known]
+    place = texts.index(said(greedy.best.tokens))
+    facts = {
+        "count": len(known), "best": known[0].text, "percent": percent(known[0].probability),
+        "greedy": texts[place], "greedy_percent": percent(known[place].probability),
+        "place": place + 1, "ratio": f"{known[0].probability / known[place].probability:.1f}",
+        "size": _BEAM,
+    }  # fmt: skip
+    phrase = "compare misses" if place else "compare finds"
+    phrase_beam = "beam finds" if said(beam.best.tokens) == texts[0] else "beam misses"
+    heads = tuple(say(head) for head in ("sentence", "log-probability", "probability", "found by"))
+    parts: list[Part] = [
+        Paragraph(say(phrase, **facts)),
+        Paragraph(say(phrase_beam, **facts)),
+        Table("", heads, rows),
+    ]
+    return LessonStep("search", say("compare title"), tuple(parts))
+
+
+def _temperature(temperature: float, say: Speaker) -> LessonStep:
+    run = trace(Distribution(_ASKED, temperature))
+    share = run["probabilities"][0]
+    words = tuple(NEXT[_ASKED])
+    heats = [float(one) for one in sorted(CHOICES["temperature"], key=float)]
+    roles: tuple[Role, ...] = ("score", "output", "query")
+    series = [
+        Series(
+            say("at temperature", temperature=f"{heat:g}"),
+            chances(_ASKED, Sampling(temperature=heat)),
+            role,
+        )
+        for heat, role in zip(heats, roles, strict=True)
+    ]
+    chart = bar_chart(
+        say("temperature caption", word=_ASKED), words, series,
+        Axes(say("next word"), say("probability")), write=lambda y: f"{y:.2f}", least=0,
+    )  # fmt: skip
+    facts = {
+        "word": _ASKED, "next": words[0], "temperature": f"{temperature:g}",
+        "plain": percent(NEXT[_ASKED][words[0]]), "percent": percent(float(share.value)),
+    }  # fmt: skip
+    phrase = "temperature one" if temperature == 1 else "temperature"
+    parts: list[Part] = [
+        Paragraph(say("temperature idea", **facts)),
+        Figure("temperature", chart),
+        Paragraph(say(phrase, **facts)),
+        formula(run["scaled"][0]),
+        formula(share),
+    ]
+    return LessonStep("temperature", say("temperature title"), tuple(parts))
+
+
+def chances(word: str, settings: Sampling) -> list[float]:
+    """What `Sampling` draws from after a word."""
+    found = settings.chances(next_word_table().log()[WORDS.index(word)])
+    return [float(found[WORDS.index(after)]) for after in NEXT[word]]
+
+
+def _filters(say: Speaker) -> LessonStep:
+    kinds = {
+        "plain": Sampling(),
+        "top-k": Sampling(top_k=_TOP_K),
+        "top-p": Sampling(top_p=_TOP_P),
+    }
+    rows, left = [], {}
+    for word in (_ASKED, _SURE):
+        found = {kind: chances(word, settings) for kind, settings in kinds.items()}
+        for place, after in enumerate(NEXT[word]):
+            rows.append((f"{word} {after}", *(f"{found[kind][place]:.3f}" for kind in kinds)))
+        left[word] = [after for after, x in zip(NEXT[word], found["top-p"], strict=True) if x]
+    first = next(iter(NEXT[_ASKED]))
+    facts = {
+        "k": _TOP_K, "p": f"{_TOP_P:g}", "word": _ASKED, "sure": _SURE,
+        "many": say.listed(left[_ASKED]), "few": say.listed(left[_SURE]), "first": first,
+        "before": f"{NEXT[_ASKED][first]:g}",
+        "after": number(chances(_ASKED, kinds["top-k"])[0], 3),
+    }  # fmt: skip
+    heads = (say("next word"), *(say(kind, k=_TOP_K, p=f"{_TOP_P:g}") for kind in kinds))
+    parts: list[Part] = [Paragraph(say("filters", **facts)), Table("", heads, tuple(rows))]
+    return LessonStep("filters", say("filters title"), tuple(parts))
+
+
+@lru_cache(maxsize=4)
+def drawn(temperature: float) -> dict[str, int]:
+    """How often each sentence came in many draws."""
+    counts: dict[str, int] = {}
+    for one in search("sampling", temperature, n_samples=_DRAWS).hypotheses:
+        text = said(one.tokens)
+        counts[text] = counts.get(text, 0) + 1
+    return counts
+
+
+def _draws(temperature: float, say: Speaker) -> LessonStep:
+    known, counts = all_sentences(temperature), drawn(temperature)
+    heads = tuple(say(head) for head in ("sentence", "expected", "drawn"))
+    rows = tuple(
+        (one.text, f"{_DRAWS * one.probability:.1f}", str(counts.get(one.text, 0))) for one in known
+    )
+    best = known[0]
+    facts = {
+        "count": _DRAWS, "temperature": f"{temperature:g}", "best": best.text,
+        "expected": f"{_DRAWS * best.probability:.0f}", "drawn": counts.get(best.text, 0),
+        "kinds": len(counts), "all": len(known),
+    }  # fmt: skip
+    parts: list[Part] = [Paragraph(say("draws", **facts)), Table("", heads, rows)]
+    return LessonStep("draws", say("draws title"), tuple(parts))
+
+
+@dataclass(frozen=True)
+class _TwoTranslations:
+    greedy: Translated
+    beam: Translated
+
+
+@lru_cache(maxsize=1)
+def _translated() -> _TwoTranslations:
+    model, settings = load("en-de"), Beam(size=4, length_penalty=0.0, stop="exact")
+    (one,) = model.translate([_SOURCE], search=Greedy())
+    (other,) = model.translate([_SOURCE], search=settings)
+    return _TwoTranslations(one, other)
+
+
+def _translation(say: Speaker) -> LessonStep:
+    found = _translated()
+    totals = [one.alternatives[0].log_probability for one in (found.greedy, found.beam)]
+    rows = tuple(
+        (name, one.text, number(total), f"{math.exp(total):.1e}".replace("-", "−"))
+        for name, one, total in zip(
+            (say("greedy"), say("beam", size=4)), (found.greedy, found.beam), totals, strict=True
+        )
+    )
+    heads = tuple(say(head) for head in ("method", "translation", "log-probability", "probability"))
+    facts = {"source": _SOURCE, "ratio": f"{math.exp(totals[1] - totals[0]):.0f}"}
+    phrase = "translation differs" if totals[1] > totals[0] else "translation same"
+    parts: list[Part] = [Paragraph(say(phrase, **facts)), Table("", heads, rows)]
+    parts.append(Paragraph(with_code(say("which"))))
+    return LessonStep("translation", say("translation title"), tuple(parts))

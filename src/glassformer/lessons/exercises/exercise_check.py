@@ -1,0 +1,328 @@
+"""What an exercise is, and how an answer to it is judged.
+
+A slip is found as the audit finds one: by committing it. Each exercise has its computation with
+the known slips as switches (`variant`); where a learner's results are not those of the reference,
+they are compared with what one switch gives, then two. What fits no known slip is described: an
+exception with its line, a shape, a type, NaN, the first number that differs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.documents import render_text
+from glassformer.documents.parts import Code, Document, Paragraph, Span, with_code
+from glassformer.errors import ConfigError
+from glassformer.language import Bilingual, Language, Words, words
+from glassformer.lessons.exercises.feedback import Feedback
+from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
+
+say = words("glassformer.lessons.exercises.feedback")
+
+Switches = Mapping[str, Any]
+_TOLERANCE = 2e-5
+"""Relative to the largest number: some hundred roundings of float32. A slip changes far more."""
+SECONDS = 10.0
+"""For all calls of a learner's function together."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A function to write, how it is checked, and the slips that are known."""
+
+    name: str
+    function: str
+    """The name of the function, in a learner's file and in `solutions`."""
+    words: Words
+    """Title, statement and slips, in both languages."""
+    cases: Callable[[], Sequence[tuple[Any, ...]]] = field(repr=False)
+    """Arguments of the calls that are compared: random numbers in several shapes."""
+    reference: Callable[..., Any] = field(repr=False)
+    """The right results, from the modules that everything else here uses."""
+    variant: Callable[..., Any] = field(repr=False)
+    """The same computation written out, with a keyword for each place where one may slip."""
+    slips: Mapping[str, Switches] = field(repr=False)
+    """The known slips: the keyword of `variant` that commits each."""
+    language: Language = "en"
+
+    @property
+    def title(self) -> Bilingual:
+        return self.words[f"{self.name} title"]
+
+    @property
+    def statement(self) -> Bilingual:
+        return self.words[f"{self.name} statement"]
+
+    def slip(self, key: str) -> Bilingual:
+        """The hint for a known slip; one that several exercises share stands under `any`."""
+        own = f"{self.name} slip {key}"
+        return self.words[own if own in self.words else f"any slip {key}"]
+
+    def check(self, function: Callable[..., Any], *, seconds: float = SECONDS) -> Feedback:
+        """Judge a function: right, or a hint. It is called in this process."""
+        if not callable(function):
+            raise ConfigError("expected a function, got {kind}", kind=type(function).__name__)
+        return _Judge(self, function, seconds).judge()
+
+    def document(self) -> Document:
+        """The task: what is to be written, and its signature."""
+        from glassformer.lessons.exercises.exercise_track import signature
+
+        paragraphs = self.statement.say(self.language).split("\n")
+        command = Span(f"glassformer exercise {self.name} FILE.py", "code")
+        return Document(
+            self.title.say(self.language),
+            (
+                *(Paragraph(with_code(paragraph)) for paragraph in paragraphs),
+                Code(signature(self.function)),
+                Paragraph((say["how to check"].say(self.language), command), "quiet"),
+            ),
+            self.language,
+        )
+
+    def __str__(self) -> str:
+        return render_text(self.document(), "terminal")
+
+    def _repr_markdown_(self) -> str:
+        """For notebooks."""
+        return render_text(self.document(), "md")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a call gave: a result or an exception, and whether it changed its arguments."""
+
+    result: Any = None
+    error: BaseException | None = None
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """One case: what the learner's function gave and what is right."""
+
+    arguments: tuple[Any, ...]
+    given: _Call
+    right: Any
+
+    @property
+    def agrees(self) -> bool:
+        return self.given.error is None and is_same(self.given.result, self.right)
+
+
+class _Judge:
+    """One function on all cases of an exercise."""
+
+    def __init__(self, exercise: Exercise, function: Callable[..., Any], seconds: float) -> None:
+        self.exercise = exercise
+        self.function = function
+        self.seconds = seconds
+
+    def judge(self) -> Feedback:
+        cases = self.exercise.cases()
+        try:
+            with limited_to(self.seconds):
+                calls = [_called(self.function, case) for case in cases]
+        except OutOfTimeError as error:
+            return self._wrong("time", say, seconds=f"{self.seconds:g}", line=self._line(error))
+        compared = [
+            _Compared(case, call, self.exercise.reference(*copied(case, torch.float64)))
+            for case, call in zip(cases, calls, strict=True)
+        ]
+        wrong = [case for case in compared if not case.agrees]
+        if any(isinstance(case.given.error, NotImplementedError) for case in wrong):
+            return self._wrong("unwritten", say, function=self.exercise.function)
+        if wrong:
+            return self._known_slip(compared) or self._described(wrong[0])
+        if any(call.changed for call in calls):
+            return self._wrong("changed", say)
+        text = say.both("right", count=len(cases))
+        return Feedback(self.exercise.name, (), text, self.exercise.language)
+
+    def _known_slip(self, compared: list[_Compared]) -> Feedback | None:
+        for keys in _one_or_two(self.exercise.slips):
+            switches = {
+                name: value for key in keys for name, value in self.exercise.slips[key].items()
+            }
+            if self._commits(switches, compared):
+                hints = [self.exercise.slip(key) for key in keys]
+                text = (
+                    hints[0]
+                    if len(hints) == 1
+                    else say.both("two slips", first=hints[0], second=hints[1])
+                )
+                return Feedback(self.exercise.name, keys, text, self.exercise.language)
+        return None
+
+    def _commits(self, switches: Switches, compared: list[_Compared]) -> bool:
+        """Whether these slips give the learner's results, in every case and wrong ones in some."""
+        shows = False
+        for case in compared:
+            arguments = copied(case.arguments, torch.float64)
+            slipped = _called(self.exercise.variant, arguments, **switches)
+            if (slipped.error is None) != (case.given.error is None):
+                return False
+            if slipped.error is None:
+                if not is_same(case.given.result, slipped.result):
+                    return False
+                shows = shows or not case.agrees
+        return shows
+
+    def _described(self, case: _Compared) -> Feedback:
+        """What is wrong with a result that no known slip explains."""
+        shapes = ", ".join(map(_kind, case.arguments))
+        error = case.given.error
+        if error is not None:
+            said = " ".join(str(error).split())[:160]
+            kind = type(error).__name__
+            return self._wrong(
+                "raised", say, error=f"{kind}: {said}" if said else kind, line=self._line(error),
+                arguments=shapes,
+            )  # fmt: skip
+        key, facts = difference(case.given.result, case.right)
+        return self._wrong(key, say, arguments=shapes, **facts)
+
+    def _wrong(self, key: str, table: Words, **facts: object) -> Feedback:
+        text = table.both(key, **facts)
+        return Feedback(self.exercise.name, (key,), text, self.exercise.language)
+
+    def _line(self, error: BaseException) -> int | str:
+        """The last line of the learner's own code before an exception."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [
+            frame
+            for frame in frames
+            if (frame.filename == code.co_filename if code else _is_elsewhere(frame.filename))
+        ]
+        return own[-1].lineno or "?" if own else "?"
+
+
+def _is_elsewhere(file: str) -> bool:
+    """Whether a file is neither ours nor torch's: for a callable object, such as a module."""
+    return not file.startswith((str(Path(__file__).parent), str(Path(torch.__file__).parent)))
+
+
+def _one_or_two(slips: Mapping[str, Switches]) -> Iterator[tuple[str, ...]]:
+    """Each slip; then each two that are committed in different places."""
+    pairs = (
+        pair for pair in combinations(slips, 2) if not slips[pair[0]].keys() & slips[pair[1]].keys()
+    )
+    return chain(((key,) for key in slips), pairs)
+
+
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...], **switches: Any) -> _Call:
+    given = copied(arguments)
+    try:
+        with torch.no_grad():
+            result = function(*given, **switches)
+    except OutOfTimeError:
+        raise
+    except (Exception, SystemExit) as error:
+        return _Call(error=error)
+    return _Call(result, changed=not is_same(given, arguments))
+
+
+def copied(value: Any, dtype: torch.dtype | None = None) -> Any:
+    """Arguments with tensors of their own; those of floats as `dtype`, if given."""
+    match value:
+        case Tensor():
+            return value.clone().to(dtype if dtype and value.is_floating_point() else value.dtype)
+        case tuple() | list():
+            return type(value)(copied(item, dtype) for item in value)
+        case dict():
+            return {key: copied(item, dtype) for key, item in value.items()}
+    return value
+
+
+# --- comparing ---------------------------------------------------------------------------------
+
+
+def is_same(given: Any, wanted: Any) -> bool:
+    """Whether two results are the same: kind, shape, and numbers up to rounding."""
+    if isinstance(wanted, Tensor):
+        return (
+            isinstance(given, Tensor)
+            and given.shape == wanted.shape
+            and _sort(given) == _sort(wanted)
+            and not bool(_places(given, wanted).any())
+        )
+    if isinstance(wanted, tuple | list):
+        return (
+            isinstance(given, tuple | list)
+            and len(given) == len(wanted)
+            and all(map(is_same, given, wanted))
+        )
+    if isinstance(wanted, dict):
+        return given.keys() == wanted.keys() and all(is_same(given[k], wanted[k]) for k in wanted)
+    try:
+        return bool(given == wanted)
+    except Exception:  # objects of a learner's may compare in any way
+        return False
+
+
+def _sort(x: Tensor) -> str:
+    return "bool" if x.dtype == torch.bool else "float" if x.is_floating_point() else "int"
+
+
+def _places(given: Tensor, wanted: Tensor) -> Tensor:
+    """Where two tensors of one shape differ by more than rounding."""
+    one, other = given.detach().double(), wanted.detach().double()
+    finite = other[other.isfinite()].abs()
+    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
+    return ~torch.isclose(one, other, rtol=0.0, atol=_TOLERANCE * scale, equal_nan=True)
+
+
+def difference(given: Any, wanted: Any) -> tuple[str, dict[str, object]]:
+    """What tells a wrong result from the right one: the key of a sentence, and its facts."""
+    if given is None:
+        return "nothing", {}
+    if isinstance(wanted, tuple) and isinstance(given, tuple | list) and len(given) == len(wanted):
+        for one, other in zip(given, wanted, strict=True):
+            if not is_same(one, other):
+                return difference(one, other)
+    if not isinstance(wanted, Tensor):
+        return "value", {"given": f"{_plain(given)!r:.60}", "wanted": f"{wanted!r:.60}"}
+    if not isinstance(given, Tensor):
+        return "type", {"kind": type(given).__name__}
+    if given.shape != wanted.shape:
+        return "shape", {"given": tuple(given.shape), "wanted": tuple(wanted.shape)}
+    if _sort(given) != _sort(wanted):
+        return "dtype", {"given": given.dtype, "wanted": say[f"sort {_sort(wanted)}"]}
+    place = tuple(_places(given, wanted).nonzero()[0].tolist())
+    if bool(given[place].isnan()):
+        return "nan", {"place": list(place), "wanted": _number(wanted[place])}
+    return "differs", {
+        "place": list(place),
+        "given": _number(given[place]),
+        "wanted": _number(wanted[place]),
+        "count": int(_places(given, wanted).sum()),
+        "all": wanted.numel(),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, Tensor) else value
+
+
+def _number(x: Tensor) -> str:
+    return str(x.item()) if _sort(x) != "float" else f"{x.item():.6g}"
+
+
+def _kind(argument: Any) -> str:
+    """An argument as a hint shows it: the shape of a tensor, a number itself."""
+    match argument:
+        case Tensor():
+            return str(tuple(argument.shape))
+        case bool() | int() | float() | None:
+            return str(argument)
+    return "…"

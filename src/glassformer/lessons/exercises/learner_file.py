@@ -1,0 +1,134 @@
+"""A learner's file: run in a process of its own, within a time limit, and its function checked.
+
+    python -m glassformer.lessons.exercises.learner_file EXERCISE FILE RESULT.json SECONDS
+
+The file is the learner's own Python code and may do whatever Python may; the process keeps an
+endless loop, an exit or a crash in it from ending the command. What it prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+from glassformer.errors import InputError
+from glassformer.files import as_path, read_bytes
+from glassformer.language import Bilingual, words
+from glassformer.lessons.exercises.feedback import Feedback
+from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
+
+say = words("glassformer.lessons.exercises.feedback")
+
+_LARGEST = 1 << 20  # bytes of a learner's file
+SECONDS = 10.0
+"""For running the file, and again for checking its function."""
+_STARTING = 60.0  # seconds in which Python and torch have started, on a slow and busy machine
+
+
+def check_apart(name: str, file: Path, *, seconds: float = SECONDS) -> Feedback:
+    """Check a file in a process of its own."""
+    with TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        # -P: a file beside the learner's, such as random.py, must not hide a module of Python's.
+        command = [sys.executable, "-P", "-m", __name__, name, str(file), str(result), str(seconds)]
+        try:
+            done = subprocess.run(  # noqa: S603  a file that the learner asked to run
+                command,
+                stdin=subprocess.DEVNULL,
+                timeout=_STARTING + 2 * seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Feedback(name, ("time",), say.both("time loading", seconds=f"{seconds:g}"))
+        if not result.is_file():
+            return Feedback(name, ("died",), say.both("died", code=done.returncode))
+        return Feedback.from_dict(json.loads(result.read_text(encoding="utf-8")))
+
+
+def check_file(name: str, file: Path, *, seconds: float = SECONDS) -> Feedback:
+    """Check a file in this process, which runs it."""
+    from glassformer.lessons.exercises.exercise_track import exercise
+
+    task = exercise(name)
+    try:
+        function = _function(file, task.function, seconds)
+    except _UnusableError as unusable:
+        return Feedback(name, (unusable.key,), unusable.text)
+    return task.check(function, seconds=seconds)
+
+
+class _UnusableError(Exception):
+    """A file that does not give a function; holds what the learner is told."""
+
+    def __init__(self, key: str, text: Bilingual) -> None:
+        super().__init__(text.en)
+        self.key = key
+        self.text = text
+
+
+def _function(file: Path, name: str, seconds: float) -> Callable[..., Any]:
+    source = read_source(file)
+    module = ModuleType("learner")
+    module.__file__ = str(file)
+    sys.path.insert(0, str(file.resolve().parent))  # so that it can import its neighbours
+    try:
+        with limited_to(seconds):
+            exec(compile(source, str(file), "exec"), module.__dict__)  # noqa: S102
+    except OutOfTimeError:
+        raise _UnusableError("time", say.both("time loading", seconds=f"{seconds:g}")) from None
+    except SyntaxError as error:
+        raise _failed(f"SyntaxError: {error.msg}", error.lineno) from None
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+        said = " ".join(str(error).split())[:160]
+        raise _failed(f"{type(error).__name__}: {said}", lines[-1] if lines else None) from None
+    finally:
+        sys.path.pop(0)
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise _UnusableError("missing", _missing(file, source, name))
+    return found  # type: ignore[no-any-return]
+
+
+def _failed(error: str, line: int | None) -> _UnusableError:
+    return _UnusableError("raised", say.both("raised loading", error=error, line=line or "?"))
+
+
+def _missing(file: Path, source: str, name: str) -> Bilingual:
+    written = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    close = get_close_matches(name, written, n=1, cutoff=0.5) or written[-1:]
+    if close:
+        return say.both("missing near", file=file.name, function=name, near=close[0])
+    return say.both("missing", file=file.name, function=name)
+
+
+def read_source(file: Path) -> str:
+    """The text of a learner's file; an InputError if it cannot be read."""
+    path = as_path(file, InputError, "the file")
+    content = read_bytes(path, error=InputError, most=_LARGEST)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("{path} is not UTF-8 text", path=path) from None
+
+
+def main(arguments: list[str]) -> None:
+    name, file, result, seconds = arguments
+    os.dup2(2, 1)  # what the file prints is not data
+    feedback = check_file(name, Path(file), seconds=float(seconds))
+    Path(result).write_text(json.dumps(feedback.to_dict()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

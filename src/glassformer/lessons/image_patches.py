@@ -1,0 +1,260 @@
+"""Images as tokens: a digit cut into patches, read by the same encoder that reads words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import as_file, files
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.claims.specimens import permutation
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.lessons.figures.model_family_figures import grid_figure, patches_figure
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.nn import ImageClassifier
+from glassformer.nn.attention import set_attention
+from glassformer.nn.tensors import Float, Tensor
+from glassformer.tasks import load
+from glassformer.tracing import Trace, trace
+
+CHOICES: dict[str, tuple[str, ...]] = {"digit": ("3", "0", "5")}
+_SIDE = 4
+"""Patches along a side of the image."""
+_PATCH = 2
+"""Pixels along a side of a patch."""
+_LAYER = 0
+_FOLDER = files(__package__)
+
+
+class _Reader(nn.Module):
+    """The classifier with the softmax that turns its scores into probabilities."""
+
+    def __init__(self, model: ImageClassifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Float[Tensor, "B C Y X"]) -> Float[Tensor, "B N"]:
+        logits = self.model(images)
+        probabilities = torch.softmax(logits, dim=-1)
+        return probabilities
+
+
+@lru_cache(maxsize=1)
+def classifier() -> _Reader:
+    """The shipped classifier of digits: its folder lies beside this module."""
+    with as_file(_FOLDER / "digits") as folder:
+        module = load(folder).module
+    assert isinstance(module, ImageClassifier)
+    set_attention(module.eval(), "written")
+    return _Reader(module)
+
+
+@lru_cache(maxsize=1)
+def _scores() -> dict[str, Any]:
+    """What was measured after training."""
+    about: dict[str, Any] = json.loads((_FOLDER / "digits" / "config.json").read_text("utf-8"))
+    scores: dict[str, Any] = about["about"]["scores"]
+    return scores
+
+
+@lru_cache(maxsize=1)
+def _stored() -> dict[str, Any]:
+    """One test image of each digit, by examples/digit_samples.py."""
+    found: dict[str, Any] = json.loads((_FOLDER / "image_patches.json").read_text("utf-8"))
+    return found
+
+
+def image(digit: str) -> Float[Tensor, "1 1 Y X"]:
+    """A test image of a digit."""
+    pixels = torch.tensor(_stored()["samples"][digit]["pixels"], dtype=torch.float32) / 16
+    return pixels.view(1, 1, _SIDE * _PATCH, _SIDE * _PATCH)
+
+
+@torch.no_grad()
+def shares(images: Float[Tensor, "B C Y X"]) -> Float[Tensor, "B N"]:
+    found: Tensor = classifier()(images)
+    return found.double()
+
+
+def patch(images: Float[Tensor, "B C Y X"], number: int) -> Float[Tensor, "B C P P"]:
+    """A view of one patch, counted in reading order."""
+    row, column = divmod(number, _SIDE)
+    rows = slice(row * _PATCH, (row + 1) * _PATCH)
+    return images[..., rows, column * _PATCH : (column + 1) * _PATCH]
+
+
+def shuffled(pixels: Float[Tensor, "1 1 Y X"]) -> Float[Tensor, "1 1 Y X"]:
+    """The same patches in another order."""
+    mixed = pixels.clone()
+    for place, source in enumerate(permutation(_SIDE**2).tolist()):
+        patch(mixed, place).copy_(patch(pixels, source))
+    return mixed
+
+
+@dataclass(frozen=True)
+class ReadDigit:
+    """A digit, and the trace of the classifier over it."""
+
+    digit: str
+    pixels: Float[Tensor, "1 1 Y X"]
+    run: Trace
+
+    @property
+    def answer(self) -> int:
+        return int(self.run["probabilities"].value[0].argmax())
+
+    @property
+    def share(self) -> float:
+        return float(self.run["probabilities"].value[0].max())
+
+    @property
+    def fullest(self) -> int:
+        """The patch with the most ink."""
+        inks = [float(patch(self.pixels, at).sum()) for at in range(_SIDE**2)]
+        return max(range(len(inks)), key=inks.__getitem__)
+
+
+def steps(say: Speaker, *, digit: str = "3") -> Iterator[LessonStep]:
+    pixels = image(digit)
+    read = ReadDigit(digit, pixels, trace(classifier(), pixels))
+    yield _cut(read, say)
+    yield _vectors(read, say)
+    yield _attention(read, say)
+    yield _answer(read, say)
+    yield _order(read, say)
+    yield _occlusion(read, say)
+
+
+def _cut(read: ReadDigit, say: Speaker) -> LessonStep:
+    drawing = patches_figure(read.pixels[0, 0].numpy(), _PATCH, say("cut caption"))
+    facts = {
+        "digit": read.digit, "pixels": _SIDE * _PATCH, "patches": _SIDE**2, "side": _PATCH,
+        "numbers": _PATCH**2,
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("cut", **facts)),
+        Figure("patches", drawing),
+        heat_map(
+            read.run["images"], say, title=say("pixels caption"), rows=_counted(_SIDE * _PATCH),
+            columns=_counted(_SIDE * _PATCH),
+        ),
+    ]  # fmt: skip
+    return LessonStep("inputs", say("cut title"), tuple(parts))
+
+
+def _counted(count: int) -> list[str]:
+    return [str(at + 1) for at in range(count)]
+
+
+def _vectors(read: ReadDigit, say: Speaker) -> LessonStep:
+    at = read.fullest
+    vectors = read.run["model.encoder.embedding.vectors"]
+    chosen = vectors[0, at, 0]
+    summed = read.run["model.encoder.summed"][0, at, 0]
+    facts = {
+        "patch": at + 1, "numbers": _PATCH**2, "width": vectors.shape[-1],
+        "value": number(chosen.value), "sum": number(summed.value),
+        "pixels": say.listed([number(float(x)) for x in patch(read.pixels, at).flatten()]),
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("vectors", **facts)),
+        formula(chosen),
+        Paragraph(say("position", **facts)),
+        formula(summed),
+    ]
+    return LessonStep("embedded", say("vectors title"), tuple(parts))
+
+
+def _attention(read: ReadDigit, say: Speaker) -> LessonStep:
+    at, weights = read.fullest, read.run[f"model.encoder.blocks.{_LAYER}.attention.weights"]
+    row = weights.value[0, 0, at]
+    most = int(row.argmax())
+    chosen = weights[0, 0, at, most]
+    drawing = grid_figure(
+        read.pixels[0, 0].numpy(), row.double().view(_SIDE, _SIDE).numpy(), say("weights caption"),
+        marked=divmod(at, _SIDE), percentages=True,
+    )  # fmt: skip
+    facts = {
+        "patch": at + 1, "most": most + 1, "weight": percent(float(chosen.value)),
+        "equal": percent(1 / _SIDE**2),
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("attention", **facts)),
+        Figure("weights", drawing),
+        formula(chosen),
+    ]
+    return LessonStep("weights", say("attention title"), tuple(parts))
+
+
+def _answer(read: ReadDigit, say: Speaker) -> LessonStep:
+    probabilities = read.run["probabilities"]
+    order = probabilities.value[0].argsort(descending=True)[:3].tolist()
+    rows = tuple(
+        (
+            str(place),
+            number(float(read.run["model.logits"].value[0, place])),
+            percent(float(probabilities.value[0, place])),
+        )
+        for place in order
+    )
+    facts = {
+        "digit": read.digit, "answer": read.answer, "percent": percent(read.share),
+        "accuracy": percent(_scores()["test"]["accuracy"]), "count": _stored()["n_test"],
+    }  # fmt: skip
+    key = "answer right" if str(read.answer) == read.digit else "answer wrong"
+    parts: list[Part] = [
+        Paragraph(say("answer", **facts)),
+        Table("", (say("digit"), "logit", say("probability")), rows),
+        formula(probabilities[0, read.answer]),
+        Paragraph(say(key, **facts)),
+    ]
+    return LessonStep("probabilities", say("answer title"), tuple(parts))
+
+
+def _order(read: ReadDigit, say: Speaker) -> LessonStep:
+    """Shuffle the patches: the same parts in another order."""
+    mixed = shuffled(read.pixels)
+    found = shares(mixed)[0]
+    then = float(found[read.answer])
+    facts = {
+        "answer": read.answer, "before": percent(read.share), "then": percent(then),
+        "other": int(found.argmax()), "other_share": percent(float(found.max())),
+    }  # fmt: skip
+    drawing = patches_figure(mixed[0, 0].numpy(), _PATCH, say("order caption"))
+    key = "order same" if int(found.argmax()) == read.answer else "order changes"
+    parts: list[Part] = [Paragraph(say(key, **facts)), Figure("shuffled", drawing)]
+    return LessonStep("order", say("order title"), tuple(parts))
+
+
+def covered(read: ReadDigit) -> list[float]:
+    """The probability of the answer when each patch in turn is blank."""
+    copies = read.pixels.repeat(_SIDE**2, 1, 1, 1)
+    for at in range(_SIDE**2):
+        patch(copies[at : at + 1], at).zero_()
+    return [float(share) for share in shares(copies)[:, read.answer]]
+
+
+def _occlusion(read: ReadDigit, say: Speaker) -> LessonStep:
+    found = covered(read)
+    changes = torch.tensor([share - read.share for share in found], dtype=torch.float64)
+    most = int(changes.abs().argmax())
+    drawing = grid_figure(
+        read.pixels[0, 0].numpy(), 100 * changes.view(_SIDE, _SIDE).numpy(),
+        say("occlusion caption"), marked=divmod(most, _SIDE),
+    )  # fmt: skip
+    facts = {
+        "answer": read.answer, "most": most + 1, "then": percent(found[most]),
+        "before": percent(read.share),
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("occlusion", **facts)),
+        Figure("occlusion", drawing),
+        Paragraph(say("moral")),
+    ]
+    return LessonStep("ablation", say("occlusion title"), tuple(parts))

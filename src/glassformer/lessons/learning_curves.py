@@ -1,0 +1,213 @@
+"""Training: one step as a computation graph, the learning rate, learning curves, over-fitting.
+
+The curves are those of real runs, stored by examples/record_curves.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.lessons.figures.canvas import Role
+from glassformer.lessons.figures.charts import Series, line_chart
+from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.model_family_figures import graph_figure
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.training_step import TwoSteps, two_steps
+
+CHOICES: dict[str, tuple[str, ...]] = {"rate": ("good", "small", "large")}
+RATES = {"good": 0.1, "small": 0.001, "large": 1.0}
+"""The learning rates of the little network, by name."""
+_TRIED = (0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
+_NAMES = ("x", "expanded", "activated", "contracted", "error", "loss")
+_OPERATIONS = ("linear", "ReLU", "− wanted", "mean of squares")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One stored run: its losses at some of its steps."""
+
+    rate: float
+    steps: Sequence[int]
+    epochs: Sequence[int]
+    training: Sequence[float]
+    validation: Sequence[float]
+    parameters: int
+
+    @property
+    def best(self) -> int:
+        """Where the loss on held-out text is least."""
+        return min(range(len(self.steps)), key=self.validation.__getitem__)
+
+
+@dataclass(frozen=True)
+class StoredCurves:
+    """What examples/record_curves.py measured, and when."""
+
+    command: str
+    date: str
+    where: str
+    curves: dict[str, Curve]
+
+
+@lru_cache(maxsize=1)
+def stored_curves() -> StoredCurves:
+    text = (files(__package__) / "learning_curves.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    curves = {name: Curve(**one) for name, one in data["curves"].items()}
+    return StoredCurves(data["command"], data["date"], data["where"], curves)
+
+
+def loss_after(rate: float) -> float:
+    """The loss of the little network after one step with this learning rate."""
+    return float(two_steps(rate).second["loss"].value)
+
+
+def steps(say: Speaker, *, rate: str = "good") -> Iterator[LessonStep]:
+    both = two_steps(RATES[rate])
+    yield _graph(both, say)
+    yield _step(both, RATES[rate], say)
+    yield _rates(float(both.first["loss"].value), say)
+    stored = stored_curves()
+    yield _curve(stored, rate, say)
+    yield _three(stored, say)
+    yield _overfitting(stored.curves["good"], say)
+
+
+def _graph(both: TwoSteps, say: Speaker) -> LessonStep:
+    run = both.first
+    names = {name: say(f"node {name}") for name in (*_NAMES, *_OPERATIONS)}
+    names |= {"forward": say("forward"), "backward": say("backward")}
+    names |= {"expand.weight": "W_1", "contract.weight": "W_2"}
+    drawing = graph_figure(run, names, say("graph caption"))
+    slope, output = run["gradients.error"][0], run["contracted"][0]
+    facts = {
+        "loss": number(run["loss"][()].value), "output": number(output.value),
+        "slope": number(slope.value), "little": "0.01",
+        "change": number(0.01 * float(slope.value)),
+    }  # fmt: skip
+    phrase = "slope falls" if float(slope.value) < 0 else "slope rises"
+    parts: list[Part] = [
+        Paragraph(say("graph", **facts)),
+        Figure("graph", drawing),
+        Paragraph(say("backward text", **facts)),
+        Paragraph(say(phrase, **facts)),
+        formula(run["gradients.contract.weight"][0, 0]),
+    ]
+    return LessonStep("gradient", say("graph title"), tuple(parts))
+
+
+def _step(both: TwoSteps, rate: float, say: Speaker) -> LessonStep:
+    run = both.first
+    moved = run["update.contract.weight.weight"][0, 0]
+    before, after = float(run["loss"].value), float(both.second["loss"].value)
+    facts = {
+        "rate": f"{rate:g}", "before": number(before), "after": number(after),
+        "weight": number(run["contract.weight"][0, 0].value), "moved": number(moved.value),
+    }  # fmt: skip
+    key = "step worse" if after > before else "step tiny" if after > 0.95 * before else "step good"
+    parts: list[Part] = [
+        Paragraph(say("step", **facts)),
+        formula(moved),
+        Paragraph(say(key, **facts)),
+    ]
+    return LessonStep("update", say("step title"), tuple(parts))
+
+
+def _rates(before: float, say: Speaker) -> LessonStep:
+    losses = [loss_after(rate) for rate in _TRIED]
+    best = min(range(len(_TRIED)), key=losses.__getitem__)
+    worse = [rate for rate, loss in zip(_TRIED, losses, strict=True) if loss > before]
+    lines = [
+        Series(say("loss after"), losses, "score"),
+        Series(say("loss before"), [before] * len(_TRIED), "quiet", dashed=True),
+    ]
+    chart = line_chart(
+        say("rates caption"), _TRIED, lines, Axes(say("learning rate"), say("loss")), least=0
+    )  # fmt: skip
+    facts = {
+        "best": f"{_TRIED[best]:g}", "loss": number(losses[best]), "before": number(before),
+        "worse": f"{worse[0]:g}", "worse_loss": number(losses[_TRIED.index(worse[0])]),
+    }  # fmt: skip
+    parts: list[Part] = [Paragraph(say("rates", **facts)), Figure("rates", chart)]
+    return LessonStep("update", say("rates title"), tuple(parts))
+
+
+def _curve(stored: StoredCurves, rate: str, say: Speaker) -> LessonStep:
+    curve = stored.curves[rate]
+    facts = {
+        "parameters": f"{curve.parameters:,}", "steps": f"{curve.steps[-1]:,}",
+        "epochs": curve.epochs[-1], "rate": f"{curve.rate:g}", "first": number(curve.training[0]),
+        "last": number(curve.training[-1]), "every": curve.steps[0], "command": stored.command,
+        "date": stored.date, "per_epoch": round(curve.steps[-1] / curve.epochs[-1]),
+    }  # fmt: skip
+    chart = line_chart(
+        say("curve caption", rate=f"{curve.rate:g}"), curve.steps,
+        [Series(say("training loss"), curve.training, "score")],
+        Axes(say("steps"), say("loss")), least=0,
+    )  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("curve", **facts)),
+        Figure("curve", chart),
+        Paragraph(say(f"curve {rate}", **facts)),
+        Paragraph(with_code(say("source", **facts)), "quiet"),
+    ]
+    return LessonStep("training", say("curve title"), tuple(parts))
+
+
+def _three(stored: StoredCurves, say: Speaker) -> LessonStep:
+    curves = {name: stored.curves[name] for name in ("small", "good", "large")}
+    roles: dict[str, Role] = {"small": "key", "good": "output", "large": "query"}
+    lines = [
+        Series(
+            say("rate line", rate=f"{curve.rate:g}", word=say(f"rate {name}")), curve.training,
+            roles[name],
+        )
+        for name, curve in curves.items()
+    ]  # fmt: skip
+    across = curves["good"].steps
+    chart = line_chart(
+        say("three caption"), across, lines, Axes(say("steps"), say("training loss")), least=0
+    )  # fmt: skip
+    heads = tuple(say(head) for head in ("learning rate", "loss at first", "loss at the end"))
+    rows = tuple(
+        (f"{curve.rate:g}", number(curve.training[0]), number(curve.training[-1]))
+        for curve in curves.values()
+    )
+    facts = {name: number(curve.training[-1]) for name, curve in curves.items()}
+    parts: list[Part] = [
+        Paragraph(say("three", **facts)),
+        Figure("three", chart),
+        Table("", heads, rows),
+    ]
+    return LessonStep("training", say("three title"), tuple(parts))
+
+
+def _overfitting(curve: Curve, say: Speaker) -> LessonStep:
+    lines = [
+        Series(say("training loss"), curve.training, "score"),
+        Series(say("validation loss"), curve.validation, "query", dashed=True),
+    ]
+    chart = line_chart(
+        say("overfitting caption"), curve.steps, lines, Axes(say("steps"), say("loss")), least=0
+    )  # fmt: skip
+    best = curve.best
+    facts = {
+        "step": curve.steps[best], "epoch": curve.epochs[best],
+        "valid": number(curve.validation[best]), "train": number(curve.training[best]),
+        "last_valid": number(curve.validation[-1]), "last_train": number(curve.training[-1]),
+        "last": f"{curve.steps[-1]:,}",
+    }  # fmt: skip
+    turns = curve.validation[-1] > curve.validation[best]
+    parts: list[Part] = [
+        Paragraph(say("overfitting idea")),
+        Figure("overfitting", chart),
+        Paragraph(say("overfitting turns" if turns else "overfitting not", **facts)),
+        Paragraph(with_code(say("remedies"))),
+    ]
+    return LessonStep("training", say("overfitting title"), tuple(parts))

@@ -1,0 +1,272 @@
+"""Masked words: a model that fills gaps from both sides, beside one that reads left to right."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from glassformer.claims.specimens import fit, seeded
+from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.lessons.figures.charts import Series, bar_chart
+from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.model_family_figures import gap_figure
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.nn import LanguageModel, MaskedLanguageModel, presets
+from glassformer.nn.attention import set_attention
+from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.tracing import Trace, trace
+
+SENTENCE = ("i", "read", "a", "great", "book", "and", "loved", "it")
+CHOICES: dict[str, tuple[str, ...]] = {"word": ("great", "book", "loved")}
+_KINDS = {"saw": ("film", "play"), "read": ("book", "novel")}
+_TASTES = {("great", "lovely"): ("loved", "praised"), ("bad", "dull"): ("hated", "regretted")}
+MASK = "<mask>"
+_SEED, _STEPS, _RATE, _WIDTH = 1, 200, 2e-2, 16
+_NOTICEABLE = 0.02
+"""A smaller change of a probability is called none."""
+
+
+def corpus() -> list[tuple[str, ...]]:
+    """All sentences: what was seen or read must fit its verb, and the verdict its adjective."""
+    return [
+        ("i", verb, "a", adjective, noun, "and", verdict, "it")
+        for (verb, nouns), (adjectives, verdicts) in product(_KINDS.items(), _TASTES.items())
+        for noun, adjective, verdict in product(nouns, adjectives, verdicts)
+    ]
+
+
+VOCABULARY = (MASK, *dict.fromkeys(word for sentence in corpus() for word in sentence))
+
+
+def ids(words: Sequence[str]) -> list[int]:
+    return [VOCABULARY.index(word) for word in words]
+
+
+def hide(words: Sequence[str], place: int) -> tuple[str, ...]:
+    return tuple(MASK if at == place else word for at, word in enumerate(words))
+
+
+def counted(words: Sequence[str], place: int, *, right: bool) -> dict[str, float]:
+    """How often each word stands there in the corpus, among sentences that agree elsewhere.
+
+    With `right` both sides have to agree, else only what comes before.
+    """
+    end = len(words) if right else place
+    agreeing = [
+        sentence[place]
+        for sentence in corpus()
+        if all(sentence[at] == words[at] for at in range(end) if at != place)
+    ]
+    return {word: n / len(agreeing) for word, n in Counter(agreeing).items()}
+
+
+class _Filler(nn.Module):
+    """A model with the softmax that makes probabilities of its logits."""
+
+    def __init__(self, model: MaskedLanguageModel | LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        logits = self.model(ids)
+        probabilities = torch.softmax(logits, dim=-1)
+        return probabilities
+
+
+@lru_cache(maxsize=1)
+def masked_model() -> _Filler:
+    """Every sentence with every word that varies hidden in turn; only that word counts."""
+    sentences = torch.tensor([ids(sentence) for sentence in corpus()])
+    length, varying = sentences.size(1), (sentences != sentences[0]).any(dim=0).nonzero().flatten()
+    whole = sentences.repeat_interleave(len(varying), dim=0)
+    rows, places = torch.arange(len(whole)), varying.repeat(len(sentences))
+    gapped = whole.clone()
+    gapped[rows, places] = VOCABULARY.index(MASK)
+    config = presets.bert(
+        vocab_size=len(VOCABULARY), d_model=_WIDTH, n_heads=1, n_layers=1, d_ff=2 * _WIDTH,
+        max_len=length, dropout=0.0,
+    ).with_(pad_id=None, embedding__n_types=0, init="xavier")  # fmt: skip
+    with seeded(_SEED):
+        model = MaskedLanguageModel(config).double()
+
+        def loss() -> Float[Tensor, ""]:
+            return F.cross_entropy(model(gapped)[rows, places], whole[rows, places])
+
+        fit(model.parameters(), loss, steps=_STEPS, learning_rate=_RATE)
+    return _ready(model)
+
+
+@lru_cache(maxsize=1)
+def left_to_right_model() -> _Filler:
+    """The same sentences, each word predicted from those before it."""
+    sentences = torch.tensor([ids(sentence) for sentence in corpus()])
+    config = presets.gpt2(
+        vocab_size=len(VOCABULARY), d_model=_WIDTH, n_heads=1, n_layers=1, d_ff=2 * _WIDTH,
+        max_len=sentences.size(1), dropout=0.0,
+    ).with_(init="xavier")  # fmt: skip
+    with seeded(_SEED):
+        model = LanguageModel(config).double()
+
+        def loss() -> Float[Tensor, ""]:
+            logits = model(sentences[:, :-1])
+            return F.cross_entropy(logits.flatten(0, 1), sentences[:, 1:].flatten())
+
+        fit(model.parameters(), loss, steps=_STEPS, learning_rate=_RATE)
+    return _ready(model)
+
+
+def _ready(model: MaskedLanguageModel | LanguageModel) -> _Filler:
+    set_attention(model.float().eval(), "written")
+    return _Filler(model)
+
+
+def guesses(words: Sequence[str], place: int, *, right: bool) -> dict[str, float]:
+    """What a model puts into the gap: the masked one, or the one that reads left to right."""
+    model = masked_model() if right else left_to_right_model()
+    read = hide(words, place) if right else words[:place]
+    with torch.no_grad():
+        shares = model(torch.tensor([ids(read)]))[0, place if right else -1]
+    return {word: float(share) for word, share in zip(VOCABULARY, shares, strict=True)}
+
+
+def steps(say: Speaker, *, word: str = "great") -> Iterator[LessonStep]:
+    place = SENTENCE.index(word)
+    gapped = hide(SENTENCE, place)
+    run = trace(
+        masked_model(), torch.tensor([ids(gapped)]), axis_labels={"ids": list(gapped)}
+    )  # fmt: skip
+    yield _corpus(place, say)
+    yield _loss(run, place, say)
+    yield _fill(place, say)
+    yield _left(place, say)
+    yield _attention(run, place, gapped, say)
+    yield _change(place, say)
+
+
+def _corpus(place: int, say: Speaker) -> LessonStep:
+    drawing = gap_figure(SENTENCE, place, say("masked"), say("left to right"), say("gap caption"))
+    facts = {"count": len(corpus()), "gap": " ".join(hide(SENTENCE, place))}
+    shown = [corpus()[at] for at in (0, 5, 17, 31)]
+    parts: list[Part] = [
+        Paragraph(say("corpus", **facts)),
+        Table("", (say("some sentences"),), tuple((" ".join(one),) for one in shown)),
+        Paragraph(say("two ways", **facts)),
+        Figure("gap", drawing),
+    ]
+    return LessonStep("words", say("corpus title"), tuple(parts))
+
+
+def _loss(run: Trace, place: int, say: Speaker) -> LessonStep:
+    share = run["probabilities"][0, place, VOCABULARY.index(SENTENCE[place])]
+    facts = {
+        "word": SENTENCE[place], "percent": percent(float(share.value)), "steps": _STEPS,
+        "loss": number(-math.log(float(share.value))), "others": len(SENTENCE) - 1,
+        "visible": SENTENCE[(place + 1) % len(SENTENCE)],
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("loss", **facts)),
+        formula(share),
+        Paragraph(say("loss value", **facts)),
+    ]
+    return LessonStep("loss", say("loss title"), tuple(parts))
+
+
+def _fill(place: int, say: Speaker) -> LessonStep:
+    found, counts = (
+        guesses(SENTENCE, place, right=True),
+        counted(SENTENCE, place, right=True),
+    )
+    best = sorted(found, key=found.__getitem__, reverse=True)[:5]
+    rows = tuple((word, percent(found[word]), percent(counts.get(word, 0.0))) for word in best)
+    facts = {
+        "gap": " ".join(hide(SENTENCE, place)), "best": best[0], "second": best[1],
+        "share": percent(found[best[0]]), "second_share": percent(found[best[1]]),
+        "both": percent(sum(found[word] for word in counts)), "possible": say.listed(list(counts)),
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("fill", **facts)),
+        Table("", (say("word"), say("masked"), say("in the corpus")), rows),
+    ]
+    return LessonStep("prediction", say("fill title"), tuple(parts))
+
+
+def _left(place: int, say: Speaker) -> LessonStep:
+    both, left = (guesses(SENTENCE, place, right=right) for right in (True, False))
+    exact = counted(SENTENCE, place, right=False)
+    shown = sorted(exact, key=lambda word: -both[word])
+    series = [
+        Series(say("masked"), [both[word] for word in shown], "output"),
+        Series(say("left to right"), [left[word] for word in shown], "query"),
+        Series(say("left in the corpus"), [exact[word] for word in shown], "quiet"),
+    ]
+    chart = bar_chart(
+        say("left caption"), shown, series, Axes(say("word in the gap"), say("probability")),
+        write=lambda y: f"{y:.2f}", least=0, most=1,
+    )  # fmt: skip
+    facts = {
+        "before": " ".join(SENTENCE[:place]), "word": SENTENCE[place],
+        "left": percent(left[SENTENCE[place]]), "both": percent(both[SENTENCE[place]]),
+        "count": len(exact), "known": len(counted(SENTENCE, place, right=True)),
+    }  # fmt: skip
+    key = "left blind" if facts["count"] != facts["known"] else "left enough"
+    parts: list[Part] = [Paragraph(say(key, **facts)), Figure("both", chart)]
+    return LessonStep("prediction", say("left title"), tuple(parts))
+
+
+def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> LessonStep:
+    weights = run["model.encoder.blocks.0.attention.weights"]
+    most = int(weights.value[0, 0, place].argmax())
+    chosen = weights[0, 0, place, most]
+    facts = {
+        "most": gapped[most], "weight": percent(float(chosen.value)), "word": SENTENCE[place]
+    }  # fmt: skip
+    key = "attention right" if most > place else "attention left" if most < place else "attention"
+    parts: list[Part] = [
+        Paragraph(say(key, **facts)),
+        heat_map(weights, say, chosen, head=0),
+        formula(chosen),
+    ]
+    return LessonStep("weights", say("attention title"), tuple(parts))
+
+
+def other_verdict() -> tuple[str, ...]:
+    """The sentence with another verdict at its end."""
+    return tuple("hated" if word == "loved" else word for word in SENTENCE)
+
+
+def _change(place: int, say: Speaker) -> LessonStep:
+    """Exchange a word and ask again: the verdict, or the adjective if the verdict is hidden."""
+    changed = other_verdict()
+    if place == SENTENCE.index("loved"):
+        changed = tuple("bad" if word == "great" else word for word in SENTENCE)
+    word = SENTENCE[place]
+    both, left = (
+        [guesses(words, place, right=right)[word] for words in (SENTENCE, changed)]
+        for right in (True, False)
+    )
+    rows = tuple(
+        (" ".join(hide(words, place)), percent(both[at]), percent(left[at]))
+        for at, words in enumerate((SENTENCE, changed))
+    )
+    heads = (
+        say("sentence"),
+        say("share of", word=word, model=say("masked")),
+        say("share of", word=word, model=say("left to right")),
+    )
+    blind, moved = left[0] == left[1], abs(both[0] - both[1]) > _NOTICEABLE
+    key = "change blind" if blind and moved else "change both" if moved else "change none"
+    facts = {"word": word, "before": percent(both[0]), "after": percent(both[1])}
+    parts: list[Part] = [
+        Paragraph(say(key, **facts)),
+        Table("", heads, rows),
+        Paragraph(with_code(say("moral"))),
+    ]
+    return LessonStep("prediction", say("change title"), tuple(parts))

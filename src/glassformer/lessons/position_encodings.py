@@ -1,0 +1,307 @@
+"""Positions: none, learned, sinusoidal, rotary; what each is, and why adding one works."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from glassformer.claims.claim import Figures, stored_results
+from glassformer.claims.position_claims import (
+    encodings_go_beyond_the_trained_length,
+    learn_left_neighbour,
+)
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.lessons.figures.canvas import Role
+from glassformer.lessons.figures.charts import Series, bar_chart, line_chart
+from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.nn.description import count_parameters
+from glassformer.nn.positions import (
+    LearnedPositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    rotate,
+    sinusoidal_table,
+)
+from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.tracing import Trace, trace
+
+CHOICES = {"encoding": ("sinusoidal", "learned", "rotary", "none")}
+
+LENGTHS = (8, 16, 32)
+"""Trained length, and longer texts on which a trained model is asked."""
+WIDTHS = (4, 8, 16, 32, 64, 128)
+_PLACES, _WIDTH, _SEED = 6, 8, 2
+_FAR = 16
+_N_WORDS, _N_POSITIONS = 50, 20
+_ROLES: dict[str, Role] = {
+    "none": "quiet", "learned": "key", "sinusoidal": "score", "rotary": "query"
+}  # fmt: skip
+
+
+class PlaceProducts(nn.Module):
+    """A vector for each place, and the dot products of all of them.
+
+    The vectors of learned and sinusoidal positions; for rotary ones, one word turned to each place;
+    without positions, the word itself.
+    """
+
+    def __init__(self, encoding: str, n_places: int = _PLACES, width: int = _WIDTH) -> None:
+        super().__init__()
+        self.encoding = encoding
+        generator = torch.Generator().manual_seed(_SEED)
+        drawn = torch.randint(-10, 11, (n_places + 1, width), generator=generator) / 10
+        self.word = nn.Parameter(drawn[0])
+        self.learned = LearnedPositions(n_places, width)
+        self.sinusoids = SinusoidalPositions(n_places, width)
+        self.rotary = RotaryPositions(n_places, width)
+        with torch.no_grad():
+            self.learned.table.weight.copy_(drawn[1:])
+        self.eval()
+
+    def vectors(self, places: Int[Tensor, " T"]) -> Float[Tensor, "T D"]:
+        count = places.size(0)
+        if self.encoding == "learned":
+            learned: Tensor = self.learned(places, count)
+            return learned
+        if self.encoding == "sinusoidal":
+            positions: Tensor = self.sinusoids(places, count)
+            return positions
+        words = self.word.repeat(count, 1)
+        if self.encoding == "none":
+            return words
+        return rotate(words[None, None], self.rotary(places, count))[0, 0]
+
+    def forward(self, places: Int[Tensor, " T"]) -> Float[Tensor, "T T"]:
+        placed = self.vectors(places)
+        vectors = torch.clone(placed)  # a step of its own, so that all four have one name
+        products = vectors @ vectors.mT
+        return products
+
+
+class FourProducts(nn.Module):
+    """A score of two sums, (x + p)·(y + r), and the four products that it consists of."""
+
+    def forward(
+        self, x: Float[Tensor, " D"], p: Float[Tensor, " D"],
+        y: Float[Tensor, " D"], r: Float[Tensor, " D"],
+    ) -> Float[Tensor, " N"]:  # fmt: skip
+        query = x + p
+        key = y + r
+        score = query @ key
+        words = x @ y
+        word_to_position = x @ r
+        position_to_word = p @ y
+        positions = p @ r
+        products = torch.stack([words, word_to_position, position_to_word, positions, score])
+        return products
+
+
+def steps(say: Speaker, *, encoding: str = "sinusoidal") -> Iterator[LessonStep]:
+    run = trace(PlaceProducts(encoding), torch.arange(_PLACES))
+    yield _four_ways(say)
+    yield _vectors(run, say, encoding)
+    yield _distances(run, say, encoding)
+    yield _why_adding(say)
+    yield _separable(say)
+    yield _experiment(say, encoding)
+
+
+def _places(say: Speaker) -> list[str]:
+    return [say("numbered position", number=place + 1) for place in range(_PLACES)]
+
+
+def _four_ways(say: Speaker) -> LessonStep:
+    """What each kind is, what it costs, and whether a longer text may be read."""
+    modules: dict[str, nn.Module] = {
+        "learned": LearnedPositions(512, 256), "sinusoidal": SinusoidalPositions(512, 256),
+        "rotary": RotaryPositions(512, 64),
+    }  # fmt: skip
+    parameters = {kind: count_parameters(module) for kind, module in modules.items()}
+    longer = encodings_go_beyond_the_trained_length()
+    rows = tuple(
+        (
+            say(f"choice encoding {kind}"), say(f"does {kind}"), f"{parameters.get(kind, 0):,}",
+            say("yes" if longer.get(kind, 1) else "no"),
+        )
+        for kind in _ROLES
+    )  # fmt: skip
+    heads = (say("choice encoding"), say("does"), say("parameters"), say("longer"))
+    parts = (Paragraph(say("ways")), Table("", heads, rows))
+    return LessonStep("ways", say("ways title"), parts)
+
+
+def _vectors(run: Trace, say: Speaker, encoding: str) -> LessonStep:
+    """The vector of each place, and how three of its numbers run along the text."""
+    places = _places(say)
+    shown = heat_map(run["vectors"], say, rows=places, title=say(f"vectors of {encoding}"))
+    with torch.no_grad():
+        along = PlaceProducts(encoding, 32).vectors(torch.arange(32))
+    dimensions: dict[int, Role] = {1: "query", 3: "output", 5: "score"}
+    series = [
+        Series(say("dimension", number=dimension), along[:, dimension - 1].tolist(), role)
+        for dimension, role in dimensions.items()
+    ]
+    drawing = line_chart(
+        say(f"along {encoding}"), range(1, 33), series, Axes(say("position"), say("number"))
+    )
+    parts = (Paragraph(say(f"vectors {encoding}")), shown, Figure("along", drawing))
+    return LessonStep("vectors", say("vectors title"), parts)
+
+
+def products_by_distance(encoding: str, start: int) -> list[float]:
+    """Products of the vector at `start` with those at the next places, at a larger width."""
+    model = PlaceProducts(encoding, start + _FAR, 32)
+    with torch.no_grad():
+        products = model(torch.arange(start + _FAR))
+    return [float(product) for product in products[start, start:]]
+
+
+def _distances(run: Trace, say: Speaker, encoding: str) -> LessonStep:
+    cell = run["products"][1, 3]
+    starts: dict[int, Role] = {0: "query", 5: "output", 11: "score"}
+    found = [products_by_distance(encoding, start) for start in starts]
+    apart = max(max(row) - min(row) for row in zip(*found, strict=True))
+    size = max(abs(product) for row in found for product in row)
+    level = max(found[0]) - min(found[0]) < 1e-5 * size
+    key = "level" if level else "distance" if apart < 1e-5 * size else "arbitrary"
+    series = [
+        Series(say("from position", number=start + 1), row, role, dashed=start > 0)
+        for (start, role), row in zip(starts.items(), found, strict=True)
+    ]
+    drawing = line_chart(
+        say("distance figure"), range(_FAR), series, Axes(say("distance"), say("product"))
+    )
+    said = say(f"products {key}", value=number(cell.value), apart=number(apart, 2))
+    shown = heat_map(run["products"], say, cell, rows=_places(say), title=say("products"))
+    parts = (Paragraph(say(f"compare {encoding}")), formula(cell), shown, Paragraph(said),
+             Figure("distance", drawing))  # fmt: skip
+    return LessonStep("distances", say("distances title"), parts)
+
+
+def _why_adding(say: Speaker) -> LessonStep:
+    """A score of two sums, taken apart."""
+    generator = torch.Generator().manual_seed(_SEED)
+    x, y = torch.randint(-10, 11, (2, 4), generator=generator) / 10
+    p, r = sinusoidal_table(4, 4)[[1, 3]]
+    run = trace(FourProducts(), x, p, y, r)
+    names = ("words", "word_to_position", "position_to_word", "positions")
+    values = [float(run[name].value) for name in names]
+    rows = [
+        (say(f"part {name}"), number(value)) for name, value in zip(names, values, strict=True)
+    ]  # fmt: skip
+    score = run["score"]
+    rows.append((say("part sum"), number(sum(values))))
+    said = say("adding", score=number(float(score.value)), sum=number(sum(values)))
+    parts = (Paragraph(said), formula(score[()]), Table("", (say("part"), say("product")),
+             tuple(rows)), Paragraph(say("adding maps")))  # fmt: skip
+    return LessonStep("adding", say("adding title"), parts)
+
+
+def read_from_sums(width: int, seed: int = 0) -> tuple[float, float, float]:
+    """Shares of sums from which a linear map reads the word, the position, and both.
+
+    All sums of 50 random word vectors and 20 sinusoidal positions; the maps are fitted to them by
+    least squares.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randn(_N_WORDS, width, generator=generator, dtype=torch.float64)
+    sums = words[:, None] + sinusoidal_table(_N_POSITIONS, width).double()
+    features = F.pad(sums.flatten(0, 1), (0, 1), value=1.0)
+    wanted = torch.cartesian_prod(torch.arange(_N_WORDS), torch.arange(_N_POSITIONS))
+    right = []
+    for answers in wanted.unbind(dim=1):
+        solution = torch.linalg.lstsq(features, F.one_hot(answers).double()).solution
+        right.append((features @ solution).argmax(dim=1) == answers)
+    word, position = right
+    shares = (word, position, word & position)
+    return tuple(float(share.double().mean()) for share in shares)  # type: ignore[return-value]
+
+
+def _separable(say: Speaker) -> LessonStep:
+    found = [read_from_sums(width) for width in WIDTHS]
+    kinds: dict[str, Role] = {"read word": "input", "read position": "score", "read both": "query"}
+    series = [
+        Series(say(kind), [100 * shares[place] for shares in found], role)
+        for place, (kind, role) in enumerate(kinds.items())
+    ]
+    drawing = line_chart(
+        say("separable figure"), WIDTHS, series, Axes(say("width"), say("read axis")),
+        log_across=True, least=0, most=100,
+    )  # fmt: skip
+    enough = next((w for w, shares in zip(WIDTHS, found, strict=True) if shares[2] == 1), None)
+    facts = {
+        "words": _N_WORDS, "positions": _N_POSITIONS, "sums": f"{_N_WORDS * _N_POSITIONS:,}",
+        "narrow": WIDTHS[0], "narrow_both": percent(found[0][2]), "wide": enough or WIDTHS[-1],
+        "wide_both": percent(1.0 if enough else found[-1][2]),
+    }  # fmt: skip
+    rows = tuple(
+        (str(width), *map(percent, shares)) for width, shares in zip(WIDTHS, found, strict=True)
+    )
+    table = Table("", (say("width"), *map(say, kinds)), rows)
+    parts = (Paragraph(say("separable", **facts)), table, Figure("separable", drawing))
+    return LessonStep("separable", say("separable title"), parts)
+
+
+@lru_cache(maxsize=4)
+def _learned_now(encoding: str) -> tuple[float, ...]:
+    """Accuracies of a model trained here, at each length that it can read."""
+    lengths = LENGTHS[:1] if encoding == "learned" else LENGTHS
+    return tuple(learn_left_neighbour(encoding, lengths))
+
+
+def _experiment(say: Speaker, encoding: str) -> LessonStep:
+    """The chosen encoding trained here; all four as stored."""
+    now = _learned_now(encoding)
+    (stored,) = stored_results("left neighbour")
+    shares = [
+        [100 * stored.figures.get(f"{kind} {length}", math.nan) for kind in _ROLES]
+        for length in LENGTHS
+    ]
+    hues: tuple[Role, ...] = ("output", "score", "query")
+    series = [
+        Series(say("at length", length=length), row, role)
+        for length, row, role in zip(LENGTHS, shares, hues, strict=True)
+    ]
+    drawing = bar_chart(
+        say("neighbour figure"), [say(f"choice encoding {kind}") for kind in _ROLES], series,
+        Axes(say("choice encoding"), say("right axis")), most=100,
+        write=lambda share: f"{share:.0f}",
+    )  # fmt: skip
+    heads = tuple(say("at length", length=length) for length in LENGTHS)
+    row = (*map(percent, now), *(say("cannot read") for _ in LENGTHS[len(now) :]))
+    facts = {"trained": LENGTHS[0], "chosen": say(f"choice encoding {encoding}")}
+    rows = tuple(
+        (
+            say(f"choice encoding {kind}"),
+            *(say("cannot read") if math.isnan(share) else percent(share / 100)
+              for share in by_length),
+        )
+        for kind, by_length in zip(_ROLES, zip(*shares, strict=True), strict=True)
+    )  # fmt: skip
+    table = Table(say("all four"), (say("choice encoding"), *heads), rows)
+    origin = say("stored", command=stored.command, date=stored.date)
+    parts = (
+        Paragraph(say("experiment", **facts)), Table(say("trained here"), heads, (row,)),
+        Figure("neighbours", drawing), table, Paragraph(_verdict(stored.figures, say)),
+        Paragraph(with_code(origin), "quiet"),
+    )  # fmt: skip
+    return LessonStep("experiment", say("experiment title"), parts)
+
+
+def _verdict(figures: Figures, say: Speaker) -> str:
+    """What the stored accuracies show, written from them."""
+    trained, longest = LENGTHS[0], LENGTHS[-1]
+    kinds = [kind for kind in _ROLES if f"{kind} {longest}" in figures and kind != "none"]
+    best = max(kinds, key=lambda kind: figures[f"{kind} {longest}"])
+    return say(
+        "verdict", trained=trained, longest=longest, none=percent(figures[f"none {trained}"]),
+        least=percent(min(figures[f"{kind} {trained}"] for kind in _ROLES if kind != "none")),
+        best=say(f"choice encoding {best}"), share=percent(figures[f"{best} {longest}"]),
+    )  # fmt: skip

@@ -1,0 +1,312 @@
+"""What a recurrent network waits for: paths between words, growth with length, real figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from glassformer.claims.claim import Stored, stored_results
+from glassformer.claims.properties import influence, layer_cost, make_layer, path_length
+from glassformer.claims.specimens import accuracy, fit, seeded, vectors
+from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.lessons.figures.canvas import Role
+from glassformer.lessons.figures.charts import Series, bar_chart, line_chart
+from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.model_family_figures import influence_figure, path_figure
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson_steps import percent
+from glassformer.nn.attention import set_attention
+from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.tracing import Cell, trace
+
+Kind = Literal["recurrence", "attention", "convolution"]
+CHOICES: dict[str, tuple[str, ...]] = {"model": ("recurrence", "attention", "convolution")}
+WORDS = ("The", "cat", "that", "I", "saw", "sleeps")
+_FROM, _TO = 1, 5
+"""The verb has to agree with the noun four words before it."""
+_WIDTH, _SEED = 4, 0
+_DISTANCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_LENGTHS = (64, 256, 1024, 4096)
+_COST_WIDTH = 512
+RECALL_LENGTHS = (2, 4, 8, 16)
+_RECALL_KINDS = ("attention", "lstm", "recurrence", "convolution")
+_TOKENS, _RECALL_WIDTH, _STEPS, _RATE = 8, 16, 150, 2e-2
+_ROLES: dict[str, Role] = {
+    "attention": "output", "recurrence": "query", "convolution": "score", "lstm": "value",
+}  # fmt: skip
+
+
+class _LongShortTermMemory(nn.Module):
+    """A recurrence whose gates decide what is kept."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(d_model, d_model, batch_first=True)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        states: Tensor = self.lstm(x)[0]
+        return states
+
+
+class FirstToken(nn.Module):
+    """Says at the last position which token stood at the first: one layer has to carry it there."""
+
+    def __init__(self, kind: str, length: int) -> None:
+        super().__init__()
+        width = _RECALL_WIDTH
+        self.embedding = nn.Embedding(_TOKENS, width)
+        self.positions = nn.Parameter(0.5 * torch.randn(length, width))
+        self.layer: nn.Module = (
+            _LongShortTermMemory(width)
+            if kind == "lstm"
+            else make_layer(_kind(kind), length, width)
+        )
+        self.to_tokens = nn.Linear(width, _TOKENS)
+
+    def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B V"]:
+        mixed = self.layer(self.embedding(ids) + self.positions)
+        logits: Tensor = self.to_tokens(mixed[:, -1])
+        return logits
+
+
+def _kind(name: str) -> Kind:
+    return next(kind for kind in get_args(Kind) if kind == name)
+
+
+@lru_cache(maxsize=32)
+def recall(kind: str, length: int, seed: int = _SEED) -> float:
+    """How often a trained layer recalls the first token of new random sequences."""
+    with seeded(seed):
+        model = FirstToken(kind, length)
+
+        def loss() -> Float[Tensor, ""]:
+            ids = torch.randint(_TOKENS, (64, length))
+            return F.cross_entropy(model(ids), ids[:, 0])
+
+        fit(model.parameters(), loss, steps=_STEPS, learning_rate=_RATE)
+        ids = torch.randint(_TOKENS, (1000, length))
+        with torch.no_grad():
+            return accuracy(model(ids), ids[:, 0])
+
+
+def steps(say: Speaker, *, model: str = "recurrence") -> Iterator[LessonStep]:
+    kind = _kind(model)
+    yield _path(kind, say)
+    yield _influence(kind, say)
+    yield _distances(say)
+    yield _recall(say)
+    yield _growth(say)
+    yield _seconds(say)
+    yield _translators(say)
+
+
+def _layer(kind: Kind) -> nn.Module:
+    with seeded(_SEED):
+        layer = make_layer(kind, len(WORDS), _WIDTH)
+    set_attention(layer, "written")
+    return layer
+
+
+def _cell(kind: Kind) -> Cell:
+    """The first number of the vector at the verb, after one layer."""
+    run = trace(_layer(kind), vectors(1, len(WORDS), _WIDTH))
+    if kind == "recurrence":
+        # The first state is zero, so the one after word i is number i + 2.
+        return run[f"state.{_TO + 2}"][0, 0]
+    return run["context"][0, 0, _TO, 0] if kind == "attention" else run["mixed"][0, 0, _TO]
+
+
+def _path(kind: Kind, say: Speaker) -> LessonStep:
+    distance = _TO - _FROM
+    facts = {
+        "start": WORDS[_FROM], "end": WORDS[_TO], "distance": distance,
+        "hops": path_length(kind, distance), "sentence": " ".join(WORDS),
+        "neighbour": WORDS[_TO - 1],
+    }  # fmt: skip
+    drawing = path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} caption"))
+    chosen = _cell(kind)
+    parts: list[Part] = [
+        Paragraph(say("question", **facts)),
+        Paragraph(say(f"path {kind}", **facts)),
+        Figure("path", drawing),
+    ]
+    if kind == "recurrence":
+        parts += [Paragraph(say("state", **facts)), formula(chosen)]
+        before = chosen.operands[0].step.trace[f"from_state.{_TO + 1}"][0, 0]
+        parts.append(formula(before))
+    else:
+        parts += [Paragraph(say(f"cell {kind}", **facts)), formula(chosen)]
+    return LessonStep("path", say(f"path {kind} title"), tuple(parts))
+
+
+def _influence(kind: Kind, say: Speaker) -> LessonStep:
+    found = influence(_layer(kind), vectors(len(WORDS), _WIDTH)).strength.double()
+    far, near = float(found[_TO, _FROM]), float(found[_TO, _TO])
+    facts = {
+        "start": WORDS[_FROM], "end": WORDS[_TO], "far": number(far, 3), "near": number(near, 3),
+        "share": percent(far / near), "before": number(float(found[_TO, _TO - 1]), 3),
+        "word": WORDS[_TO - 1],
+    }  # fmt: skip
+    drawing = influence_figure(found.numpy(), WORDS, say("influence caption"))
+    parts: list[Part] = [
+        Paragraph(say("influence", **facts)),
+        Figure("influence", drawing),
+        Paragraph(say(f"influence {kind}", **facts)),
+    ]
+    return LessonStep("influence", say("influence title"), tuple(parts))
+
+
+def _distances(say: Speaker) -> LessonStep:
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    lines = [
+        Series(
+            say(kind), [path_length(kind, far) for far in _DISTANCES], _ROLES[kind],
+            dashed=kind == "convolution",  # it lies on the line of the recurrence
+        )
+        for kind in kinds
+    ]  # fmt: skip
+    chart = line_chart(
+        say("distances caption"), _DISTANCES, lines, Axes(say("distance"), say("path")),
+        log_across=True, log_up=True,
+    )  # fmt: skip
+    last = _DISTANCES[-1]
+    facts = {"last": last} | {kind: path_length(kind, last) for kind in kinds}
+    parts: list[Part] = [Paragraph(say("distances", **facts)), Figure("distances", chart)]
+    return LessonStep("path", say("distances title"), tuple(parts))
+
+
+def _recall(say: Speaker) -> LessonStep:
+    found = {kind: [recall(kind, n) for n in RECALL_LENGTHS] for kind in _RECALL_KINDS}
+    lines = [Series(say(kind), shares, _ROLES[kind]) for kind, shares in found.items()]
+    chart = line_chart(
+        say("recall caption"), RECALL_LENGTHS, lines, Axes(say("length"), say("right")),
+        log_across=True, least=0, most=1,
+    )  # fmt: skip
+    heads = (say("length"), *(say(kind) for kind in _RECALL_KINDS))
+    rows = tuple(
+        (str(n), *(percent(found[kind][place]) for kind in _RECALL_KINDS))
+        for place, n in enumerate(RECALL_LENGTHS)
+    )
+    longest = RECALL_LENGTHS[-1]
+    facts = {
+        "steps": _STEPS, "tokens": _TOKENS, "chance": percent(1 / _TOKENS), "longest": longest,
+        **{kind: percent(shares[-1]) for kind, shares in found.items()},
+    }  # fmt: skip
+    best = all(found["attention"][-1] > found[kind][-1] for kind in _RECALL_KINDS[1:])
+    parts: list[Part] = [
+        Paragraph(say("recall", **facts)),
+        Figure("recall", chart),
+        Table("", heads, rows),
+        Paragraph(say("recall attention" if best else "recall others", **facts)),
+    ]
+    return LessonStep("recall", say("recall title"), tuple(parts))
+
+
+def _growth(say: Speaker) -> LessonStep:
+    kinds: tuple[Kind, ...] = ("recurrence", "attention")
+    costs = {
+        kind: [layer_cost(kind, n, _COST_WIDTH).multiply_adds for n in _LENGTHS] for kind in kinds
+    }
+    lines = [Series(say(kind), costs[kind], _ROLES[kind]) for kind in kinds]
+    chart = line_chart(
+        say("growth caption", width=_COST_WIDTH), _LENGTHS, lines,
+        Axes(say("length"), say("multiplications")), log_across=True, log_up=True,
+    )  # fmt: skip
+    rows = tuple(
+        (
+            f"{n:,}",
+            *(f"{costs[kind][place] / 1e6:,.0f}" for kind in kinds),
+            *(f"{layer_cost(kind, n, _COST_WIDTH).sequential_steps:,}" for kind in kinds),
+        )
+        for place, n in enumerate(_LENGTHS)
+    )
+    heads = (
+        say("length"), say("million", model=say("recurrence")),
+        say("million", model=say("attention")), say("waits", model=say("recurrence")),
+        say("waits", model=say("attention")),
+    )  # fmt: skip
+    rates = {
+        kind: math.log(costs[kind][-1] / costs[kind][0]) / math.log(_LENGTHS[-1] / _LENGTHS[0])
+        for kind in kinds
+    }
+    facts = {
+        "width": _COST_WIDTH, "longest": f"{_LENGTHS[-1]:,}",
+        "ratio": f"{costs['attention'][-1] / costs['recurrence'][-1]:.1f}",
+        "recurrence": f"{rates['recurrence']:.2f}", "attention": f"{rates['attention']:.2f}",
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("growth", **facts)),
+        Figure("growth", chart),
+        Table("", heads, rows),
+    ]
+    return LessonStep("growth", say("growth title"), tuple(parts))
+
+
+def _seconds(say: Speaker) -> LessonStep:
+    """What a clock says: the stored timings of claims C91 and C70."""
+    (timed,), (trained,) = stored_results("C91"), stored_results("C70")
+    t, r = timed.figures, trained.figures
+    rows = (
+        (say("milliseconds", length=f"{t['shortest']:,}"), *_two(t, "first")),
+        (say("milliseconds", length=f"{t['longest']:,}"), *_two(t, "last")),
+        (say("epoch"), f"{r['seconds']:.0f}", f"{r['recurrent_seconds']:.0f}"),
+        (say("accuracy"), percent(float(r["accuracy"])), percent(float(r["recurrent"]))),
+    )
+    facts = {
+        "where": timed.where, "ratio": f"{r['ratio']:.1f}", "longest": f"{t['longest']:,}",
+        "blocks": f"{t['blocks_last']:.0f}", "lstm": f"{t['lstm_last']:.0f}",
+    }  # fmt: skip
+    slower = float(t["blocks_last"]) > float(t["lstm_last"])
+    parts: list[Part] = [
+        Paragraph(say("seconds slower" if slower else "seconds faster", **facts)),
+        Table("", ("", say("blocks"), say("lstm")), rows),
+        Paragraph(say("review", **facts)),
+        *(_origin(stored, say) for stored in (timed, trained)),
+    ]
+    return LessonStep("seconds", say("seconds title"), tuple(parts))
+
+
+def _two(figures: Mapping[str, float], which: str) -> list[str]:
+    return [f"{figures[f'{kind}_{which}']:.1f}" for kind in ("blocks", "lstm")]
+
+
+def _translators(say: Speaker) -> LessonStep:
+    names = ("transformer", "attention rnn", "convolutional")
+    stored = stored_results("multi30k")
+    bleu = [float(one.figures["bleu_2016"]) for one in stored]
+    chart = bar_chart(
+        say("translators caption"), [say(name) for name in names],
+        [Series("BLEU", bleu, "output")], Axes(say("translator"), "BLEU"),
+        write=lambda y: f"{y:.2f}", least=0,
+    )  # fmt: skip
+    rows = tuple(
+        (
+            say(name),
+            *(f"{one.figures[f'bleu_{part}']:.2f}" for part in ("2016", "2017", "mscoco")),
+            f"{one.figures['seconds']:.0f}",
+        )
+        for name, one in zip(names, stored, strict=True)
+    )
+    heads = (say("translator"), "BLEU 2016", "BLEU 2017", "BLEU MSCOCO", say("training seconds"))
+    facts = {
+        name.replace(" ", "_"): f"{score:.2f}" for name, score in zip(names, bleu, strict=True)
+    }
+    key = "translators" if bleu[0] > max(bleu[1:]) else "translators other"
+    parts: list[Part] = [
+        Paragraph(say(key, **facts)),
+        Figure("translators", chart),
+        Table("", heads, rows),
+        *(_origin(one, say) for one in stored),
+    ]
+    return LessonStep("translators", say("translators title"), tuple(parts))
+
+
+def _origin(stored: Stored, say: Speaker) -> Paragraph:
+    said = say("origin", command=stored.command, where=stored.where, date=stored.date)
+    return Paragraph(with_code(said), "quiet")

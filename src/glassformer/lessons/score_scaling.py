@@ -1,0 +1,200 @@
+"""Why scores are divided by √d: how large they get, and what softmax makes of large ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+from glassformer.claims.properties import ScoreSpread, score_spread
+from glassformer.claims.scaling_claims import look_up
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.lessons.figures.canvas import Role, SvgDrawing
+from glassformer.lessons.figures.charts import Series, line_chart
+from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.nn.tensors import Float, Tensor
+from glassformer.tracing import Trace, trace
+
+CHOICES = {"divisor": ("root", "none", "width")}
+
+WIDTHS = (1, 4, 16, 64, 256, 1024)
+_NARROW, _WIDE, _KEYS = 4, 256, 5
+_SEEDS = 3
+_ROLES: dict[str, Role] = {"root": "output", "none": "query", "width": "value"}
+
+
+def divisor_of(name: str, width: int) -> float:
+    return {"root": math.sqrt(width), "none": 1.0, "width": float(width)}[name]
+
+
+class OneQuery(nn.Module):
+    """One query and some keys of random numbers with mean 0 and variance 1."""
+
+    def __init__(self, width: int, divisor: float, seed: int = 3) -> None:
+        super().__init__()
+        self.divisor = divisor
+        generator = torch.Generator().manual_seed(seed)
+        self.keys = nn.Parameter(torch.randn(_KEYS, width, generator=generator).double())
+
+    def forward(self, query: Float[Tensor, " E"]) -> Float[Tensor, " K"]:
+        scores = self.keys @ query
+        scaled = scores / self.divisor
+        weights = torch.softmax(scaled, dim=-1)
+        return weights
+
+
+def traced(width: int, divisor: str, seed: int = 4) -> Trace:
+    generator = torch.Generator().manual_seed(seed)
+    query = torch.randn(width, generator=generator).double()
+    return trace(OneQuery(width, divisor_of(divisor, width)), query)
+
+
+@lru_cache(maxsize=32)
+def _spread(name: str, width: int) -> ScoreSpread:
+    return score_spread(width, divisor_of(name, width))
+
+
+def steps(say: Speaker, *, divisor: str = "root") -> Iterator[LessonStep]:
+    narrow, wide = traced(_NARROW, divisor), traced(_WIDE, divisor)
+    yield _scores(narrow, say)
+    yield _growth(say)
+    yield _scaled(narrow, wide, say, divisor)
+    yield _saturation(narrow, wide, say, divisor)
+    yield _gradient(say, divisor)
+    yield _experiment(say)
+
+
+def _scores(run: Trace, say: Speaker) -> LessonStep:
+    cell = run["scores"][0]
+    said = say("scores", width=_NARROW, keys=_KEYS, value=number(cell.value))
+    parts = (Paragraph(said), formula(cell), heat_map(run["keys"], say), _row(run, "scores", say))
+    return LessonStep("scores", say("scores title"), parts)
+
+
+def _row(run: Trace, name: str, say: Speaker, *, title: str | None = None) -> Part:
+    return heat_map(run[name], say, title=title)
+
+
+def _growth(say: Speaker) -> LessonStep:
+    """Spread of dot products by width, measured; the rule √d beside it."""
+    measured = [_spread("none", width).deviation for width in WIDTHS]
+    rows = tuple(
+        (str(width), number(found**2), number(found, 3), number(math.sqrt(width), 3))
+        for width, found in zip(WIDTHS, measured, strict=True)
+    )
+    heads = tuple(say(name) for name in ("width", "variance", "deviation", "root of width"))
+    widest = WIDTHS[-1]
+    said = say(
+        "growth", widest=widest, measured=number(measured[-1], 3),
+        root=number(math.sqrt(widest), 3), variance=number(measured[-1] ** 2),
+    )  # fmt: skip
+    drawing = _chart(
+        say, "spread", {name: [_spread(name, w).deviation for w in WIDTHS] for name in _ROLES}
+    )
+    parts = (Paragraph(said), Table("", heads, rows), Figure("spread", drawing))
+    return LessonStep("growth", say("growth title"), parts)
+
+
+def _chart(
+    say: Speaker, key: str, lines: dict[str, list[float]], *, log_up: bool = True
+) -> SvgDrawing:
+    series = [
+        Series(say(f"choice divisor {name}"), values, _ROLES[name])
+        for name, values in lines.items()
+    ]  # fmt: skip
+    axes = Axes(say("width"), say(f"{key} axis"))
+    return line_chart(say(f"{key} figure"), WIDTHS, series, axes, log_across=True, log_up=log_up)
+
+
+def _table(say: Speaker, lines: dict[str, list[float]], write: Callable[[float], str]) -> Table:
+    """The numbers of a chart, one column per divisor."""
+    rows = tuple(
+        (str(width), *(write(values[place]) for values in lines.values()))
+        for place, width in enumerate(WIDTHS)
+    )
+    return Table("", (say("width"), *(say(f"choice divisor {name}") for name in lines)), rows)
+
+
+def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> LessonStep:
+    """The scores after the division, at both widths."""
+    cell = narrow["scaled"][0]
+    largest = [float(run["scaled"].value.abs().max()) for run in (narrow, wide)]
+    said = say(
+        f"scaled {divisor}", narrow=_NARROW, wide=_WIDE,
+        divisor=number(divisor_of(divisor, _WIDE)), narrow_most=number(largest[0], 3),
+        wide_most=number(largest[1], 3),
+    )  # fmt: skip
+    maps = [
+        _row(run, "scaled", say, title=say("at width", width=width))
+        for run, width in ((narrow, _NARROW), (wide, _WIDE))
+    ]
+    return LessonStep("scaled", say("scaled title"), (Paragraph(said), formula(cell), *maps))
+
+
+def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> LessonStep:
+    most = [float(run["weights"].value.max()) for run in (narrow, wide)]
+    spread = _spread(divisor, _WIDE)
+    key = "saturated" if spread.largest_weight > 0.8 else "even" if most[1] < 0.3 else "moderate"
+    said = say(
+        f"weights {key}", narrow=_NARROW, wide=_WIDE, narrow_most=percent(most[0]),
+        wide_most=percent(most[1]), average=percent(spread.largest_weight),
+        keys=_KEYS, even=percent(1 / _KEYS),
+    )  # fmt: skip
+    maps = [
+        _row(run, "weights", say, title=say("weights at width", width=width))
+        for run, width in ((narrow, _NARROW), (wide, _WIDE))
+    ]
+    lines = {name: [100 * _spread(name, w).largest_weight for w in WIDTHS] for name in _ROLES}
+    drawing = _chart(say, "largest", lines, log_up=False)
+    table = _table(say, lines, lambda share: percent(share / 100))
+    parts = (Paragraph(said), *maps, Figure("largest", drawing), table)
+    return LessonStep("weights", say("weights title"), parts)
+
+
+def _gradient(say: Speaker, divisor: str) -> LessonStep:
+    """How far weights move when scores do: w·(1 − w) for one key."""
+    sizes = {name: [_spread(name, width).gradient_size for width in WIDTHS] for name in _ROLES}
+    first, last = sizes[divisor][1], sizes[divisor][-1]
+    said = say(
+        "gradient falls" if last < 0.5 * first else "gradient stays", narrow=WIDTHS[1],
+        wide=WIDTHS[-1], first=number(first, 2), last=number(last, 2),
+    )  # fmt: skip
+    shares = (0.2, 0.5, 0.9, 0.99, 0.999)
+    rows = tuple((str(share), number(share * (1 - share), 3)) for share in shares)
+    table = Table("", (say("weight"), say("derivative")), rows)
+    figure = Figure("gradient", _chart(say, "gradient", sizes))
+    sizes_table = _table(say, sizes, lambda size: number(size, 2))
+    parts = (Paragraph(say("derivative text")), table, Paragraph(said), figure, sizes_table)
+    return LessonStep("gradient", say("gradient title"), parts)
+
+
+@lru_cache(maxsize=4)
+def accuracies(name: str) -> tuple[float, ...]:
+    """Accuracy after a short training at a large width, for each seed."""
+    divisor = divisor_of(name, _WIDE)
+    return tuple(look_up(_WIDE, divisor=divisor, seed=seed) for seed in range(_SEEDS))
+
+
+def _experiment(say: Speaker) -> LessonStep:
+    found = {name: accuracies(name) for name in CHOICES["divisor"]}
+    means = {name: sum(shares) / len(shares) for name, shares in found.items()}
+    best = max(means, key=lambda name: means[name])
+    said = say(
+        "experiment", wide=_WIDE, seeds=_SEEDS, best=say(f"choice divisor {best}"),
+        share=percent(means[best]),
+    )  # fmt: skip
+    rows = tuple(
+        (say(f"choice divisor {name}"), *map(percent, shares), percent(means[name]))
+        for name, shares in found.items()
+    )
+    runs = tuple(say("start", number=seed + 1) for seed in range(_SEEDS))
+    heads = (say("choice divisor"), *runs, say("average"))
+    parts: list[Part] = [Paragraph(said), Table("", heads, rows)]
+    if best == "root":
+        parts.append(Paragraph(say("experiment root")))
+    return LessonStep("experiment", say("experiment title"), tuple(parts))

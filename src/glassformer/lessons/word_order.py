@@ -1,0 +1,209 @@
+"""Self-attention is blind to order: the dog that bites the man, and the man that bites the dog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from glassformer.claims.position_claims import positions_make_order_matter
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.lessons.classifier import REVIEWS, learn
+from glassformer.lessons.figures.charts import Series, bar_chart
+from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.idea_figures import order_figure
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson_steps import heat_map
+from glassformer.nn import AttentionConfig
+from glassformer.nn.attention import MultiHeadAttention, set_attention
+from glassformer.nn.positions import LearnedPositions, RotaryPositions, sinusoidal_table
+from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.tracing import Step, Trace, trace
+
+CHOICES = {"encoding": ("none", "learned", "sinusoidal", "rotary")}
+
+SENTENCE = ("the", "dog", "bites", "the", "man")
+OTHER = ("the", "man", "bites", "the", "dog")
+MOVED = (0, 4, 2, 3, 1)
+"""Where each word of the second sentence stands in the first."""
+_WORDS = ("the", "dog", "bites", "man")
+_WIDTH, _SEED = 4, 5
+_DOG, _BITES, _MAN = 1, 2, 4
+ROUNDING = 1e-12
+"""Differences below this are rounding in float64, for numbers of about 1."""
+
+
+class OrderReader(nn.Module):
+    """Word vectors, positions or none, one attention head, and the mean; all in float64."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self.encoding = encoding
+        config = AttentionConfig(n_heads=1, output_map=False)
+        self.words = nn.Parameter(torch.empty(len(_WORDS), _WIDTH))
+        self.attention = MultiHeadAttention(_WIDTH, config)
+        self.learned = LearnedPositions(len(SENTENCE), _WIDTH) if encoding == "learned" else None
+        self.rotary = RotaryPositions(len(SENTENCE), _WIDTH) if encoding == "rotary" else None
+        self.double()
+        generator = torch.Generator().manual_seed(_SEED)
+        with torch.no_grad():
+            for parameter in self.parameters():  # numbers with one decimal
+                drawn = torch.randint(-10, 11, parameter.shape, generator=generator)
+                parameter.copy_(drawn.double() / 10)
+        set_attention(self.eval(), "written")
+
+    def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+        tokens = F.embedding(ids, self.words)
+        places = torch.arange(ids.size(1))
+        x = tokens
+        if self.learned is not None:
+            x = tokens + self.learned(places, ids.size(1))
+        elif self.encoding == "sinusoidal":
+            x = tokens + sinusoidal_table(ids.size(1), _WIDTH).double()
+        rotation = None if self.rotary is None else self.rotary(places, ids.size(1))
+        outputs = self.attention(x, rotation=rotation)
+        mean: Tensor = outputs.mean(dim=1)
+        return mean
+
+
+def encoded(sentence: Sequence[str]) -> Int[Tensor, "1 T"]:
+    return torch.tensor([[_WORDS.index(word) for word in sentence]])
+
+
+def steps(say: Speaker, *, encoding: str = "none") -> Iterator[LessonStep]:
+    model = OrderReader(encoding)
+    one, other = (
+        trace(model, encoded(sentence), axis_labels={"ids": list(sentence)})
+        for sentence in (SENTENCE, OTHER)
+    )
+    yield _question(one, say, encoding)
+    yield _weights(one, other, say)
+    yield _outputs(one, other, say)
+    yield _mean(one, other, say)
+    yield _all_orders(model, say)
+    yield _classifier(say)
+
+
+def _question(one: Trace, say: Speaker, encoding: str) -> LessonStep:
+    said = say("question", words=len(SENTENCE), width=_WIDTH)
+    chosen = say(f"with {encoding}")
+    parts: tuple[Part, ...] = (Paragraph(said), Paragraph(chosen), heat_map(_inputs(one), say))
+    return LessonStep("question", say("question title"), parts)
+
+
+def _inputs(run: Trace) -> Step:
+    """What attention reads: word vectors, with positions where these are added."""
+    return run["x"] if "x" in run else run["tokens"]
+
+
+def _weights(one: Trace, other: Trace, say: Speaker) -> LessonStep:
+    """How much “bites” attends to “dog”, in both sentences."""
+    cell = one["attention.weights"][0, 0, _BITES, _DOG]
+    there = float(other["attention.weights"].value[0, 0, _BITES, _MAN])
+    same = abs(float(cell.value) - there) < ROUNDING
+    said = say(
+        "weights same" if same else "weights differ", value=number(cell.value), other=number(there)
+    )
+    maps = [
+        heat_map(
+            run["attention.weights"], say, mark, head=0, title=say("of", words=" ".join(words))
+        )
+        for run, words, mark in ((one, SENTENCE, cell), (other, OTHER, None))
+    ]
+    return LessonStep("weights", say("weights title"), (Paragraph(said), formula(cell), *maps))
+
+
+def _outputs(one: Trace, other: Trace, say: Speaker) -> LessonStep:
+    difference = _apart(_outputs_of(one)[list(MOVED)], _outputs_of(other))
+    said = say(_kind("outputs", difference), difference=number(difference, 2))
+    drawing = order_figure(
+        one["attention.joined"], other["attention.joined"], MOVED, say,
+        say(_kind("outputs figure", difference)),
+    )  # fmt: skip
+    maps = [
+        heat_map(run["attention.joined"], say, title=say("of outputs", number=place))
+        for place, run in enumerate((one, other), start=1)
+    ]
+    parts: tuple[Part, ...] = (Paragraph(said), Figure("order", drawing), *maps)
+    return LessonStep("outputs", say("outputs title"), parts)
+
+
+def _outputs_of(run: Trace) -> Float[Tensor, "T D"]:
+    outputs: Tensor = run["attention.joined"].value[0]
+    return outputs
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max())
+
+
+def _kind(key: str, difference: float) -> str:
+    """The key of a sentence for numbers that are equal, equal but for rounding, or different."""
+    if difference == 0:
+        return f"{key} equal"
+    return f"{key} rounding" if difference < ROUNDING else f"{key} differ"
+
+
+def _mean(one: Trace, other: Trace, say: Speaker) -> LessonStep:
+    means = [run["mean"].value[0] for run in (one, other)]
+    difference = _apart(*means)
+    said = say(_kind("mean", difference), difference=number(difference, 2))
+    rows = tuple(
+        (str(place + 1), *(f"{float(mean[place]):.16f}".replace("-", "−") for mean in means))
+        for place in range(_WIDTH)
+    )
+    heads = (say("entry"), *(" ".join(words) for words in (SENTENCE, OTHER)))
+    parts = (Paragraph(said), formula(one["mean"][0, 0]), Table("", heads, rows))
+    return LessonStep("mean", say("mean title"), parts)
+
+
+def orders() -> list[tuple[str, ...]]:
+    """All different orders of the five words; the two “the” cannot be told apart."""
+    return list(dict.fromkeys(permutations(SENTENCE)))
+
+
+@torch.no_grad()
+def different_means(model: OrderReader) -> int:
+    """How many of all orders have means that differ by more than rounding."""
+    found: list[Tensor] = []
+    for words in orders():
+        mean = model(encoded(words))[0]
+        if all(_apart(mean, known) > ROUNDING for known in found):
+            found.append(mean)
+    return len(found)
+
+
+def _all_orders(model: OrderReader, say: Speaker) -> LessonStep:
+    counts = {kind: different_means(OrderReader(kind)) for kind in CHOICES["encoding"]}
+    found = different_means(model)
+    key = "orders one" if found == 1 else "orders several"
+    said = say(key, count=len(orders()), found=found)
+    rows = tuple((say(f"choice encoding {kind}"), str(count)) for kind, count in counts.items())
+    table = Table("", (say("choice encoding"), say("different means")), rows)
+    return LessonStep("orders", say("orders title"), (Paragraph(said), table))
+
+
+def _classifier(say: Speaker) -> LessonStep:
+    """What blindness costs: reviews of the same words, and shuffled words in a classifier."""
+    without, with_ = learn(positions=False).right, learn(positions=True).right
+    key = "classifier" if with_ > without else "classifier no difference"
+    said = say(key, reviews=len(REVIEWS), without=without, with_=with_)
+    moved = positions_make_order_matter()
+    kinds = CHOICES["encoding"]
+    shares = [100 * float(moved[{"none": "without"}.get(kind, kind)]) for kind in kinds]
+    drawing = bar_chart(
+        say("shuffled figure"), [say(f"choice encoding {kind}") for kind in kinds],
+        [Series(say("shuffled"), shares)], Axes(say("choice encoding"), say("shuffled axis")),
+        write=lambda share: number(share, 2) if share > 1e-3 else "≈ 0",
+    )  # fmt: skip
+    rows = tuple(
+        (say(f"choice encoding {kind}"), number(share, 2))
+        for kind, share in zip(kinds, shares, strict=True)
+    )
+    table = Table("", (say("choice encoding"), say("shuffled axis")), rows)
+    shuffled = say("shuffled text", without=number(shares[0] / 100, 1))
+    parts = (Paragraph(said), Paragraph(shuffled), Figure("shuffled", drawing), table)
+    return LessonStep("classifier", say("classifier title"), parts)

@@ -1,0 +1,142 @@
+"""Slides: every step, all of its prose, nothing outside the file; and how a browser shows it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from glassformer.audit.audit_report import audit_document
+from glassformer.cli import run
+from glassformer.documents import render, render_text
+from glassformer.documents.parts import Document, Figure, HeatMap, Paragraph, Section, Table, plain
+from glassformer.language import Language
+from glassformer.lessons import LESSONS
+from tests.audit.audits import audit_of
+from tests.lessons.shared_lessons import lesson
+
+SLIDE = re.compile(r'<section class="slide.*?</section>', re.DOTALL)
+
+
+def slides_of(document: Document) -> list[str]:
+    return SLIDE.findall(render_text(document, "slides"))
+
+
+def words_of(markup: str) -> str:
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", "", markup)))
+
+
+@pytest.mark.parametrize(("name", "language"), [("masked", "en"), ("by-hand", "zh")])
+def test_every_step_and_every_sentence_is_in_the_deck(name: str, language: Language) -> None:
+    """What a slide has no room for is in its notes."""
+    document = lesson(name, language).document()
+    deck = slides_of(document)
+    notes = words_of("".join(re.findall(r"<aside>(.*?)</aside>", "".join(deck), re.DOTALL)))
+    for section in document.parts:
+        if not isinstance(section, Section):
+            continue
+        assert any(f">{section.number}</span>" in slide for slide in deck)
+        for part in section.parts:
+            if isinstance(part, Paragraph):
+                assert re.sub(r"\s+", " ", plain(part.text)) in notes
+    numbers = "".join(deck)
+    for part in document.walk():
+        if isinstance(part, Figure):
+            assert part.drawing.svg(alone=False) in numbers
+        elif isinstance(part, HeatMap):
+            assert part.caption in unescape(numbers)
+
+
+def test_the_file_needs_nothing_else() -> None:
+    page = render_text(lesson("masked").document(), "slides")
+    assert not re.search(r"\b(?:src|href)=|url\(|@import|https?://(?!www\.w3\.org)", page)
+    assert page.count("<script>") == 1
+    assert "@page { size: 1920px 1080px" in page
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_a_long_table_is_continued_with_its_heads() -> None:
+    rows = tuple((f"word {n}", str(n)) for n in range(60))
+    table = Table("", ("word", "number"), rows)
+    deck = slides_of(Document("t", (Section("s", (table,), 1),)))
+    assert len(deck) > 3
+    shown = "".join(deck)
+    assert all(f'<td class="short">word {n}</td>' in shown for n in range(60))
+    assert shown.count("number</th>") == len(deck) - 1  # all but the title
+
+
+def test_an_audit_is_a_deck_too() -> None:
+    deck = slides_of(audit_document(audit_of("masked"), "en"))
+    assert len(deck) > 1
+
+
+def test_without_a_browser_a_pdf_ends_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    assert run(["lesson", "roles", "-o", str(tmp_path / "a.pdf")]) == 1
+    err = capsys.readouterr().err
+    assert "neither is installed" in err and err.count("\n") == 1
+    assert not (tmp_path / "a.pdf").exists()
+
+
+# --- in a browser ---
+
+OVERFLOW = """() => [...document.querySelectorAll('.slide')].map((slide, n) => {
+  const [body, room] = ['.body', '.room'].map((name) =>
+    slide.querySelector(name).getBoundingClientRect());
+  const zoom = Number(slide.querySelector('.body').style.zoom || 1);
+  const right = Math.max(...[...slide.querySelectorAll('*')].map((e) =>
+    e.getBoundingClientRect().right));
+  const sizes = slide.classList.contains('drawing') ? [] :
+    [...slide.querySelectorAll('.body p, td, th, pre, figcaption')].map((e) =>
+      parseFloat(getComputedStyle(e).fontSize));
+  return { number: n + 1, down: body.height - room.height, right, least: Math.min(...sizes, 99),
+           zoom };
+})"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", LESSONS)
+def test_slides_fit_and_can_be_read_from_the_back(
+    name: str, language: Language, tmp_path: Path
+) -> None:
+    """At 1920 × 1080 nothing leaves its slide, and type has 24 pixels or more."""
+    from playwright.sync_api import sync_playwright
+
+    render(lesson(name, language).document(), "slides", tmp_path / "a.html")
+    with sync_playwright() as playwright:
+        program = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1920, "height": 1080})
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto((tmp_path / "a.html").as_uri())
+        for slide in page.evaluate(OVERFLOW):
+            assert slide["down"] <= 2 and slide["right"] <= 1921, slide
+            assert slide["least"] * slide["zoom"] >= 24, slide
+        page.keyboard.press("ArrowRight")
+        assert page.url.endswith("#2")
+        assert page.locator("#notes").is_hidden()
+        page.keyboard.press("n")
+        assert page.locator("#notes").is_visible() and page.locator("#notes").inner_text()
+        page.mouse.click(100, 500)
+        assert page.url.endswith("#1")
+        page.keyboard.press("End")
+        assert page.locator(".slide.shown").count() == 1
+        assert wrong == []
+        browser.close()
+
+
+@pytest.mark.slow
+def test_a_pdf_has_a_page_for_each_slide(tmp_path: Path) -> None:
+    document = lesson("masked").document()
+    render(document, path=tmp_path / "a.pdf")
+    data = (tmp_path / "a.pdf").read_bytes()
+    assert data.startswith(b"%PDF")
+    pages = re.findall(rb"/MediaBox \[0 0 1440 810\]", data)
+    assert len(pages) == len(slides_of(document))

@@ -1,0 +1,348 @@
+"""“What is this?”: each sentence's facts recomputed from the numbers, on three kinds of models."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer
+from glassformer.documents.meaning_phrases import digits, percent, spaced
+from glassformer.documents.step_meaning import meaning, role_title
+from glassformer.documents.step_roles import role_of
+from glassformer.language import Language
+from glassformer.tasks import load
+from glassformer.tracing import Step, Trace
+
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+BLOCKS = "encoder.blocks.0."
+
+
+@cache
+def toy(text: str = "I am not happy") -> Trace:
+    return load("toy", attention="written").trace(text)
+
+
+@cache
+def translator() -> Trace:
+    return load("en-de", attention="written").trace("A dog runs through the snow.")
+
+
+@cache
+def hugging_face(name: str) -> Trace:
+    import transformers as hf
+
+    torch.manual_seed(3)
+    module: torch.nn.Module
+    if name == "bert":
+        module = hf.BertForSequenceClassification(
+            hf.BertConfig(
+                vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                intermediate_size=32, max_position_embeddings=32, initializer_range=1.0,
+            )
+        )  # fmt: skip
+    else:
+        module = hf.GPT2LMHeadModel(
+            hf.GPT2Config(
+                vocab_size=50, n_embd=16, n_layer=1, n_head=2, n_positions=32, bos_token_id=0,
+                eos_token_id=0, initializer_range=1.0,
+            )
+        )  # fmt: skip
+    words = ["the", "cat", "sat", "down"]
+    ids = torch.tensor([[1, 5, 9, 2]])
+    return glassformer.trace(module.eval(), ids, axis_labels={"input_ids": words})
+
+
+def said(step: Step, language: Language = "en") -> str:
+    return meaning(step, language).text
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def array(step: Step) -> np.ndarray:
+    return step.value.double().numpy()
+
+
+# --- the sentences of the issue ---
+
+
+def test_the_toys_scores_are_told_as_a_teacher_would() -> None:
+    scores = toy()[f"{BLOCKS}attention.scores"]
+    assert said(scores).endswith(
+        "“happy” asks; “not” answers with 6, the others with 0; "
+        "after the softmax it listens to “not” by 99 %."
+    )
+    assert "“happy”提问，“not”的回应是 6，其余都是 0" in said(scores, "zh")
+    assert "它把 99 % 的注意力放在“not”上" in said(scores, "zh")
+
+
+def test_a_cell_of_the_toy_is_told() -> None:
+    cell = toy()[f"{BLOCKS}attention.scores"][0, 3, 2]
+    assert meaning(cell, "en").text == (
+        "“happy” asks, “not” answers with 6: the dot product of the query of “happy” and the key "
+        "of “not”. It is the largest of 4 in its row. After the softmax it is a weight of 99 %."
+    )
+
+
+def test_an_edit_changes_the_sentence() -> None:
+    trace = toy().edit({f"{BLOCKS}attention.scores": {(0, 0, 3, 2): 0.0}})
+    scores = trace[f"{BLOCKS}attention.scores"]
+    assert "set by hand: 0" in meaning(scores[0, 3, 2], "en").text
+    weights = meaning(trace[f"{BLOCKS}attention.weights"][0, 3, 2], "en").text
+    assert "listens to “not” by 25 %" in weights and "All 4 in its row are equal" in weights
+
+
+# --- every role on three models, in both languages ---
+
+ROLES = {
+    "toy": "embedding queries keys values scores scaled masked weights context output residual "
+    "hidden activated contracted total pooled logits operation parameter input",
+    "en-de": "embedding positions embedded norm queries keys values scores scaled masked weights "
+    "context joined output residual hidden activated contracted logits operation",
+    "bert": "embedding segments positions embedded norm queries keys values scores scaled weights "
+    "context joined output residual hidden activated contracted picked logits operation",
+    "gpt2": "embedding positions embedded norm packed keys values scores scaled masked weights "
+    "context joined output residual hidden contracted logits operation",
+}
+
+
+@cache
+def model(name: str) -> Trace:
+    if name in ("toy", "en-de"):
+        return toy() if name == "toy" else translator()
+    return hugging_face(name)
+
+
+def all_steps(trace: Trace) -> list[Step]:
+    return [*trace.parameters.values(), *trace.inputs.values(), *trace.steps]
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_every_step_of_a_model_has_its_role_and_its_sentences(name: str) -> None:
+    steps = all_steps(model(name))
+    assert set(ROLES[name].split()) <= {role_of(step) for step in steps}
+    for step in steps:
+        last = tuple(size - 1 for size in step.shape)
+        for language in LANGUAGES:
+            for text in (meaning(step, language).text, meaning(step[last], language).text):
+                assert len(text) > 12 and "{" not in text and "nan" not in text.lower()
+                assert text.endswith("." if language == "en" else "。")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_role_has_a_title(language: Language) -> None:
+    given = {"operation", "parameter", "input", "constant"}
+    for role in {role for names in ROLES.values() for role in names.split()} - given:
+        title = role_title(role)
+        assert title is not None and title.say(language)
+
+
+# --- facts, recomputed without the code that says them ---
+
+
+def steps_of(role: str) -> Iterator[tuple[str, Step]]:
+    """The steps of a role in every model."""
+    for name in ROLES:
+        yield from ((name, step) for step in model(name).steps if role_of(step) == role)
+
+
+def test_a_weight_is_told_as_its_share_and_its_rank() -> None:
+    checked = 0
+    for _, step in steps_of("weights"):
+        values = array(step)
+        for index in list(np.ndindex(values.shape))[:: max(1, values.size // 12)]:
+            text = meaning(step[index], "en").text
+            row, value = values[index[:-1]], float(values[index])
+            if value == 0:
+                assert "by 0 %" in text
+                continue
+            assert f"by {percent(value)}" in text
+            allowed = row[row > 0]
+            if "It is the largest" in text:
+                assert value == allowed.max()
+            if "It is the smallest" in text:
+                assert value == allowed.min()
+            larger = re.search(r"(\d+|One) of (\d+) in its row (?:is|are) larger", text)
+            if larger is not None:
+                above = 1 if larger[1] == "One" else int(larger[1])
+                assert (above, int(larger[2])) == ((allowed > value).sum(), len(allowed))
+            assert percent(value) in meaning(step[index], "zh").text
+            checked += 1
+    assert checked > 100
+
+
+def test_the_row_chosen_for_weights_is_true() -> None:
+    token = r"“([^”]*)”(?: \(position (\d+)\))?"
+    found = rf"{token} listens (?:most )?to {token},? by ([<>]? ?\d+) %"
+    checked = 0
+    for _, step in steps_of("weights"):
+        labels = [[text.strip("␣") for text in axis or ()] for axis in step.labels[-2:]]
+        for head in range(step.shape[1]):
+            text = meaning(step, "en", (0, head)).text
+            match = re.search(found, text)
+            if match is None:
+                continue
+            row = int(match[2]) - 1 if match[2] else labels[0].index(match[1])
+            best = int(match[4]) - 1 if match[4] else labels[1].index(match[3])
+            values = array(step)[0, head]
+            assert values[row, best] == values[row].max()
+            assert percent(values[row, best]) == f"{match[5]} %"
+            checked += 1
+    assert checked > 10
+
+
+def test_scores_scaled_and_context_are_told_with_their_numbers() -> None:
+    for role in ("scores", "scaled", "context"):
+        for name, step in steps_of(role):
+            index = (0, step.shape[1] - 1, 2, min(1, step.shape[3] - 1))
+            text = meaning(step[index], "en").text
+            assert digits(array(step)[index]) in text, (name, role)
+            if role == "context":
+                values = next(
+                    o for o in step.operands if o.argument in ("other", "mat2")
+                ).value.double().numpy()  # fmt: skip
+                shares = array(_weights_before(step))[index[:3]]
+                parts = shares * values[0, index[1], :, index[3]]
+                top = int(np.argmax(np.abs(parts)))
+                assert digits(parts[top]) in text and digits(shares[top]) in text
+            if role == "scores":
+                queries, keys = (o.value.double() for o in step.operands[-2:])
+                dot = (queries @ keys)[index].item()
+                assert array(step)[index] == pytest.approx(dot, rel=1e-4, abs=1e-5)
+
+
+def _weights_before(context: Step) -> Step:
+    steps = context.trace.steps
+    before = [s for s in steps[: steps.index(context)] if role_of(s) == "weights"]
+    return before[-1]
+
+
+def test_a_causal_mask_names_what_comes_later() -> None:
+    for trace in (hugging_face("gpt2"), translator()):
+        masks = [s for s in trace.steps if role_of(s) == "masked"]
+        causal = next(s for s in masks if np.isneginf(array(s)).any())
+        text = meaning(causal[0, 0, 0, 1], "en").text
+        assert "comes after" in text and "−∞" in text and "weight 0" in text
+        count = int(np.isneginf(array(causal)[0, 0]).sum())
+        assert f"Here {count} of {causal.shape[-1] ** 2} scores are hidden" in said(causal)
+        assert f"有 {count} 个被遮住" in said(causal, "zh")
+
+
+def test_cross_attention_speaks_of_the_other_sequence() -> None:
+    trace = translator()
+    for stage in ("projected_queries", "projected_keys", "scores", "weights", "context"):
+        cross = trace[f"decoder.blocks.0.cross_attention.{stage}"]
+        own = trace[f"decoder.blocks.0.attention.{stage}"]
+        assert "other" in said(cross) and "另一个序列" in said(cross, "zh")
+        assert "other sequence" not in said(own) and "另一个序列" not in said(own, "zh")
+    weights = trace["decoder.blocks.0.cross_attention.weights"]
+    assert "“Ein”, after which “Hund” stands, listens to" in meaning(weights[0, 0, 1, 1], "en").text
+
+
+def test_sums_and_norms_are_told_with_what_went_in() -> None:
+    for name in ROLES:
+        for step in model(name).steps:
+            role = role_of(step)
+            if role not in ("residual", "embedded", "norm"):
+                continue
+            index = (0, 1, 3)
+            text = meaning(step[index], "en").text
+            assert digits(array(step)[index]) in text
+            if role == "norm":
+                given = next(o for o in step.operands if o.argument == "input").value.double()
+                row = given.numpy()[index[:-1]]
+                assert f"was {digits(row[3])}" in text and digits(row.mean()) in text
+                far = re.search(r"([\d.e−+-]+) standard deviations (above|below)", text)
+                assert far is not None
+                z = (row[3] - row.mean()) / row.std()
+                assert number(far[1]) == pytest.approx(abs(z), rel=2e-2)
+                assert far[2] == ("above" if z > 0 else "below")
+            else:
+                sides = [np.broadcast_to(o.value.double().numpy(), step.shape)[index]
+                         for o in step.operands]  # fmt: skip
+                assert all(digits(side) in text for side in sides)
+
+
+def test_pooling_and_logits() -> None:
+    trace = toy()
+    totals = array(trace["encoder.blocks.0.feed_sum"])[0].sum(axis=0)
+    text = meaning(trace["pooled"][0, 1], "en").text
+    assert f"The sum {digits(totals[1])} divided by 4 gives {digits(totals[1] / 4)}" in text
+    logits = array(trace["logits"])[0]
+    share = np.exp(logits) / np.exp(logits).sum()
+    assert (
+        f"“sad” has the largest, {digits(logits[0])}; the softmax gives it {percent(share[0])}"
+        in (said(trace["logits"]))
+    )
+    assert "only the vector of “the” is read" in said(
+        hugging_face("bert")["bert.pooler.pooled_output"]
+    )
+
+
+def test_a_packed_projection_knows_its_parts() -> None:
+    step = next(s for s in hugging_face("gpt2").steps if role_of(s) == "packed")
+    texts = [meaning(step[1, place], "en").text for place in (0, 16, 32)]
+    for text, part in zip(texts, ("query", "key", "value"), strict=True):
+        assert f"number 1 of the {part} of “cat”" in text
+
+
+# --- ties, one token, nothing to look at, infinite numbers ---
+
+
+def test_a_tie_is_undecided() -> None:
+    logits = toy("I am not glad")["logits"]
+    values = array(logits)[0]
+    assert values[0] == values[1]
+    assert "undecided" in said(logits) and "无法判定" in said(logits, "zh")
+
+
+def test_one_token_listens_to_itself_alone() -> None:
+    trace = toy("happy")
+    assert "“happy” listens to “happy” alone" in said(trace[f"{BLOCKS}attention.weights"])
+    assert "only one in its row" in meaning(trace[f"{BLOCKS}attention.scores"][0, 0, 0], "en").text
+
+
+def test_a_row_that_may_look_at_nothing() -> None:
+    class Attention(torch.nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            scores = x @ x.transpose(-2, -1)
+            masked = scores.masked_fill(~mask, float("-inf"))
+            weights: torch.Tensor = torch.ops.aten._safe_softmax(masked, -1)
+            return weights @ x
+
+    mask = torch.tensor([[True, True], [False, False]])
+    trace = glassformer.trace(Attention(), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), mask)
+    weights = trace["weights"]
+    assert "by 0 %" in meaning(weights[1, 0], "en").text
+    assert "listens" in said(weights)
+
+
+def test_a_number_that_is_not_one_leaves_a_plain_sentence() -> None:
+    trace = toy().edit({f"{BLOCKS}attention.scores": {(0, 0, 3, 2): float("nan")}})
+    for step in trace.steps:
+        for language in LANGUAGES:
+            assert meaning(step, language).text
+
+
+def test_an_unknown_step_is_told_by_its_operation() -> None:
+    trace = glassformer.trace(lambda x: (x * x).sum(-1), torch.tensor([[3.0, -4.0]]))
+    product, total = trace.steps
+    assert role_of(product) == role_of(total) == "operation"
+    assert "computed from x" in said(product)
+    assert "25, a sum of 2 terms. The largest by size is 16." in meaning(total[0], "en").text
+
+
+# --- words ---
+
+
+def test_percents_never_read_0_or_100_where_they_are_not() -> None:
+    shares = {0.0: "0 %", 0.001: "< 1 %", 0.25: "25 %", 0.996: "> 99 %", 1.0: "100 %"}
+    assert {share: percent(share) for share in shares} == shares
+
+
+def test_chinese_is_spaced_outside_of_quotes() -> None:
+    assert spaced("位置 4是“a中b”和W_Q得") == "位置 4 是“a中b”和 W_Q 得"

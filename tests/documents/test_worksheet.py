@@ -1,0 +1,101 @@
+"""Worksheets: blanks that can be computed from what is shown, given away nowhere, answered."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.documents import render_text
+from glassformer.documents.parts import Document, Figure, Formula, HeatMap, Remark, Section
+from glassformer.documents.question import Question
+from glassformer.documents.worksheet import worksheet
+from glassformer.language import Language
+from glassformer.tracing import Cell
+from glassformer.tracing.cells import leaves
+from tests.lessons.shared_lessons import lesson
+
+NAMES: tuple[tuple[str, Language], ...] = (
+    ("illustrated", "zh"), ("masked", "en"), ("multi-head", "en"), ("by-hand", "zh"),
+)  # fmt: skip
+
+
+def sheet_of(name: str, language: Language) -> tuple[Document, Section]:
+    """A worksheet without its answers, and the answers."""
+    made = worksheet(lesson(name, language).document())
+    *_, answers = made.parts
+    assert isinstance(answers, Section) and answers.new_page
+    return Document(made.title, made.parts[:-1], language), answers
+
+
+def answers_in(answers: Section) -> list[Formula]:
+    found = [part for one in answers.parts if isinstance(one, Section) for part in one.parts]
+    assert all(isinstance(part, Formula) for part in found)
+    return [part for part in found if isinstance(part, Formula)]
+
+
+def numbers_shown(sheet: Document) -> tuple[set[Cell], set[Cell]]:
+    """The cells whose numbers stand in a matrix, and those that are blank."""
+    shown: set[Cell] = set()
+    blank: set[Cell] = set()
+    for part in sheet.walk():
+        if isinstance(part, HeatMap):
+            for row, line in enumerate(part.cells()):
+                for column, cell in enumerate(line):
+                    place = Cell(part.step, part.place(row, column))
+                    (blank if cell.is_blank else shown).add(place)
+    return shown, blank
+
+
+@pytest.mark.parametrize(("name", "language"), NAMES)
+def test_a_blank_can_be_computed_and_is_given_away_nowhere(name: str, language: Language) -> None:
+    sheet, answers = sheet_of(name, language)
+    shown, blank = numbers_shown(sheet)
+    answered = {part.cell for part in answers_in(answers)}
+    assert len(blank) >= 6 and blank == answered
+    assert not blank & shown
+    for part in sheet.walk():
+        assert not isinstance(part, Figure | Remark | Question)
+        if isinstance(part, Formula) and part.cell.expression is not None:
+            assert not blank & {part.cell, *leaves(part.cell.expression)}
+    for cell in blank:
+        assert cell.expression is not None
+        assert set(leaves(cell.expression)) <= shown | blank
+
+
+def test_the_rows_of_questions_are_blank() -> None:
+    document = lesson("illustrated", "zh").document()
+    asked = {
+        cell for part in document.walk() if isinstance(part, Question) for cell in part.cells
+    }  # fmt: skip
+    _, blank = numbers_shown(sheet_of("illustrated", "zh")[0])
+    assert asked and len(asked & blank) >= len(asked) / 2  # others are told by later formulas
+
+
+def test_the_answers_are_right() -> None:
+    """Recomputed in float64 from the numbers on the sheet."""
+    _, answers = sheet_of("illustrated", "zh")
+    for part in answers_in(answers):
+        assert part.cell.recomputed == pytest.approx(float(part.cell.value), rel=1e-6)
+
+
+def test_it_is_the_same_every_time() -> None:
+    document = lesson("masked").document()
+    assert render_text(document, "worksheet") == render_text(document, "worksheet")
+
+
+def test_blanks_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    count = len(answers_in(sheet_of("masked", "en")[1]))
+    blanks = {"html": r'<td class="blank"', "tex": r"\\hspace\{2\.2em\}", "md": r"\| ____ "}
+    for ending, pattern in blanks.items():
+        file = tmp_path / f"sheet.{ending}"
+        assert run(["lesson", "masked", "--to", "worksheet", "-o", str(file)]) == 0
+        text = file.read_text(encoding="utf-8")
+        assert len(re.findall(pattern, text)) >= count
+        assert "Answer sheet" in text
+    capsys.readouterr()
+    assert run(["lesson", "masked", "--to", "worksheet", "-o", str(tmp_path / "a.xlsx")]) == 1
+    err = capsys.readouterr().err
+    assert "ends in .html, .tex, .md, .txt" in err and err.count("\n") == 1

@@ -1,0 +1,16 @@
+/** What a reader has chosen for experiments; it stays from number to number. */
+
+import type { WordsRequest } from '../lib/api';
+
+export type Method = NonNullable<WordsRequest['method']>;
+
+export const METHODS: readonly Method[] = ['leave one out', 'gradient', 'integrated', 'rollout'];
+
+class Choices {
+  method = $state<Method>('leave one out');
+  /** Whether cards, and whether the answer, are shown in words of the input. */
+  cardInWords = $state(false);
+  answerInWords = $state(false);
+}
+
+export const choices = new Choices();

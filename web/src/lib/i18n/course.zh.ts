@@ -1,0 +1,26 @@
+import type { courseEn } from './course.en';
+
+export const courseZh: Record<keyof typeof courseEn, string> = {
+  'course.place': '第 {number} 课 · {minutes} 分钟',
+  'course.minutes': '{minutes} 分钟',
+  'course.after': '先学：{titles}',
+  'course.comma': '、',
+  'course.about': '关于这一课',
+  'course.follows': '参照',
+  'course.able': '学完之后',
+  'course.youCan': '你将能够{able}。',
+  'course.needs': '预备',
+  'course.nothing': '无',
+  'course.takes': '用时',
+  'course.takesMinutes': '约 {minutes} 分钟',
+  'course.next': '下一课：',
+  'course.done': '这是最后一课。',
+  'course.code': '用 PyTorch：',
+  'course.asked': '下面的练习要你算出这个数',
+  'course.question': '练习 {number}',
+  'course.check': '检查',
+  'course.show': '显示答案',
+  'course.answer': '答案：{numbers}',
+  'course.number': '{label} 的数',
+  'course.switches': '开关',
+};
