@@ -30,6 +30,19 @@ function onlyOurFonts(): Plugin {
   };
 }
 
+/** What only a page with a server shows; a saved page has an empty component in its place. */
+const SERVED = /(?:StartPage|TrainingView|ExportDialog)\.svelte$/;
+const NOTHING = '\0nothing';
+
+function withoutServed(): Plugin {
+  return {
+    name: 'without-served',
+    enforce: 'pre',
+    resolveId: (id) => (SERVED.test(id) ? NOTHING : null),
+    load: (id) => (id === NOTHING ? 'export default function Nothing() {}' : null),
+  };
+}
+
 /** `vite build` makes the explorer's page, `vite build --mode saved` the one that is saved. */
 export default defineConfig(({ mode }) =>
   mode === 'saved'
@@ -38,6 +51,7 @@ export default defineConfig(({ mode }) =>
         plugins: [
           onlyWoff2(),
           onlyOurFonts(),
+          withoutServed(),
           svelte(),
           singleFile((bundle) => licensesOf(bundle, ['katex-fonts'])),
         ],

@@ -21,6 +21,15 @@ export function nameOf(box: Box, scene: Scene): string {
   }
 }
 
+/** The same where there is little room: of a step's dotted name the end, `cell` or `pool.2`. */
+export function shortNameOf(box: Box, scene: Scene): string {
+  const name = nameOf(box, scene);
+  if (box.kind !== 'step') return name;
+  const parts = name.split('.');
+  const isNumbered = /^\d+$/.test(parts.at(-1)!);
+  return parts.slice(isNumbered ? -2 : -1).join('.');
+}
+
 /** What happens in a row of the picture, in one sentence. */
 export function sentenceOf(box: Box): string {
   return t(`map.say.${box.kind}` as Key);
