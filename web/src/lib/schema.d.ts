@@ -1229,6 +1229,16 @@ export interface components {
             steps: components["schemas"]["LessonStepInfo"][];
         };
         /**
+         * LessonLink
+         * @description A step of a lesson, counted from 1.
+         */
+        LessonLink: {
+            /** Lesson */
+            lesson: string;
+            /** Step */
+            step: number;
+        };
+        /**
          * LessonName
          * @description A lesson that another one needs or leads to.
          */
@@ -1254,16 +1264,6 @@ export interface components {
             number: number | null;
         } & {
             [key: string]: unknown;
-        };
-        /**
-         * LessonPlace
-         * @description A step of a lesson, counted from 1.
-         */
-        LessonPlace: {
-            /** Lesson */
-            lesson: string;
-            /** Step */
-            step: number;
         };
         /**
          * LessonPlaceInfo
@@ -1448,7 +1448,7 @@ export interface components {
         MeaningInfo: {
             /** Text */
             text: string;
-            lesson: components["schemas"]["LessonPlace"] | null;
+            lesson: components["schemas"]["LessonLink"] | null;
             paper: components["schemas"]["PaperLink"] | null;
         };
         /**
@@ -2033,9 +2033,9 @@ export type LensWord = components['schemas']['LensWord'];
 export type LessonChoiceInfo = components['schemas']['LessonChoiceInfo'];
 export type LessonChoiceValue = components['schemas']['LessonChoiceValue'];
 export type LessonInfo = components['schemas']['LessonInfo'];
+export type LessonLink = components['schemas']['LessonLink'];
 export type LessonName = components['schemas']['LessonName'];
 export type LessonPart = components['schemas']['LessonPart'];
-export type LessonPlace = components['schemas']['LessonPlace'];
 export type LessonPlaceInfo = components['schemas']['LessonPlaceInfo'];
 export type LessonStepInfo = components['schemas']['LessonStepInfo'];
 export type LessonSummary = components['schemas']['LessonSummary'];
