@@ -70,7 +70,8 @@ def test_data_picture_and_documents(name: str, tmp_path: Path) -> None:
         page = render(experiment_document(result, language), "html")
         assert escape(result.note(language)) in str(page)
     for to in FORMATS:
-        made_file = render(experiment_document(result), path=tmp_path / f"en.{to}", to=to)
+        ending = "md" if to == "worksheet" else to  # a worksheet has the format of its ending
+        made_file = render(experiment_document(result), path=tmp_path / f"en.{ending}", to=to)
         assert isinstance(made_file, Path)
         assert made_file.stat().st_size > 300
     assert json.loads((tmp_path / "en.json").read_text())["rows"] == rows

@@ -108,10 +108,10 @@ def explain(
         )
         return
     cell = loaded.cell(text, at, target=target)
-    about = meaning(cell, spoken())
     if as_json:
         data = cell.to_dict(depth, terms or MOST_LISTED)
-        data["meaning"] = {"role": about.role, "text": about.text}
+        english, chinese = (meaning(cell, language) for language in ("en", "zh"))
+        data["meaning"] = {"role": english.role, "en": english.text, "zh": chinese.text}
         sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
-        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about.text}\n")
+        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{meaning(cell, spoken()).text}\n")
