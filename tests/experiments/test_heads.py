@@ -185,13 +185,13 @@ def test_what_would_be_scored_wrongly_is_refused() -> None:
 def test_heads_that_are_not_split_yet_compose_one_by_one() -> None:
     """Our own keys are (batch, position, heads · width) when they are made."""
     torch.manual_seed(0)
-    model = build("gpt2", vocab_size=50, d_model=8, n_heads=2, n_layers=2).double().eval()
+    model: Any = build("gpt2", vocab_size=50, d_model=8, n_heads=2, n_layers=2).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     run = trace(model, REPEATED)
     found = composition([run], "keys")
-    first, second = model.decoder.blocks  # type: ignore[union-attr]
+    first, second = model.decoder.blocks
     stream = run.stages["decoder.blocks.1.resid_pre"].value[0]
     norm = second.attention_norm
     with torch.no_grad():

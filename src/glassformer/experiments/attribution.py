@@ -21,11 +21,12 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError, expect_whole
-from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of, text_width
+from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of
 from glassformer.experiments.differentiation import gradients
+from glassformer.experiments.intervention import place_of
 from glassformer.experiments.lens import ONE_ROW
 from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
-from glassformer.experiments.result import Result, say
+from glassformer.experiments.result import Result, columns_of, padded, say
 from glassformer.language import as_language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.capture.memory import View
@@ -67,11 +68,11 @@ class WordScores(Result):
             return range(len(self.tokens))[token]
         if token not in self.tokens:
             raise UnknownNameError("token", token, self.tokens)
-        return self.tokens.index(token)
+        return place_of(token, self.tokens)
 
     def rows(self) -> list[dict[str, Any]]:
-        pairs = zip(self.tokens, self.scores, strict=True)
-        return [{"token": token, "score": score} for token, score in pairs]
+        pairs = enumerate(zip(self.tokens, self.scores, strict=True))
+        return [{"position": at, "token": token, "score": score} for at, (token, score) in pairs]
 
     def facts(self) -> dict[str, Any]:
         value = float(self.measured.value)
@@ -89,13 +90,12 @@ class WordScores(Result):
         return coloured_words(self.title(language), self.tokens, self.scores)
 
     def __str__(self) -> str:
-        width = max(text_width(token, 1) for token in self.tokens)
+        width = max(map(columns_of, self.tokens))
         longest = max(map(abs, self.scores)) or 1.0
         lines = [self.title()]
         for token, score in zip(self.tokens, self.scores, strict=True):
             bar = "█" * round(20 * abs(score) / longest)
-            room = " " * round((width - text_width(token, 1)) / 0.6)
-            lines.append(f"{token}{room}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")
+            lines.append(f"{padded(token, width)}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")
         return "\n".join(lines)
 
     def coloured(self) -> str:

@@ -21,7 +21,7 @@ from glassformer.experiments.lens import (
     tower_of,
     written_parts,
 )
-from glassformer.experiments.result import Result, say
+from glassformer.experiments.result import Result, name_in, say
 from glassformer.language import as_language
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.capture.module_stack import join
@@ -67,9 +67,15 @@ class HeadScores(Result):
     def note(self, language: str = "en") -> str:
         return say[f"score {self.score}"].say(as_language(language))
 
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        return tuple(map(str, range(self.values.shape[1])))
+
     def plot(self, language: str = "en") -> Picture:
-        heads = tuple(map(str, range(self.values.shape[1])))
-        return heat_map(self.title(language), self.layers, heads, self.values)
+        return heat_map(self.title(language), self.layers, self._heads, self.values)
+
+    def __str__(self) -> str:
+        return self._grid(self.layers, self._heads, self.values)
 
 
 def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores:
@@ -287,7 +293,8 @@ class Composition(Result):
         return {"side": self.side, "runs": len(self.runs)}
 
     def note(self, language: str = "en") -> str:
-        return say["note composition"].say(as_language(language), side=self.side)
+        lang = as_language(language)
+        return say["note composition"].say(lang, side=name_in(lang, self.side))
 
     def plot(self, language: str = "en") -> Picture:
         return heat_map(self.title(language), self.heads, self.heads, self.values)
@@ -331,5 +338,5 @@ def _squares(step: Step, numbers: Tensor, n_heads: int) -> Tensor:
     """The squared length of each head's part of a step; heads that share keys have the same."""
     axis, count = heads_of(step)
     squared = numbers.double().square()
-    own = squared.unflatten(axis, (count, -1)).movedim(axis, 0).flatten(1).sum(1)
+    own: Tensor = squared.unflatten(axis, (count, -1)).movedim(axis, 0).flatten(1).sum(1)
     return own.repeat_interleave(n_heads // count)

@@ -351,15 +351,17 @@ def _positions(step: Step) -> int | None:
 
 def _place(step: Step, axis: int, position: int | str) -> int:
     """A position by its number or by its token."""
-    if not isinstance(position, str):
-        return position
-    labels = step.labels[axis] or ()
-    found = [place for place, label in enumerate(labels) if label == position]
+    return place_of(position, step.labels[axis] or ()) if isinstance(position, str) else position
+
+
+def place_of(token: str, labels: Sequence[str]) -> int:
+    """Where a token stands; one that stands there twice needs its number."""
+    found = [place for place, label in enumerate(labels) if label == token]
     if len(found) != 1:
         raise TraceError(
             "the token {token!r} stands {count} times among the labels ({labels}): give its "
             "position by number",
-            token=position,
+            token=token,
             count=len(found),
             labels=", ".join(labels) or "–",
         )
