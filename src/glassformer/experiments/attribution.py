@@ -26,8 +26,8 @@ from glassformer.experiments.differentiation import gradients
 from glassformer.experiments.intervention import place_of
 from glassformer.experiments.lens import ONE_ROW
 from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
-from glassformer.experiments.result import Result, columns_of, padded, say
-from glassformer.language import as_language
+from glassformer.experiments.result import Result, say
+from glassformer.language import as_language, columns_of, padded
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.stages import stages_called

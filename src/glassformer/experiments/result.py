@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from glassformer.experiments.charts import Picture
 from glassformer.experiments.measure import Measured
-from glassformer.language import Language, as_language, words
+from glassformer.language import Language, as_language, columns_of, padded, words
 from glassformer.tracing.notes import ShownAsText
 
 _MOST_LINES, _MOST_COLUMNS = 40, 100
@@ -96,16 +95,6 @@ def grid_text(
         parts.append("\n".join(_aligned(lines)))
         start = end
     return "\n\n".join([title, *parts])
-
-
-def columns_of(said: str) -> int:
-    """How many columns of a terminal a text takes; a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in said)
-
-
-def padded(said: str, width: int) -> str:
-    """A text with spaces up to a number of columns."""
-    return said + " " * (width - columns_of(said))
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
