@@ -119,7 +119,7 @@ class Words(Mapping[str, Bilingual]):
 
     def __call__(self, key: str, **fields: object) -> str:
         """A sentence in the language of this process."""
-        return self[key].say(_spoken, **fields)
+        return self._texts[key].say(_spoken, **fields)
 
     def of(self, english: str, key: str | None = None) -> str:
         """An English sentence from the code, in the language of this process.
