@@ -129,6 +129,13 @@ def exit_code(error: BaseException) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: torch's error for a GPU and its message for a CPU included."""
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    return "out of memory" in str(error) or "allocate memory" in str(error)
+
+
 class Fragment(str):
     """Part of an error message that keeps its template and fields, so that it can be translated."""
 
