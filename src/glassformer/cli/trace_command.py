@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
 from glassformer.cli.output import check_place, show_size, show_words
 from glassformer.errors import ConfigError
-from glassformer.language import spoken, words
+from glassformer.language import LANGUAGES, spoken, words
 
 if TYPE_CHECKING:
     from glassformer.tasks import Model
@@ -110,10 +110,11 @@ def explain(
         return
     cell = loaded.cell(text, at, target=target)
     if as_json:
-        about = meaning(cell, "en")
         data = cell.to_dict(depth, terms or MOST_LISTED)
-        data["meaning"] = {"role": about.role, "text": about.text}
+        said = {language: meaning(cell, language) for language in LANGUAGES.values()}
+        texts = {language: one.text for language, one in said.items()}
+        data["meaning"] = {"role": said["en"].role, "text": texts}
         sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
-        about = meaning(cell, spoken())
-        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about.text}\n")
+        about = meaning(cell, spoken()).text
+        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about}\n")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
 from glassformer.documents.question import Question as Question  # a part like the others
 from glassformer.documents.question import shown_number
-from glassformer.documents.trace_words import Words
+from glassformer.documents.trace_words import TraceWords
 from glassformer.language import columns_of
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
@@ -216,7 +216,7 @@ class HeatMap:
             return number_text(number, self.digits)
         return shown_number(number, self.decimals, self.digits)
 
-    def notes(self, words: Words, rows: int | None = None, columns: int | None = None) -> str:
+    def notes(self, words: TraceWords, rows: int | None = None, columns: int | None = None) -> str:
         """Notes on the first rows and columns: what is left out, what ∅ means."""
         shown = self.matrix
         more_rows = 0 if rows is None else len(shown.rows) - rows
