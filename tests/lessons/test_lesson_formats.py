@@ -13,9 +13,9 @@ import pytest
 
 from glassformer.cli import run
 from glassformer.documents import FORMATS, render, render_text
-from glassformer.documents.parts import Document, Table, columns_of
+from glassformer.documents.parts import Document, Table
 from glassformer.errors import UnknownNameError
-from glassformer.language import Language
+from glassformer.language import Language, columns_of
 from glassformer.lessons import LESSONS, Lesson, make_lesson
 from tests.lessons.shared_lessons import lesson
 from tests.tracing.render.libreoffice import recalculate
