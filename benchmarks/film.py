@@ -15,11 +15,11 @@ import shutil
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page, ViewportSize, sync_playwright
 
 from benchmarks.screenshots import DOCS, explorer
 
-SIZE = {"width": 1366, "height": 800}
+SIZE: ViewportSize = {"width": 1366, "height": 800}
 FRAME_MS = 100
 MOST_BYTES = 3_000_000
 TOY = "#/toy?text=I am not happy"
