@@ -259,11 +259,11 @@ _OWN = (
     "turned_gradient", "gradient_with_decay", "step_size", "decayed_weight", "first_moment",
     "second_moment", "largest_second_moment", "sum_of_squares", "row_variance", "column_variance",
     "variance", "corrected_deviation", "reciprocal_deviation", "divisor", "scaled_gradient",
-    "velocity", "direction", "orthogonal", "clipped_step_size", "change",
+    "velocity", "momentum", "direction", "orthogonal", "clipped_step_size", "change",
 )  # fmt: skip
 _REMEMBERED = (
-    "velocity", "first_moment", "second_moment", "largest_second_moment", "sum_of_squares",
-    "row_variance", "column_variance", "variance",
+    "velocity", "momentum", "first_moment", "second_moment", "largest_second_moment",
+    "sum_of_squares", "row_variance", "column_variance", "variance",
 )  # fmt: skip
 
 
