@@ -26,7 +26,7 @@ _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionStages:
     """An attention: its steps by stage, and the factors of its products."""
 
     stages: dict[str, Step]
@@ -34,7 +34,7 @@ class Attention:
     """The queries, keys and values as read by the products."""
 
 
-def find_attentions(graph: StepGraph) -> Iterator[Attention]:
+def find_attentions(graph: StepGraph) -> Iterator[AttentionStages]:
     """Every softmax that is multiplied with values and comes from a product of queries and keys."""
     for weights in graph.steps:
         if weights.op not in _SOFTMAX or weights.call is None:
@@ -61,7 +61,7 @@ def find_attentions(graph: StepGraph) -> Iterator[Attention]:
             found["masked"] = between[0]
         for side in ("queries", "keys"):
             found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
-        yield Attention(found, factors)
+        yield AttentionStages(found, factors)
 
 
 # --- the two products ---

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from glassformer.tracing.attention_structure import COPIES, Attention, find_attentions
+from glassformer.tracing.attention_structure import COPIES, AttentionStages, find_attentions
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join
 from glassformer.tracing.step_graph import (
@@ -152,7 +152,7 @@ class _Naming:
             step = owner
 
 
-def _blocks(graph: StepGraph, attentions: list[Attention]) -> Iterator[BlockStages]:
+def _blocks(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[BlockStages]:
     """The additions, grouped into blocks that end with that of the feed-forward part."""
     waiting: list[StreamAddition] = []
     additions = list(_additions(graph, attentions))
@@ -204,7 +204,7 @@ def _common_path(modules: list[str]) -> str:
     return ".".join(shared)
 
 
-def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[StreamAddition]:
+def _additions(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[StreamAddition]:
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
@@ -222,7 +222,7 @@ def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[Stream
 
 
 def _kind(
-    graph: StepGraph, attentions: list[Attention], stream: Step, branch: Step, inside: int
+    graph: StepGraph, attentions: list[AttentionStages], stream: Step, branch: Step, inside: int
 ) -> str:
     """The part of a block that a branch is: see `StreamAddition.kind`."""
     here = [a.stages for a in attentions if inside & graph.bit(a.stages["weights"])]
