@@ -412,7 +412,9 @@ def from_json(data: Any) -> str:
         case "lookup":
             return f"{data['step']}[{', '.join(map(from_json, data['index']))}]"
         case "operation":
-            sign = {"*": "·", "-": "−"}.get(data["operator"], data["operator"])
+            sign = {"*": "·", "-": "−", "//": "÷", "%": " mod "}.get(
+                data["operator"], data["operator"]
+            )
             return f"({parts['left']} {sign} {parts['right']})"
         case "function":
             inside = ", ".join(map(from_json, data["arguments"]))

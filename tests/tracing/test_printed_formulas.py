@@ -20,7 +20,8 @@ from glassformer.tracing import Trace, trace
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.explanation import Card, expression_data
-from glassformer.tracing.formula import to_mathml, to_tex
+from glassformer.tracing.formula import to_mathml, to_tex, to_text
+from glassformer.tracing.formula.notation import Fraction, Power, Value
 from glassformer.tracing.steps import Step
 from tests.tracing.printed_formulas import (
     Reader,
@@ -114,11 +115,11 @@ def complaints(cell: Cell, unread: list[str]) -> Iterator[str]:
     shown += [("JSON", from_json(data), stored)]
     for form, text, wanted in shown:
         try:
-            by_name = names if form == "JSON" else steps | dict.fromkeys(known)
+            by_name = names if form == "JSON" else steps
             is_plain = form in ("numbers", "TeX", "MathML") or "in numbers" in form
             sizes = {} if is_plain else letters_of(card.expression, form != "JSON")
             reading = Reading(cells_by(by_name), sizes, known)
-            found = float(Reader(text, () if is_plain else tuple(by_name)).whole()(reading, {}))
+            found = float(Reader(text, () if is_plain else (*by_name, *known)).whole()(reading, {}))
         except UnreadableError as reason:
             unread.append(f"{cell.step.op} {form}: {reason}: {text[:100]}")
             continue
@@ -206,6 +207,33 @@ def test_the_reader_sees_what_the_eye_sees() -> None:
     assert Reader(from_tex(r"\frac{1 + 2}{3} \cdot 2")).whole()(Reading(), {}) == 2
     fraction = "<mfrac><mrow><mn>1</mn><mo>+</mo><mn>2</mn></mrow><mrow><mn>4</mn></mrow></mfrac>"
     assert Reader(from_mathml(fraction)).whole()(Reading(), {}) == 0.75
+
+
+def test_a_small_number_is_raised_in_brackets() -> None:
+    """1.5e-05² is not 1.5 × 10⁻⁵², and an exponent beside a fraction belongs to the whole of it."""
+    card = Card(trace(torch.square, torch.tensor([1.5e-05])).steps[-1][0])
+    assert to_tex(card.number_tree) == r"{(1.5 \times 10^{-5})}^{2}"
+    assert from_mathml(to_mathml(card.number_tree)).replace(" ", "") == "(1.5×10^(−5))^(2)"
+    half = Power(Fraction(Value(1), Value(2)), Value(2))
+    assert to_tex(half) == r"{\left(\frac{1}{2}\right)}^{2}"
+    assert to_text(Power(Power(Value(2), Value(3)), Value(2))) == "(2^3)^2"
+
+
+def test_a_lookup_in_a_transposed_or_cut_matrix_names_the_cells_of_the_matrix() -> None:
+    """The experts' weights are stored as (expert, out, in) and multiplied transposed."""
+    table = torch.randn(5, 6)
+    ids = torch.tensor([2, 0])
+    turned = trace(lambda table, ids: table.T[ids], table, ids).steps[-1][0, 3]
+    assert turned.formula == "table[3, ids[0]]"
+    assert turned.to_dict()["expression"] == {
+        "kind": "lookup",
+        "step": "table",
+        "index": [3, {"kind": "entry", "cell": "ids[0]"}],
+    }
+    cut = trace(lambda table, ids: table[1:, 2:][ids], table, ids).steps[-1][1, 3]
+    assert cut.formula == "table[1 + ids[1], 5]"
+    flat = trace(lambda table, ids: table.flatten()[ids], table, ids).steps[-1][1]
+    assert flat.formula == "view(table)[ids[1]]"
 
 
 def main() -> None:
