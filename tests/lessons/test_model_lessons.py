@@ -105,8 +105,9 @@ def test_a_lesson_is_written_in_every_format(name: str, to: str) -> None:
         assert not re.search(r"\{\w*\}", prose(made))
 
 
-@pytest.mark.parametrize("name", ["training", "masked-words"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_lesson_becomes_a_workbook(name: str, tmp_path: Path) -> None:
+    """Of a model with millions of numbers, the steps shown and what they read."""
     render(lesson(name).document(), path=tmp_path / "lesson.xlsx")
     assert (tmp_path / "lesson.xlsx").stat().st_size > 4000
 

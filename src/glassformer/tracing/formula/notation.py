@@ -188,7 +188,7 @@ def strength(formula: Formula) -> int:
 class Phrases:
     """The words inside formulas, which a language may replace."""
 
-    others: str = "{count} others"
+    others: str = "{count} more"
     choice: str = "if {condition}: {yes}, else {no}"
     otherwise: str = "otherwise"
 
