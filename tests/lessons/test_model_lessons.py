@@ -354,7 +354,7 @@ def test_the_stored_images_are_test_images_and_the_model_recognises_the_others_t
         assert torch.equal(images.image(digit), pixels)
     answers = images.shares(torch.from_numpy(test.images)).argmax(dim=-1).numpy()
     accuracy = float((answers == test.labels).mean())
-    assert accuracy == pytest.approx(images._scores()["test"]["accuracy"], abs=0.006)
+    assert accuracy == pytest.approx(images.stored_scores()["test"]["accuracy"], abs=0.006)
     assert f"Of {len(test.labels)} test images" in prose(lesson("images"))
 
 
