@@ -64,8 +64,8 @@ def ask(case: Case[Any], opened: str) -> None:
     if "id" not in places or case.method == "DELETE":
         return
     places["id"] = opened
-    for holder, name in ((places, "number"), (case.query, "step")):
-        if isinstance(holder.get(name), int):
+    for holder, name in ((places, "number"), (case.query, "step"), (case.body, "step")):
+        if isinstance(holder, dict) and isinstance(holder.get(name), int):
             holder[name] %= STEPS
     case.call_and_validate(checks=CHECKS)
 
