@@ -31,7 +31,10 @@ function onlyOurFonts(): Plugin {
 }
 
 /** What only a page with a server shows; a saved page has an empty component in its place. */
-const SERVED = /(?:StartPage|TrainingView|ExportDialog|ExperimentsView|DecodingView)\.svelte$/;
+const SERVED = new RegExp(
+  '(?:StartPage|RunForm|TrainingView|ExportDialog|ExperimentsView|DecodingView|EditBox|RegionMenu|' +
+    'AnswerWords|LessonOpening|LessonPage|LessonSwitches|LessonEnding)\\.svelte$',
+);
 const NOTHING = '\0nothing';
 
 function withoutServed(): Plugin {

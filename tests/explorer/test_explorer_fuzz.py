@@ -65,8 +65,8 @@ def ask(case: Case[Any], opened: str) -> None:
         return
     places["id"] = opened
     for holder, name in ((places, "number"), (case.query, "step"), (case.body, "step")):
-        if isinstance(holder, dict) and isinstance(holder.get(name), int):
-            holder[name] %= STEPS
+        if isinstance(holder, dict) and isinstance(given := holder.get(name), int):
+            holder[name] = given % STEPS
     case.call_and_validate(checks=CHECKS)
 
 

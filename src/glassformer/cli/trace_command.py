@@ -108,10 +108,14 @@ def explain(
         )
         return
     cell = loaded.cell(text, at, target=target)
-    about = meaning(cell, spoken())
     if as_json:
         data = cell.to_dict(depth, terms or MOST_LISTED)
-        data["meaning"] = {"role": about.role, "text": about.text}
+        english, chinese = meaning(cell, "en"), meaning(cell, "zh")
+        data["meaning"] = {
+            "role": english.role,
+            "text": {"en": english.text, "zh": chinese.text},
+        }
         sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
-        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about.text}\n")
+        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n")
+        sys.stdout.write(f"{meaning(cell, spoken()).text}\n")
