@@ -116,7 +116,7 @@ ERRORS: list[tuple[int, str]] = [
     (2, "export toy --to onnx"),
     (2, "lesson film"),
     (2, "lesson --to md"),
-    (2, "lesson films -o lesson.doc"),
+    (2, "lesson films -o lesson.docx"),
     (2, "models --jsn"),
     (2, "models extra"),
     (2, "models --json --json"),

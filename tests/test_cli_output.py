@@ -56,7 +56,7 @@ def test_claims_without_a_picture_say_so(
     assert "none of these claims has a picture; C13," in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("more", [["--off", "bias"], ["masked", "--off", "bias", "--to", "svg"]])
+@pytest.mark.parametrize("more", [["--off", "bias"], ["films", "--off", "bias"]])
 def test_off_is_never_ignored(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lesson", *more]) == 2
     assert "only the lesson switches takes --off" in capsys.readouterr().err

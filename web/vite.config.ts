@@ -32,8 +32,10 @@ function onlyOurFonts(): Plugin {
 
 /** What only a page with a server shows; a saved page has an empty component in its place. */
 const SERVED = new RegExp(
-  '(?:StartPage|RunForm|TrainingView|ExportDialog|ExperimentsView|DecodingView|EditBox|RegionMenu|' +
-    'AnswerWords|LessonOpening|LessonPage|LessonSwitches|LessonEnding)\\.svelte$',
+  `/(?:${[
+    ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'LessonPage', 'TrainingView'],
+    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'DecodingView', 'ExportDialog'],
+  ].join('|')})\\.svelte$`,
 );
 const NOTHING = '\0nothing';
 

@@ -17,7 +17,13 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from glassformer import __version__
-from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, exit_code
+from glassformer.errors import (
+    ConfigError,
+    GlassformerError,
+    UnknownNameError,
+    exit_code,
+    is_out_of_memory,
+)
 from glassformer.language import (
     broken_lines,
     chosen_language,
@@ -111,7 +117,7 @@ def _run(arguments: list[str]) -> int:
     except KeyboardInterrupt as error:
         return _fail(message_of(error) or say("failed interrupted"), 130)
     except Exception as error:
-        if _out_of_memory(error):
+        if is_out_of_memory(error):
             return _fail(say("failed memory"), 1)
         # Not 1, which says that the command did its work and that something is amiss with yours.
         traceback.print_exc()
@@ -150,13 +156,6 @@ def _wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
     if text := _taken_for_an_option(command, arguments):
         parts.append(say("wrong dashed", command=command, text=text))
     return " ".join((*parts, say("wrong try", command=command)))
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out: torch has an error for that on a GPU, and words for it on a CPU."""
-    if not isinstance(error, RuntimeError):
-        return isinstance(error, MemoryError)
-    return "out of memory" in str(error) or "allocate memory" in str(error)
 
 
 def _prepare_streams() -> list[str]:

@@ -165,9 +165,7 @@ def _plain_cell(p: Phrasing, role: str, cell: Cell) -> str:
         return p.say("operation cell", **fields)
     parts = card.terms.values
     fields["count"] = str(len(parts))
-    with np.errstate(invalid="ignore"):  # memory never written may hold a signalling NaN
-        is_zero = not parts.any()
-    if is_zero:
+    if not np.count_nonzero(parts):
         return p.say("operation cell zero", **fields)
     return p.say("operation cell sum", **fields, part=digits(parts[int(np.argmax(np.abs(parts)))]))
 

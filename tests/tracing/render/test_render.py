@@ -31,10 +31,10 @@ def test_every_format_takes_a_trace_a_step_a_cell_and_a_list(
     t = traced("illustrated")
     several: list[Step | Cell] = [t["scores"], t["weights"][0, 0]]
     options: dict[str, Any] = {"width": 80, "colour": False} if to == "terminal" else {}
-    name = "file.md" if to == "worksheet" else "file"  # a worksheet is a page, or a text
     for thing in (t, t["scores"], t["scores"][1, 2], several):
         made = render(thing, to=to, lang=lang, **options)
         assert isinstance(made, bytes if to == "xlsx" else str) and made
+        name = "file.md" if to == "worksheet" else "file"  # a worksheet's ending says its format
         path = render(thing, to=to, path=tmp_path / name, lang=lang, **options)
         content = made.encode() if isinstance(made, str) else made
         assert isinstance(path, Path) and path.read_bytes() == content
