@@ -106,5 +106,4 @@ def _of_http(_request: Request, error: Exception) -> JSONResponse:
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    zh = "服务器无法完成这个请求，原因见日志"
-    return problem(500, "the server could not do this; its log says why", code="fault", zh=zh)
+    return problem(500, "the server could not do this; its log says why", code="fault")
