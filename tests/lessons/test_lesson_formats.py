@@ -193,7 +193,7 @@ def test_the_files_ending_says_the_format(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mask"], "did you mean 'masked'"),
+        (["mased"], "did you mean 'masked'"),
         (["masked", "--to", "xlsx"], "a workbook needs a file"),
         (["masked", "-o", "lesson.doc"], "lesson.doc: expected a file that ends in .txt"),
         (["--to", "md"], "expected the name of a lesson"),
