@@ -771,6 +771,8 @@ export interface components {
             source: components["schemas"]["SourceInfo"] | null;
             /** Is Given */
             is_given: boolean;
+            /** Is Unwritten */
+            is_unwritten: boolean;
             /** Is Edited */
             is_edited: boolean;
             /** Before */
@@ -1694,6 +1696,8 @@ export interface components {
             is_expanded: boolean;
             /** Is Opaque */
             is_opaque: boolean;
+            /** Is Unwritten */
+            is_unwritten: boolean;
             /** Is Main */
             is_main: boolean;
             title: components["schemas"]["Bilingual"] | null;
