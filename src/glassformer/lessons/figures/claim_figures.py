@@ -121,3 +121,5 @@ _CURVES: dict[str, _Curve] = {
     "C32": _by_width(lambda spread: spread.deviation, log_up=True),
     "C66": _sinusoids,
 }
+DRAWN = sorted({*_CURVES, *_WORDS.data} - {"lines"})
+"""Ids of the claims that have a chart."""
