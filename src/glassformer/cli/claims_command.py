@@ -1,4 +1,4 @@
-"""`glassformer claims`: what the texts say, run."""
+"""`glassformer claims`: run the experiments behind the claims of the texts."""
 
 import json
 import sys
@@ -60,7 +60,7 @@ def claims(
 
 
 def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-    """Say what shows the rows that no claim bears on; the other ids, and whether there are none."""
+    """Print where rows without a claim are shown; returns the other ids, and if none is left."""
     from glassformer.claims.claim_list import ROWS
     from glassformer.lessons.course import row, row_ids
 
@@ -76,7 +76,7 @@ def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
-    """The outcomes, with the claim at work on stderr where a person looks on."""
+    """The outcomes; on a terminal, stderr shows which claim is running."""
     from glassformer.claims import outcomes
 
     watched = sys.stderr.isatty()
@@ -102,7 +102,7 @@ def _page(run: "list[Outcome]", lang: Language) -> "Document":
 
 
 def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -> None:
-    """One object a line; on stdout each as soon as it is there, since all take half a minute."""
+    """One object per line, printed as soon as it is known: all of them take half a minute."""
     lines = (json.dumps(outcome.to_dict(lang), ensure_ascii=False) + "\n" for outcome in run)
     if output is not None:
         write_text("".join(lines), output)

@@ -177,7 +177,7 @@ class GlassformerModel(Model):
     def _written(self) -> nn.Module:
         """The module with attention written out, so that its steps have their source lines.
 
-        Where it is fused, a copy that shares every tensor.
+        If it is fused, a copy that shares every tensor.
         """
         attentions = [m for m in self.module.modules() if isinstance(m, MultiHeadAttention)]
         if all(attention.implementation == "written" for attention in attentions):
@@ -353,14 +353,14 @@ def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternativ
     for one in decoded.hypotheses:
         text = tokenizer.decode(one.tokens)
         if not one.ended and text.endswith(HALF_CHARACTER):
-            pieces = tokenizer.stream()  # which tells half a character from bytes that are none
+            pieces = tokenizer.stream()  # which tells half a character from invalid bytes
             whole = "".join(map(pieces.push, one.tokens))
             text = whole + pieces.finish().removesuffix(HALF_CHARACTER)
         yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)
 
 
 def _pieces(ids: Iterator[int], tokenizer: Tokenizer) -> Iterator[str]:
-    """The text of ids that come one by one, whole characters at a time."""
+    """The text of ids that arrive one by one, whole characters at a time."""
     pieces = tokenizer.stream()
     for id_ in ids:
         if piece := pieces.push(id_):
