@@ -74,15 +74,15 @@ def test_explicit_epochs_override_the_recipes_steps(tmp_path: Path) -> None:
         loop("shakespeare", config_file=str(file)),
         loop("text", "--loop.epochs=2"),
     ):
-        assert found.updates(per_epoch=7) == (14, found.evaluate_every or 20)
-    assert loop("shakespeare", "--loop.epochs=2", "--loop.steps=3").updates(7)[0] == 3
-    assert loop("text", "--loop.epochs=2", "--loop.least_steps=30").updates(7)[0] == 30
+        assert found.n_steps(per_epoch=7) == (14, found.evaluate_every or 20)
+    assert loop("shakespeare", "--loop.epochs=2", "--loop.steps=3").n_steps(7)[0] == 3
+    assert loop("text", "--loop.epochs=2", "--loop.least_steps=30").n_steps(7)[0] == 30
     with pytest.raises(UnknownNameError, match=r"'first\.loop\.epochs'"):  # what was typed
         loop("text", "--first.loop.epochs=2")
 
 
 @pytest.mark.parametrize(
-    ("settings", "updates"),
+    ("settings", "steps"),
     [
         ({"epochs": 3.0}, (21, 20)),
         ({"epochs": 0.01}, (1, 20)),
@@ -94,10 +94,10 @@ def test_explicit_epochs_override_the_recipes_steps(tmp_path: Path) -> None:
     ],
 )
 def test_few_examples_are_repeated_more_often(
-    settings: dict[str, Any], updates: tuple[int, int]
+    settings: dict[str, Any], steps: tuple[int, int]
 ) -> None:
-    assert LoopConfig(**settings).updates(per_epoch=7) == updates
-    assert LoopConfig(epochs=3.0, least_steps=60).updates(per_epoch=70) == (210, 70)
+    assert LoopConfig(**settings).n_steps(per_epoch=7) == steps
+    assert LoopConfig(epochs=3.0, least_steps=60).n_steps(per_epoch=70) == (210, 70)
 
 
 def test_pretraining_has_its_own_settings() -> None:

@@ -63,10 +63,6 @@ class HuggingFaceTokenizer(Tokenizer):
             self._limits = limits_of(data)
             self._display = SubwordTokenizer.from_json(data)
 
-    def plain_ids(self, text: str) -> list[int]:
-        """The ids of a text without start and end."""
-        return self._ids([text], add_special_tokens=False)[0]
-
     def target_ids(self, text: str) -> list[int]:
         """The ids of an output text, without its end token."""
         ids = self._ids(text_target=[text])[0]

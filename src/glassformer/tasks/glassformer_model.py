@@ -263,12 +263,16 @@ class GlassformerModel(Model):
                 ledger=ledger,
             )
         )
-        return [
-            Translated(text, (_NO_WORDS,))
-            if one.empty
-            else self._translated(text, one, next(decoded), attention)
-            for text, one in zip(given, sources, strict=True)
-        ]
+        answers = []
+        for text, read in zip(given, sources, strict=True):
+            if read.empty:
+                answers.append(Translated(text, (_NO_WORDS,)))
+                continue
+            one = next(decoded)
+            seen = self._attention(self._pass(read.ids, one.best.tokens)) if attention else None
+            texts = tuple(_alternatives(one, self.writer))
+            answers.append(Translated(text, texts, read.cut, one.ledger, seen, read.unknown))
+        return answers
 
     def generate(
         self,
@@ -327,12 +331,6 @@ class GlassformerModel(Model):
             )
         tokenizer = self.reader
         return module, tokenizer, read_prompt(tokenizer, prompt, module.config.max_len)
-
-    def _translated(self, text: str, read: Read, decoded: Decoded, attention: bool) -> Translated:
-        tokens = decoded.best.tokens
-        seen = self._attention(self._pass(read.ids, tokens)) if attention else None
-        alternatives = tuple(_alternatives(decoded, self.writer))
-        return Translated(text, alternatives, read.cut, decoded.ledger, seen, read.unknown)
 
     def _rows(
         self,

@@ -159,7 +159,7 @@ class LoopConfig:
         if not 0 <= self.seed < 2**63:  # torch takes a signed number of 64 bits
             raise ConfigError("loop.seed must be from 0 to 2**63 - 1, got {seed}", seed=self.seed)
 
-    def updates(self, per_epoch: int) -> tuple[int, int]:
+    def n_steps(self, per_epoch: int) -> tuple[int, int]:
         """The total number of steps, and the number between two evaluations."""
         total = self.steps or max(1, self.least_steps, round(self.epochs * per_epoch))
         return total, self.evaluate_every or max(per_epoch, _LEAST_BETWEEN)
