@@ -270,8 +270,8 @@ class GlassformerModel(Model):
                 continue
             one = next(decoded)
             seen = self._attention(self._pass(read.ids, one.best.tokens)) if attention else None
-            texts = tuple(_alternatives(one, self.writer))
-            answers.append(Translated(text, texts, read.cut, one.ledger, seen, read.unknown))
+            alternatives = tuple(_alternatives(one, self.writer))
+            answers.append(Translated(text, alternatives, read.cut, one.ledger, seen, read.unknown))
         return answers
 
     def generate(
