@@ -123,6 +123,8 @@ ELSEWHERE = ("help.toml", "reference.toml", "corpora.toml")  # keys that are nam
 )
 def test_every_text_is_used(file: Path) -> None:
     plain, patterns = asked_for()
+    if file.name == "errors.toml":  # an error is found by its whole template
+        patterns = []
     keys = set(Words(file)) - plain - SYSTEM
     unused = [key for key in keys if not any(pattern.fullmatch(key) for pattern in patterns)]
     assert unused == []

@@ -6,12 +6,14 @@ import math
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_type_hints
 
-from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.errors import ConfigError, UnknownNameError, expect_fields
 
 # --- checking ---
 # What every config does: check its values, and load from plain data.
 
 T = TypeVar("T")
+
+_SIZE = "[1, 2^24]"  # refused before anything is built: more would exhaust the memory
 
 
 class Checked:
@@ -64,29 +66,6 @@ def _in_words(hint: Any) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(
         hint, "none" if hint is type(None) else getattr(hint, "__name__", str(hint))
     )
-
-
-def positive(config: object, name: str, most: int = 2**24) -> None:
-    """Refuse a size below 1 or above `most`; None passes if the field allows it."""
-    value = getattr(config, name)
-    if value is not None and value < 1:
-        raise ConfigError("{name} must be at least 1, got {value}", name=name, value=value)
-    at_most(config, name, most)
-
-
-def at_most(config: object, name: str, most: int) -> None:
-    """Refuse a size that would exhaust the memory, before anything is built; None passes."""
-    value = getattr(config, name)
-    if value is not None and value > most:
-        raise ConfigError(
-            "{name} must be at most {most:,}, got {value:,}", name=name, most=most, value=value
-        )
-
-
-def probability(config: object, name: str) -> None:
-    value = getattr(config, name)
-    if not 0 <= value < 1:
-        raise ConfigError("{name} must be in [0, 1), got {value}", name=name, value=value)
 
 
 def known_field(config: Any, name: str) -> None:
@@ -157,9 +136,8 @@ class AttentionConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_heads", "d_head", "d_value", "n_kv_heads"):
-            positive(self, name)
-        probability(self, "dropout")
+        expect_fields(self, "n_heads d_head d_value n_kv_heads", _SIZE)
+        expect_fields(self, "dropout", "[0, 1)")
         kv_heads = self.n_kv_heads or self.n_heads
         self._require(
             self.n_heads % kv_heads == 0,
@@ -170,7 +148,7 @@ class AttentionConfig(Checked):
             f"additive scores are not divided, got divisor={self.divisor!r}",
         )
         if not isinstance(self.divisor, str):
-            self._require(self.divisor > 0, f"divisor must be above 0, got {self.divisor}")
+            expect_fields(self, "divisor", "(0, ∞)")
 
     def head_width(self, d_model: int) -> int:
         """E, the width of one head's queries and keys."""
@@ -209,8 +187,8 @@ class FeedForwardConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "d_ff", most=2**26)  # four times as wide as the widest d_model
-        probability(self, "dropout")
+        expect_fields(self, "d_ff", "[1, 2^26]")  # four times as wide as the widest d_model
+        expect_fields(self, "dropout", "[0, 1)")
         self._require(
             self.n_layers == 2 or self.activation != "swiglu",
             "swiglu needs a feed-forward of two layers, got n_layers=1",
@@ -234,8 +212,8 @@ class BlockConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        probability(self, "dropout")
-        self._require(self.norm_eps > 0, f"norm_eps must be above 0, got {self.norm_eps}")
+        expect_fields(self, "dropout", "[0, 1)")
+        expect_fields(self, "norm_eps", "(0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +227,7 @@ class PositionConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(self.base > 0, f"base must be above 0, got {self.base}")
+        expect_fields(self, "base", "(0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +243,7 @@ class EmbeddingConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(self.n_types >= 0, f"n_types must not be negative, got {self.n_types}")
+        expect_fields(self, "n_types", "[0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,7 +267,7 @@ class OutputConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "n_classes")
+        expect_fields(self, "n_classes", _SIZE)
         self._require(
             self.tied == "none" or not self.flattened,
             "a flattened output layer is wider than the token table and cannot be tied to it, got "
@@ -310,8 +288,7 @@ class ImageConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("size", "patch", "channels"):
-            positive(self, name)
+        expect_fields(self, "size patch channels", _SIZE)
         self._require(
             self.size % self.patch == 0,
             f"image size must be a multiple of the patch, got {self.size} and {self.patch}",
@@ -405,14 +382,9 @@ class ModelConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("vocab_size", "target_vocab_size"):
-            positive(self, name, most=2**31)  # a recommender may have billions of people
-        for name in ("d_model", "max_len"):
-            positive(self, name)
-        for name in ("n_layers", "n_decoder_layers"):
-            depth = getattr(self, name)
-            self._require(depth is None or depth >= 0, f"{name} must not be negative, got {depth}")
-            at_most(self, name, 10_000)
+        expect_fields(self, "vocab_size target_vocab_size", "[1, 2^31]")  # of a recommender: people
+        expect_fields(self, "d_model max_len", _SIZE)
+        expect_fields(self, "n_layers n_decoder_layers", "[0, 10000]")
         if self.architecture != "recommender":  # it has no attention
             self.attention.head_width(self.d_model)
             self._check_largest_matrix()

@@ -517,7 +517,9 @@ class Model(ABC):
         for number, (text, one) in enumerate(zip(texts, read, strict=True)):
             if not (one.ids or one.source):
                 raise InputError(
-                    f"text {number} is empty: there is nothing to read in {text!r:.40}"
+                    "text {number} is empty: there is nothing to read in {text!r:.40}",
+                    number=number,
+                    text=text,
                 )
         return read
 
