@@ -31,9 +31,9 @@ class Checked:
                     value=value,
                 )
 
-    def _require(self, holds: bool, message: str) -> None:
+    def _require(self, holds: bool, message: str, **fields: object) -> None:
         if not holds:
-            raise ConfigError(message)
+            raise ConfigError(message, **fields)
 
 
 def _fits(value: object, hint: Any) -> bool:
@@ -141,11 +141,14 @@ class AttentionConfig(Checked):
         kv_heads = self.n_kv_heads or self.n_heads
         self._require(
             self.n_heads % kv_heads == 0,
-            f"n_heads must be a multiple of n_kv_heads, got {self.n_heads} and {kv_heads}",
+            "n_heads must be a multiple of n_kv_heads, got {n_heads} and {kv_heads}",
+            n_heads=self.n_heads,
+            kv_heads=kv_heads,
         )
         self._require(
             self.score == "dot" or self.divisor in ("sqrt_head", "none"),
-            f"additive scores are not divided, got divisor={self.divisor!r}",
+            "additive scores are not divided, got divisor={divisor!r}",
+            divisor=self.divisor,
         )
         if not isinstance(self.divisor, str):
             expect_fields(self, "divisor", "(0, ∞)")
@@ -156,8 +159,10 @@ class AttentionConfig(Checked):
             return self.d_head
         if d_model % self.n_heads:
             raise ConfigError(
-                f"d_model must be a multiple of n_heads, got {d_model} and {self.n_heads}; "
-                "change one of them or set d_head"
+                "d_model must be a multiple of n_heads, got {d_model} and {n_heads}; "
+                "change one of them or set d_head",
+                d_model=d_model,
+                n_heads=self.n_heads,
             )
         return d_model // self.n_heads
 
@@ -271,7 +276,8 @@ class OutputConfig(Checked):
         self._require(
             self.tied == "none" or not self.flattened,
             "a flattened output layer is wider than the token table and cannot be tied to it, got "
-            f"flattened=True and tied={self.tied!r}",
+            "flattened=True and tied={tied!r}",
+            tied=self.tied,
         )
 
 
@@ -291,7 +297,9 @@ class ImageConfig(Checked):
         expect_fields(self, "size patch channels", _SIZE)
         self._require(
             self.size % self.patch == 0,
-            f"image size must be a multiple of the patch, got {self.size} and {self.patch}",
+            "image size must be a multiple of the patch, got {size} and {patch}",
+            size=self.size,
+            patch=self.patch,
         )
 
     @property
@@ -393,20 +401,26 @@ class ModelConfig(Checked):
         if self.pad_id is not None:
             self._require(
                 0 <= self.pad_id < self.vocab_size,
-                f"pad_id must be in 0..{self.vocab_size - 1}, got {self.pad_id}",
+                "pad_id must be in 0..{last}, got {pad_id}",
+                last=self.vocab_size - 1,
+                pad_id=self.pad_id,
             )
         if self.positions.kind == "rotary":
             width = self.attention.head_width(self.d_model)
-            self._require(width % 2 == 0, f"rotary positions need an even head width, got {width}")
+            self._require(
+                width % 2 == 0, "rotary positions need an even head width, got {width}", width=width
+            )
         self._require(
             not self.output.flattened or self.architecture == "seq2seq",
-            f"the flattened output layer belongs to a seq2seq, got {self.architecture!r}",
+            "the flattened output layer belongs to a seq2seq, got {architecture!r}",
+            architecture=self.architecture,
         )
         one_vocabulary = self.target_vocab_size in (None, self.vocab_size)
         self._require(
             self.output.tied != "all" or one_vocabulary,
-            "tied='all' needs one vocabulary for source and target, got "
-            f"{self.vocab_size} and {self.target_vocab_size}",
+            "tied='all' needs one vocabulary for source and target, got {source} and {target}",
+            source=self.vocab_size,
+            target=self.target_vocab_size,
         )
 
     def _check_residual_widths(self) -> None:
@@ -415,8 +429,10 @@ class ModelConfig(Checked):
         width = heads.n_heads * (heads.d_value or heads.head_width(self.d_model))
         self._require(
             heads.output_map or width == self.d_model,
-            f"without an output map the concatenated heads ({width}) must be as wide as d_model "
-            f"({self.d_model}), since they are added to the residual stream",
+            "without an output map the concatenated heads ({width}) must be as wide as d_model "
+            "({d_model}), since they are added to the residual stream",
+            width=width,
+            d_model=self.d_model,
         )
 
     def _check_largest_matrix(self) -> None:
@@ -428,7 +444,8 @@ class ModelConfig(Checked):
         n_numbers = width * max(rows, self.feed_forward.d_ff, self.image.n_patches)
         self._require(
             n_numbers < 2**58,
-            f"these sizes give a matrix of {n_numbers:.0e} numbers; reduce d_model or another size",
+            "these sizes give a matrix of {n_numbers:.0e} numbers; reduce d_model or another size",
+            n_numbers=n_numbers,
         )
 
     def with_(self, **changes: Any) -> ModelConfig:
