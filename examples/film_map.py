@@ -26,7 +26,7 @@ from safetensors.numpy import load_file
 from glassformer.data import find
 from glassformer.data.readers import Ratings, read_ratings
 from glassformer.data.text_files import read_text
-from glassformer.lessons.figures.charts import Axes
+from glassformer.lessons.figures.data_charts import Axes
 from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.training import recipe, train
 

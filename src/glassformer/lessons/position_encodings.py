@@ -17,7 +17,7 @@ from glassformer.claims.position_claims import (
 )
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.charts import Axes, Series, bar_chart, line_chart
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.description import count_parameters

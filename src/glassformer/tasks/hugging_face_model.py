@@ -286,7 +286,7 @@ class HuggingFaceModel(Model):
 
     @contextmanager
     def _foreign(self, image: str | None = None) -> Iterator[None]:
-        """Turn any error of the library into one line: an image of another size, settings that clash.
+        """Turn any error of the library into one line: an image of another size, a clash.
 
         Configs are checked before a module is built, but only a run shows whether they make sense.
         """

@@ -18,7 +18,7 @@ from glassformer.claims.scaling_claims import WIDTHS
 from glassformer.documents.heat_maps import Scale, hex_colour
 from glassformer.language import Language, words
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
-from glassformer.lessons.figures.charts import Axes, Series, bar_chart, line_chart
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.nn.positions import sinusoidal_table
 
 _WORDS = words(__name__)
