@@ -10,7 +10,6 @@ import numpy as np
 from glassformer.documents.attention_meaning import StepSentence, rows_of
 from glassformer.documents.meaning_phrases import Phrasing, Row, digits, percent, tokens_along
 from glassformer.documents.step_roles import (
-    ACTIVATIONS,
     branch_kind,
     floats,
     picked_position,
@@ -20,6 +19,7 @@ from glassformer.documents.step_roles import (
 )
 from glassformer.tracing import Operand, Step
 from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.capture.operator_calls import ACTIVATIONS
 from glassformer.tracing.explanation import Card
 
 _SMOOTH = {"gelu": "GELU", "silu": "SiLU", "relu": "ReLU"}

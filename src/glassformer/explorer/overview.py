@@ -35,6 +35,7 @@ from glassformer.tasks import Model
 from glassformer.tasks.results import is_tie
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
+from glassformer.tracing.capture.operator_calls import PRODUCTS, SOFTMAXES
 from glassformer.tracing.formula import symbol_to_tex
 from glassformer.tracing.notes import Note
 
@@ -193,8 +194,6 @@ def _softmax(logits: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
 
 
 Kind = Literal["encoder", "decoder", "cross"]
-_SOFTMAX = ("softmax", "_softmax", "_safe_softmax")
-_PRODUCTS = ("matmul", "bmm")
 
 
 def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> list[AttentionInfo]:
@@ -202,14 +201,14 @@ def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> 
     weighing = {
         id(operand.step)
         for step in trace.steps
-        if step.op in _PRODUCTS
+        if step.op in PRODUCTS
         for operand in operands[step.number][:1]
         if operand.step is not None
     }
     found: list[AttentionInfo] = []
     seen: Counter[Kind] = Counter()
     for step in trace.steps:
-        if step.op in _SOFTMAX and id(step) in weighing and len(step.shape) in (3, 4):
+        if step.op in SOFTMAXES and id(step) in weighing and len(step.shape) in (3, 4):
             part = _part(step)
             found.append(
                 AttentionInfo(

@@ -26,20 +26,13 @@ from typing import TYPE_CHECKING
 
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join
-from glassformer.tracing.step_graph import (
-    MATRICES,
-    PRODUCTS,
-    StepGraph,
-    views_read,
-    writer_of,
-)
+from glassformer.tracing.capture.operator_calls import COPIES, MATRICES, PRODUCTS, SOFTMAXES
+from glassformer.tracing.step_graph import StepGraph, views_read, writer_of
 from glassformer.tracing.steps import Step
 
 if TYPE_CHECKING:
     from glassformer.tracing.trace import Trace
 
-_SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
-_COPIES = frozenset(["to", "_to_copy", "contiguous", "clone", "reshape", "copy"])
 _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
 
 
@@ -145,7 +138,7 @@ class _Naming:
 
     def give_source(self, stage: str, step: Step) -> None:
         """Give a step's stage also to the part of a packed projection that the step copies."""
-        while step.op in (*_COPIES, "cat") and len(read := views_read(step)) == 1:
+        while step.op in (*COPIES, "cat") and len(read := views_read(step)) == 1:
             view, owner = read[0], writer_of(read[0])
             if view.numel < owner.view.numel and owner.op in MATRICES:
                 part = Step(
@@ -167,7 +160,7 @@ class _AttentionStages:
 def _attentions(graph: StepGraph) -> Iterator[_AttentionStages]:
     """Every softmax that is multiplied with values and comes from a product of queries and keys."""
     for weights in graph.steps:
-        if weights.op not in _SOFTMAX:
+        if weights.op not in SOFTMAXES:
             continue
         context = _context(graph, weights)
         chain = _back_to_scores(graph, weights)
@@ -194,7 +187,7 @@ def _attentions(graph: StepGraph) -> Iterator[_AttentionStages]:
 def _is_parameter(view: View) -> bool:
     """Whether a factor is a parameter or a copy of one."""
     step = writer_of(view)
-    while step.op in _COPIES and (read := views_read(step)):
+    while step.op in COPIES and (read := views_read(step)):
         step = writer_of(read[0])
     return step.role == "parameter"
 
@@ -207,7 +200,7 @@ def _context(graph: StepGraph, weights: Step) -> Step | None:
         for reader in graph.readers[graph.place[id(step)]]:
             if reader.op in PRODUCTS and writer_of(_factors(reader)[0]) is step:
                 return reader
-            if reader.op in (*_COPIES, "mul") and reader.view.numel == weights.view.numel:
+            if reader.op in (*COPIES, "mul") and reader.view.numel == weights.view.numel:
                 waiting.append(reader)
     return None
 
@@ -232,7 +225,7 @@ def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
 
 def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
     """x · cos + turned(x) · sin, where `turned` swaps the halves of x and negates one."""
-    while rotated.op in _COPIES and views_read(rotated):
+    while rotated.op in COPIES and views_read(rotated):
         rotated = writer_of(views_read(rotated)[0])
     if rotated.op in ("cat", "stack"):  # only a part of each head is rotated
         parts = [writer_of(view) for view in views_read(rotated)]

@@ -17,21 +17,18 @@ from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.arithmetic.rules.rule_registry import held
 from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import COPIES, Call
 from glassformer.tracing.cell_block import CellBlock, Flat, select
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.notes import notebook_markdown
 
 if TYPE_CHECKING:
     from glassformer.tracing.arithmetic.expressions import Expression
-    from glassformer.tracing.capture.operator_calls import Call
     from glassformer.tracing.capture.source_lines import Line
     from glassformer.tracing.trace import Trace
 
 
 Role = Literal["parameter", "input", "activation", "constant"]
-_COPIES = frozenset(
-    ["clone", "contiguous", "to", "_to_copy", "type_as", "copy", "reshape", "flatten"]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class Step:
         """Whether a reader should see it: no copy, reshape, or making of a mask or positions."""
         if self.role in ("parameter", "input"):
             return True
-        counts = self.dtype.is_floating_point and not self.is_view and self.op not in _COPIES
+        counts = self.dtype.is_floating_point and not self.is_view and self.op not in COPIES
         return counts and not self.trace.is_fixed(self)
 
     @property
