@@ -260,7 +260,7 @@ def test_a_pipe_gets_utf_8_whatever_the_locale(
     monkeypatch.delenv("PYTHONIOENCODING", raising=False)
     done = _into(encoding, monkeypatch, capsys)
     assert (done.code, done.stderr) == (0, "")
-    assert "三个四维向量" in done.stdout.decode("utf-8")
+    assert "三个输入的自注意力" in done.stdout.decode("utf-8")
 
 
 # --- texts that begin with a dash ---

@@ -31,7 +31,12 @@ function onlyOurFonts(): Plugin {
 }
 
 /** What only a page with a server shows; a saved page has an empty component in its place. */
-const SERVED = /(?:StartPage|TrainingView|ExportDialog|ExperimentsView|DecodingView)\.svelte$/;
+const SERVED = new RegExp(
+  `/(?:${[
+    ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'LessonPage', 'TrainingView'],
+    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'DecodingView', 'ExportDialog'],
+  ].join('|')})\\.svelte$`,
+);
 const NOTHING = '\0nothing';
 
 function withoutServed(): Plugin {

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from unicodedata import east_asian_width
 
 from glassformer.errors import ConfigError, UnknownNameError
 
@@ -219,9 +220,14 @@ class Prose:
         return Text(self.text).__rich_measure__(console, options)
 
 
+def columns_of(text: str) -> int:
+    """Width in columns of a terminal: Chinese characters take two."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
 def padded(text: str, width: int) -> str:
     """Text padded with spaces to `width` columns of a terminal."""
-    return text + " " * (width - sum(2 if _HAS_WIDE.match(letter) else 1 for letter in text))
+    return text + " " * (width - columns_of(text))
 
 
 def broken_lines(text: str, width: int) -> Iterator[str]:

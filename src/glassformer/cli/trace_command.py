@@ -83,6 +83,7 @@ def explain(
     terms: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     by_words: Annotated[bool, Parameter(name="--words", negative=())] = False,
     method: str = "leave one out",
+    baseline: str | None = None,
     target: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     options: ModelOptions = AS_IT_IS,
@@ -102,7 +103,7 @@ def explain(
 
     loaded = open_model(model, options, attention="written")
     if by_words:
-        found = loaded.words(text, at, method=method, target=target)  # type: ignore[arg-type]  # checked there
+        found = loaded.words(text, at, method=method, baseline=baseline, target=target)  # type: ignore[arg-type]  # checked there
         sys.stdout.write(
             (json_text(found.to_dict(), indent=1) if as_json else show_words(found)) + "\n"
         )

@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
-from unicodedata import east_asian_width
 
 from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
 from glassformer.documents.question import Question as Question  # a part like the others
 from glassformer.documents.question import shown_number
 from glassformer.documents.trace_words import TraceWords
+from glassformer.language import columns_of
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import number as number_text
@@ -261,14 +261,9 @@ _PROSE = 40
 """A column with longer text than this counts as prose and is wrapped."""
 
 
-def columns_of(said: str) -> int:
-    """Width in terminal columns: Chinese characters take two."""
-    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in said)
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
-    """TraceWords and numbers in rows; `shares`, one per row from −1 to 1, are drawn as bars."""
+    """Words and numbers in rows; `shares`, one per row from −1 to 1, are drawn as bars."""
 
     caption: str
     heads: tuple[Inline, ...]

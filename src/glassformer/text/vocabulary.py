@@ -182,7 +182,9 @@ class Vocabulary:
         id_ = self.special_ids.get(text, self.ordinary.get(text))
         if id_ is None:
             raise InputError(
-                f"no token {text!r} in this vocabulary of {self.size}; encode() takes any text"
+                "no token {text!r} in this vocabulary of {size}; encode() takes any text",
+                text=text,
+                size=self.size,
             )
         return id_
 

@@ -185,10 +185,40 @@ class Step:
     def __getitem__(self, index: object) -> Cell | CellBlock: ...
 
     def __getitem__(self, index: object) -> Cell | CellBlock:
+        """A cell, or a part of the step; a position may be given by its label: `[-1, "happy"]`."""
+        index = self._numbered(index)
         place = self.full_index(index)
         if place is None:
             return select(self, index)
         return Cell(*self.view.owner(place)) if self.is_view else Cell(self, place)
+
+    def _numbered(self, index: object) -> object:
+        """An index with the labels in it replaced by their positions."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if not any(isinstance(part, str) for part in parts):
+            return index
+        all_the_rest = next((at for at, part in enumerate(parts) if part is ...), 0)
+        return tuple(
+            self._labelled_place(at if at < all_the_rest else at - len(parts), part)
+            if isinstance(part, str)
+            else part
+            for at, part in enumerate(parts)
+        )
+
+    def _labelled_place(self, axis: int, label: str) -> int:
+        labels = self.labels[axis] if -axis <= len(self.shape) else None
+        count = (labels or ()).count(label)
+        if labels is None or not count:
+            raise UnknownNameError("label", label, labels or ())
+        if count > 1:
+            raise TraceError(
+                "{label!r} stands {count} times on this axis of {name}: give its position by "
+                "number",
+                label=label,
+                count=count,
+                name=self.name,
+            )
+        return labels.index(label)
 
     def block(self, places: Flat) -> CellBlock:
         """Some of its cells, by their flat positions."""
@@ -286,7 +316,7 @@ def check_labels(trace: Trace) -> None:
             ("", None),
         )
         if step is None:
-            raise UnknownNameError("input", name, trace.inputs)
+            raise UnknownNameError("input or output", name, [*trace.inputs, *trace.outputs])
         if len(texts) not in _labelled_sizes(step.shape):
             raise TraceError(
                 f"{len(texts)} labels were given for {role} {name}, "

@@ -395,6 +395,8 @@ def _position(step: Step, axis: int, part: str) -> int:
     """A position by its number, or by the first label that is spelled so."""
     labels = step.labels[axis] if -axis <= len(step.shape) else None
     number = part.removeprefix("-")
-    if labels is not None and part in labels and not number.isdecimal():
+    if labels is not None and not number.isdecimal():
+        if part not in labels:
+            raise UnknownNameError("label", part, labels)
         return labels.index(part)
     return int(part)
