@@ -365,12 +365,12 @@ def _has_rows(step: Step) -> bool:
     return len(step.shape) > 2 or (len(step.shape) == 2 and step.shape[0] > 1)
 
 
-def softmax(row: Row) -> Row:
-    """Of logits; infinite ones have no probability."""
+def softmax(logits: Row) -> Row:
+    """The probabilities of logits, row by row; infinite or NaN ones have none."""
     with np.errstate(all="ignore"):
-        powers = np.exp(row - row.max())
-        found: Row = np.nan_to_num(powers / powers.sum(), nan=0.0)
-    return found
+        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        found: Row = powers / powers.sum(axis=-1, keepdims=True)
+    return np.nan_to_num(found, nan=0.0)
 
 
 def answer(p: Phrasing, step: Step, lead: Index) -> str:

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from glassformer.documents import render
 from glassformer.documents.addresses import Addresses, Cells
+from glassformer.documents.trace_data import json_number
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.explorer.cell_cards import card_info, dependents_of, meaning_info, path_of
@@ -40,7 +41,6 @@ from glassformer.explorer.schemas import (
     ExportRequest,
     SumInfo,
     TraceInfo,
-    json_number,
 )
 from glassformer.explorer.trace_edits import changes_of
 from glassformer.language import Language
