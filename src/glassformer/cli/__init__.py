@@ -52,6 +52,7 @@ for _module, _commands in {
     "claims_command": ["claims"],
     "data_command": ["data"],
     "exercise_command": ["exercise"],
+    "experiment_command": ["experiment"],
     "explore_command": ["explore"],
     "lesson_command": ["lesson"],
     "model_commands": ["describe", "evaluate", "export", "models"],
@@ -189,7 +190,9 @@ def _taken_for_an_option(command: str, arguments: Sequence[str]) -> str | None:
     """A text that begins with a dash where the command takes texts."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     texts = [given for given in options if given.startswith("-") and not _OPTION.match(given)]
-    return texts[0] if texts and command.endswith(("run", "trace", "explain")) else None
+    return (
+        texts[0] if texts and command.endswith(("run", "trace", "explain", "experiment")) else None
+    )
 
 
 def _reader_left() -> int:
