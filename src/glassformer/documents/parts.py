@@ -305,6 +305,12 @@ class Drawing(Protocol):
     """What all drawings of its class share."""
 
     @property
+    def width(self) -> float: ...
+
+    @property
+    def height(self) -> float: ...
+
+    @property
     def title(self) -> str: ...
 
     @property
