@@ -59,6 +59,8 @@ def with_code(said: str) -> Inline:
 class Paragraph:
     text: Inline
     look: Look = "plain"
+    is_answer: bool = False
+    """Whether it gives the answers to questions: a worksheet leaves it out."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "text", "text": plain(self.text)}
