@@ -7,6 +7,7 @@
 
 import type { TraceInfo } from './api';
 import { plainEdit } from './edit_text';
+import { lecture } from './lecture.svelte';
 import { formatLink, parseLink, TABS, type Link, type TraceOrigin } from './link';
 import type { Session } from './session.svelte';
 import { setting } from './setting.svelte';
@@ -86,6 +87,7 @@ export function linkOf(session: Session): Link {
     other: trace === null ? null : session.other,
     tab: session.view === 'experiments' ? session.tab : null,
     language: setting.language,
+    lecture: lecture.isOn,
   };
 }
 
@@ -117,6 +119,7 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
   if (link.language !== null && link.language !== setting.language) {
     setting.setLanguage(link.language);
   }
+  lecture.isOn = link.lecture && link.view !== 'start';
   session.walk = link.walk;
   session.tab = link.tab ?? TABS[0];
   if (link.origin === null) {

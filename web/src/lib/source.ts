@@ -6,6 +6,7 @@
  * run in the browser would be a third one, with more in `can`.
  */
 
+import type { PinnedView } from '../lecture/playlist';
 import type {
   AnswerInfo,
   AnswerRequest,
@@ -57,6 +58,8 @@ export interface Saved {
   /** The id of its trace. */
   trace: string;
   title: string | null;
+  /** The views of a saved playlist, in order. */
+  playlist?: readonly PinnedView[];
   left: {
     /** Steps that were not asked for. */
     steps: number;
