@@ -39,6 +39,8 @@ it('in a lecture what fits grows until it fills the screen', () => {
   const grown = largestThatFits(box, [wish(250), wish(250)], [150, 150]);
   expect(grown).toBeGreaterThan(1.3); // side by side: 2 · 286 · 1.55 is nearly 900
   expect(grown * 2 * 286).toBeLessThanOrEqual(900);
+  // on one line at nearly its size, rather than on two a little larger
+  expect(largestThatFits(box, [wish(400), wish(400)], [150, 150])).toBe(1);
   expect(largestThatFits(box, [wish(1000)], [100])).toBe(1);
   expect(largestThatFits(box, [wish(200)], [500])).toBe(1);
 });

@@ -44,6 +44,8 @@ export function countLines(available: number, wishes: readonly Wish[], mostLines
 /** Nothing in a lecture grows to more than twice its size: a matrix of one number needs no more. */
 const MOST_GROWTH = 2;
 const GROWTH_STEP = 0.05;
+/** An equation on one line reads so much better that it may be so much smaller, for each line. */
+const LINE_BREAK = 0.2;
 
 /**
  * How much larger panels can be drawn so that all of them, whole, fill a box; 1 where they do not
@@ -54,17 +56,19 @@ export function largestThatFits(
   wishes: readonly Wish[],
   heights: readonly number[],
 ): number {
-  for (let growth = MOST_GROWTH; growth > 1; growth -= GROWTH_STEP) {
+  let best = { growth: 1, score: 0 };
+  for (let growth = MOST_GROWTH; growth > 0.99; growth -= GROWTH_STEP) {
     const width = box.width / growth - 1;
     if (wishes.some((wish) => wish.width + wish.signs > width)) continue;
-    const perLine = packed(width, wishes, (wish) => wish.width).map(({ length }) => length);
+    const counts = packed(width, wishes, (wish) => wish.width).map(({ length }) => length);
     let first = 0;
     const height = sum(
-      perLine.map((count) => Math.max(...heights.slice(first, (first += count))) + LINE_GAP),
+      counts.map((count) => Math.max(...heights.slice(first, (first += count))) + LINE_GAP),
     );
-    if (height <= box.height / growth) return Math.round(100 * growth) / 100;
+    const score = growth * (1 - LINE_BREAK * (counts.length - 1));
+    if (height <= box.height / growth && score > best.score) best = { growth, score };
   }
-  return 1;
+  return Math.round(100 * best.growth) / 100;
 }
 
 function lines(available: number, wishes: readonly Wish[], mostLines: number): Wish[][] {

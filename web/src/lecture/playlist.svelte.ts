@@ -61,18 +61,27 @@ class Playlist {
 
   /** Where the list is, if the address shows one of its views. */
   find(): void {
-    const here = plainLink(parseLink(location.hash));
-    const at = this.views.findIndex(({ link }) => link === here);
-    this.at = at < 0 ? null : at;
+    this.at = null;
+    this.follow();
   }
 
-  /** Show a view of the list; it is a place to come back from, as any link. */
-  show(at: number): void {
+  /** Back and on in the browser's history: to the view that the address now shows. */
+  follow(): void {
+    const here = plainLink(parseLink(location.hash));
+    if (this.at !== null && this.views[this.at]?.link === here) return; // one of several alike
+    const at = this.views.findIndex(({ link }) => link === here);
+    if (at >= 0) this.at = at;
+  }
+
+  /** Show a view of the list; it is a place to come back from, as any link, unless it is brief. */
+  show(at: number, isBrief = false): void {
     const view = this.views[at];
     if (view === undefined) return;
     this.at = at;
     const link = parseLink(view.link);
-    location.hash = formatLink({ ...link, language: setting.language, lecture: lecture.isOn });
+    const hash = formatLink({ ...link, language: setting.language, lecture: lecture.isOn });
+    if (isBrief) location.replace(hash);
+    else location.hash = hash;
   }
 }
 

@@ -27,6 +27,9 @@ class Lecture {
   /** The size of the window; `App` keeps it up to date. */
   screen = $state.raw({ width: 1440, height: 900 });
   readonly scale = $derived(this.isOn ? scaleFor(this.screen) : 1);
+  /** How high views are, in their own pixels; 0 until they are laid out. */
+  stage = $state(0);
+  readonly height = $derived(this.stage || this.screen.height / this.scale);
 
   toggle(): void {
     this.isOn = !this.isOn;

@@ -24,10 +24,12 @@ export function followRoute(session: Session): void {
   async function go(): Promise<void> {
     const visit = ++visits;
     goingThere = true;
+    session.isVisiting = true;
     session.cancel(); // whatever the visit before is waiting for
     const isThere = await show(session, linkHere(), () => visit === visits);
     if (visit !== visits) return;
     goingThere = false;
+    session.isVisiting = false;
     if (isThere) write(true);
     else settle(); // the address stays, so that the page can be loaded again
   }
@@ -69,6 +71,11 @@ export function followRoute(session: Session): void {
 function linkHere(): Link {
   const link = parseLink(location.hash);
   if (source.saved === null || link.origin !== null) return link;
+  const [first] = source.saved.playlist ?? [];
+  if (first !== undefined && link.view !== 'walk') {
+    return { ...parseLink(first.link), language: link.language, lecture: link.lecture };
+  }
+  if (first !== undefined && link.walk !== null) return link; // a lesson
   return { ...link, view: 'map', origin: { kind: 'id', id: source.saved.trace } };
 }
 
@@ -123,6 +130,7 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
   session.walk = link.walk;
   session.tab = link.tab ?? TABS[0];
   if (link.origin === null) {
+    session.cards.close(); // a card of the view before
     session.view = link.view;
     return true;
   }

@@ -28,6 +28,7 @@ import type {
   MeaningPlace,
   ModelInfo,
   PanelPlace,
+  PlaylistRequest,
   Problem,
   TermPage,
   TermRange,
@@ -123,6 +124,8 @@ export interface Source {
     request: ExportRequest,
     signal?: AbortSignal,
   ): Promise<{ name: string; file: Blob }>;
+  /** A playlist as a page in one file. */
+  savePlaylist(request: PlaylistRequest, signal?: AbortSignal): Promise<Blob>;
   decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
   /** Ask an experiment of a trace. */
   experiment<K extends Experiment>(
@@ -150,6 +153,9 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<{ shape: number[]; data: Float32Array }>;
 }
+
+/** How many answers the page waits for. */
+export const traffic = { pending: 0 };
 
 /** The source of this page; set once, before anything is shown. */
 export let source: Source;

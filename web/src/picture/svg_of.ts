@@ -14,7 +14,6 @@ import { vectors } from './vectors';
 
 /** What is for hands and screen readers, not for a picture. */
 const LEFT_OUT = '.hidden-visually, .katex-mathml, .screen-only, [data-unpictured], input, select';
-const PADDING = 16;
 
 export interface Picture {
   width: number;
@@ -33,11 +32,11 @@ export interface Collected {
 }
 
 /** The picture of an element as it is on the screen now, with a margin. */
-export async function svgOf(root: HTMLElement): Promise<Picture> {
+export async function svgOf(root: HTMLElement, margin = 16): Promise<Picture> {
   const { left, top, width, height } = root.getBoundingClientRect();
-  const found = { left: left - PADDING, top: top - PADDING, defs: [], fonts: new Set<string>() };
+  const found = { left: left - margin, top: top - margin, defs: [], fonts: new Set<string>() };
   const drawn = draw(root, found);
-  const size = { width: width + 2 * PADDING, height: height + 2 * PADDING };
+  const size = { width: width + 2 * margin, height: height + 2 * margin };
   const defs = tag('defs', {}, ...(found.defs as string[]));
   const faces = await fontFaces(found.fonts);
   return { ...size, svg: svgFile(size, groundOf(root), faces, defs, drawn) };
