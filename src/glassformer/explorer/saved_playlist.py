@@ -90,8 +90,8 @@ def _pinned(opened: OpenTrace, place: PinnedPlace) -> dict[str, Any]:
 
 
 def _lesson(wanted: PlaylistLesson, lessons: Lessons) -> dict[str, Any]:
-    made = {
-        language: lessons.get(wanted.name, language, wanted.settings).model_dump(mode="json")
-        for language in _LANGUAGES
-    }
-    return {"name": wanted.name, "settings": wanted.settings, **made}
+    told: dict[str, Any] = {"name": wanted.name, "settings": wanted.settings}
+    for language in _LANGUAGES:
+        made = lessons.get(wanted.name, language, wanted.settings)
+        told[language] = made.model_dump(mode="json")
+    return told
