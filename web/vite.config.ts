@@ -31,7 +31,12 @@ function onlyOurFonts(): Plugin {
 }
 
 /** What only a page with a server shows; a saved page has an empty component in its place. */
-const SERVED = /(?:StartPage|TrainingView|ExportDialog|ExperimentsView)\.svelte$/;
+const SERVED = new RegExp(
+  `/(?:${[
+    ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'TrainingView'],
+    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'ExportDialog'],
+  ].join('|')})\\.svelte$`,
+);
 const NOTHING = '\0nothing';
 
 function withoutServed(): Plugin {

@@ -21,7 +21,7 @@ CELL = f"{TOY}&step=encoder.blocks.0.attention.scores&cell=0,0,3,2"
 DE = "#/en-de?text=A dog runs."
 VIEWS = {
     "equation": CELL,
-    "model": f"{DE}&view=model",
+    "model": f"{DE}&view=map",
     "attention": f"{DE}&view=attention&step=encoder.blocks.0.attention.weights&cell=0,1,2,3",
     "lesson": "#/lesson/illustrated/6?",
     "decoding": f"{DE}&view=decoding",
@@ -80,7 +80,7 @@ def open_playlist(page: Page) -> Any:
 
 
 def three_views(page: Page, live: Live) -> None:
-    for link in (CELL, f"{DE}&view=model", "#/lesson/illustrated/6"):
+    for link in (CELL, f"{DE}&view=map", "#/lesson/illustrated/6"):
         pin(page, link, live)
 
 
@@ -314,7 +314,7 @@ def test_it_is_saved_as_a_file_and_opened_again(page: Page, live: Live, tmp_path
     waiting.value.save_as(saved)
     kept = json.loads(saved.read_text(encoding="utf-8"))
     assert [view["link"] for view in kept["views"]][1] == (
-        "#/en-de?text=A+dog+runs.&step=encoder.blocks.0.attention.scores&view=model"
+        "#/en-de?text=A+dog+runs.&step=encoder.blocks.0.attention.scores&view=map"
     )
     before = titles(page)
     page.get_by_role("button", name="Remove all").click()
@@ -341,7 +341,7 @@ def test_it_is_a_page_of_its_own(
     page: Page, live: Live, tmp_path: Path, origins: set[str], axe: Axe
 ) -> None:
     origins.add("")  # a file has none
-    for link in (CELL, f"{TOY}&view=model", "#/lesson/illustrated/6", f"{DE}&view=experiments"):
+    for link in (CELL, f"{TOY}&view=map", "#/lesson/illustrated/6", f"{DE}&view=experiments"):
         pin(page, link, live)
     open_playlist(page)
     page.get_by_role("textbox", name="Note to view 1, English").fill("Look at the query.")
@@ -399,7 +399,7 @@ def saved_picture(page: Page, where: str, kind: str) -> Download:
 PICTURES = {
     "equation": (CELL, "main", ["scores", "happy", "6", "K"]),
     "card": (CELL, "aside", ["S[3, 2]", "Formula"]),
-    "model": (f"{DE}&view=model", "main", ["Encoder", "Decoder", "Self-attention"]),
+    "model": (f"{DE}&view=map", "main", ["Encoder", "Decoder", "Self-attention"]),
     "attention": (VIEWS["attention"], "main", ["Encoder, layer 1, head 2", "looks from"]),
 }
 

@@ -29,7 +29,7 @@ it('asks for what the views show, once each, and names what it leaves out', asyn
   const links = [
     '#/toy?text=a&step=scores&cell=0,1,2,3',
     '#/toy?text=a&step=logits&cell=0,1,2,3&of=scores',
-    '#/toy?text=a&view=model',
+    '#/toy?text=a&view=map',
     '#/en-de?text=b&view=decoding',
     '#/lesson/order/2?set=encoding%3Drotary',
     '#/lesson/order/3?set=encoding%3Drotary',
@@ -49,7 +49,7 @@ it('asks for what the views show, once each, and names what it leaves out', asyn
   expect(request.views.map(({ link }) => link)).toEqual([
     '#/trace/saved-0?step=scores&cell=0,1,2,3',
     '#/trace/saved-0?step=logits&cell=0,1,2,3&of=scores',
-    '#/trace/saved-0?view=model',
+    '#/trace/saved-0?view=map',
     '#/trace/saved-1?view=decoding',
     '#/lesson/order/2?set=encoding%3Drotary',
     '#/lesson/order/3?set=encoding%3Drotary',

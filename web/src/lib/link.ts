@@ -7,7 +7,7 @@
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
  *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
- *     #/en-de?text=…&view=model                the picture of the model
+ *     #/en-de?text=…&view=map                the picture of the model
  *     #/decoding · #/training
  *
  *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
@@ -55,7 +55,7 @@ export interface Link {
   lecture: boolean;
 }
 
-const VIEWS: readonly View[] = ['model', 'map', 'attention', 'decoding', 'walk', 'experiments'];
+const VIEWS: readonly View[] = ['map', 'equation', 'attention', 'decoding', 'walk', 'experiments'];
 
 export function parseLink(hash: string): Link {
   const [path = '', search = ''] = split(hash.replace(/^#?\/?/, ''), '?');
@@ -88,7 +88,7 @@ export function parseLink(hash: string): Link {
   if (second === undefined && (first === 'decoding' || first === 'training')) {
     return { ...link, view: first };
   }
-  const view = VIEWS.find((one) => one === values.get('view')) ?? 'map';
+  const view = VIEWS.find((one) => one === values.get('view')) ?? 'equation';
   const walk =
     view === 'walk' ? { lesson: 'run', step: toStep(values.get('at') ?? undefined) } : null;
   if (first === 'trace' && second !== undefined) {
@@ -119,7 +119,7 @@ export function formatLink(link: Link): string {
     if (link.lead.some((place) => place !== 0)) values.set('lead', link.lead.join(','));
     if (link.cell !== null) values.set('cell', link.cell.join(','));
     if (link.of !== null) values.set('of', link.of);
-    if (link.view !== 'map') values.set('view', link.view);
+    if (link.view !== 'equation') values.set('view', link.view);
     if (link.view === 'experiments' && link.tab !== null) values.set('tab', link.tab);
     if (link.view === 'walk' && link.walk !== null) values.set('at', String(link.walk.step + 1));
   }

@@ -76,7 +76,7 @@ function linkHere(): Link {
     return { ...parseLink(first.link), language: link.language, lecture: link.lecture };
   }
   if (first !== undefined && link.walk !== null) return link; // a lesson
-  return { ...link, view: 'map', origin: { kind: 'id', id: source.saved.trace } };
+  return { ...link, view: 'equation', origin: { kind: 'id', id: source.saved.trace } };
 }
 
 /** The link to what the page shows now. */

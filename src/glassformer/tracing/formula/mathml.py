@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
+from glassformer.language import Language
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import number
+from glassformer.tracing.formula.text import number, strength_with_powers_of_ten
 
 
 def _sign(sign: str) -> str:
@@ -57,6 +58,9 @@ class _MathmlPrinter(n.Printer[str]):
     def bracketed(self, formula: n.Formula) -> str:
         return _bracketed(self.inside(formula))
 
+    def strength(self, formula: n.Formula) -> int:
+        return strength_with_powers_of_ten(formula, self.digits)
+
     def inside(self, formula: n.Formula) -> str:
         write = self.write
         match formula:
@@ -69,8 +73,8 @@ class _MathmlPrinter(n.Printer[str]):
                 return f"{sides[0]}{_sign(sign)}{sides[1]}"
             case n.Fraction(above=above, below=below):
                 return f"<mfrac>{_row(write(above))}{_row(write(below))}</mfrac>"
-            case n.Power(base=base, exponent=exponent):
-                return f"<msup>{_row(write(base, n.ATOM))}{_row(write(exponent))}</msup>"
+            case n.Power(exponent=exponent):
+                return f"<msup>{_row(self.base(formula))}{_row(write(exponent))}</msup>"
             case n.Minus(body=body):
                 return f"{_sign('−')}{write(body, n.PRODUCT)}"
             case n.Root(body=body):
@@ -89,7 +93,7 @@ class _MathmlPrinter(n.Printer[str]):
                 rows = (
                     f"<mtr><mtd>{write(yes)}</mtd><mtd>{write(condition)}</mtd></mtr>"
                     f"<mtr><mtd>{write(no)}</mtd><mtd>"
-                    f"<mtext>{escape(self.phrases.otherwise)}</mtext></mtd></mtr>"
+                    f"<mtext>{escape(n.say['otherwise'].say(self.language))}</mtext></mtd></mtr>"
                 )
                 return _row(f"{_sign('{')}<mtable>{rows}</mtable>")
 
@@ -119,11 +123,11 @@ class _MathmlPrinter(n.Printer[str]):
         return _sign("+" if listed.sign == "Σ" else "×").join(parts)
 
     def _left_out(self, listed: n.TermList) -> str:
-        note = f"<mtext>{escape(self.phrases.others.format(count=listed.others))}</mtext>"
+        note = f"<mtext>{escape(n.say['others'].say(self.language, count=listed.others))}</mtext>"
         shown = _sign("…") if listed.rest is None else number_to_mathml(listed.rest, self.digits)
         return f"<munder>{_row(shown)}{note}</munder>"
 
 
-def to_mathml(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
+def to_mathml(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as MathML, without the enclosing `<math>`."""
-    return _MathmlPrinter(digits, phrases).write(formula)
+    return _MathmlPrinter(digits, language).write(formula)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import re
 
+from glassformer.language import Language
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import number
+from glassformer.tracing.formula.text import number, strength_with_powers_of_ten
 
 _WIDEST_FRACTION = 150
 """Characters of TeX above or below a fraction bar: about half the page width."""
@@ -86,6 +87,9 @@ class _TexPrinter(n.Printer[str]):
     def bracketed(self, formula: n.Formula) -> str:
         return _bracketed(self.inside(formula))
 
+    def strength(self, formula: n.Formula) -> int:
+        return strength_with_powers_of_ten(formula, self.digits)
+
     def inside(self, formula: n.Formula) -> str:
         write = self.write
         match formula:
@@ -100,8 +104,8 @@ class _TexPrinter(n.Printer[str]):
                 return f"{left_side} {_SIGNS.get(sign, sign)} {right_side}"
             case n.Fraction(above=above, below=below):
                 return self._fraction(above, below)
-            case n.Power(base=base, exponent=exponent):
-                return rf"{{{write(base, n.ATOM)}}}^{{{write(exponent)}}}"
+            case n.Power(exponent=exponent):
+                return rf"{{{self.base(formula)}}}^{{{write(exponent)}}}"
             case n.Minus(body=body):
                 return f"-{write(body, n.PRODUCT)}"
             case n.Root(body=body):
@@ -118,7 +122,7 @@ class _TexPrinter(n.Printer[str]):
             case n.TermList():
                 return self._terms(formula)
             case n.Cases(condition=condition, yes=yes, no=no):
-                large, otherwise = r"\displaystyle ", escaped(self.phrases.otherwise)
+                large, otherwise = r"\displaystyle ", escaped(n.say["otherwise"].say(self.language))
                 rows = rf"{large}{write(yes)} & {write(condition)} \\ {large}{write(no)} & "
                 return rf"\begin{{cases}} {rows}\text{{{otherwise}}} \end{{cases}}"
 
@@ -154,7 +158,7 @@ class _TexPrinter(n.Printer[str]):
         return (" + " if listed.sign == "Σ" else r" \times ").join(parts)
 
     def _left_out(self, count: int, rest: float | None) -> str:
-        note = rf"\text{{{escaped(self.phrases.others.format(count=count))}}}"
+        note = rf"\text{{{escaped(n.say['others'].say(self.language, count=count))}}}"
         if rest is not None:
             note = f"{note}: {number_to_tex(rest, self.digits)}"
         return rf"\underbrace{{\cdots}}_{{{note}}}"
@@ -165,6 +169,6 @@ def _bracketed(inside: str) -> str:
     return rf"\left({inside}\right)" if tall else f"({inside})"
 
 
-def to_tex(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
+def to_tex(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as LaTeX math, without dollar signs."""
-    return _TexPrinter(digits, phrases).write(formula)
+    return _TexPrinter(digits, language).write(formula)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from string import Formatter
 
+from glassformer.language import Language
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.places import Place
@@ -26,6 +27,14 @@ def number(value: e.Scalar, digits: int = 4) -> str:
     if value == int(value) and abs(value) < 10 ** max(digits, 6):
         return str(int(value))
     return f"{value:.{digits}g}"
+
+
+def strength_with_powers_of_ten(formula: n.Formula, digits: int) -> int:
+    """The precedence of a formula where 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
+    own = n.strength(formula)
+    if not isinstance(formula, n.Value) or isinstance(formula.number, bool):
+        return own
+    return min(own, n.PRODUCT) if "e" in number(formula.number, digits) else own
 
 
 Pieces = list[tuple[str, Operand | None]]
@@ -52,9 +61,9 @@ class _TextPrinter(n.Printer[Pieces]):
             case n.Fraction(above=above, below=below):
                 over, under = self.write(above, n.PRODUCT), self.write(below, n.PRODUCT + 1)
                 return [*over, (" / ", None), *under]
-            case n.Power(base=base, exponent=exponent):
+            case n.Power(exponent=exponent):
                 raised = self.write(exponent, n.POWER + 1)
-                return [*self.write(base, n.POWER), ("^", None), *raised]
+                return [*self.base(formula), ("^", None), *raised]
             case n.Minus(body=body):
                 return [("−", None), *self.write(body, n.PRODUCT)]
             case n.Root(body=body):
@@ -84,7 +93,9 @@ class _TextPrinter(n.Printer[Pieces]):
 
     def _call(self, call: n.Applied) -> Pieces:
         rank = f" #{call.rank}" if call.rank else ""
-        others = f", … {self.phrases.others.format(count=call.others)}" if call.others else ""
+        others = (
+            f", … {n.say['others'].say(self.language, count=call.others)}" if call.others else ""
+        )
         opening = f"{call.name}{rank}{_below(call.letters)}("
         return self._listed(opening, call.arguments, f"{others})")
 
@@ -92,7 +103,7 @@ class _TextPrinter(n.Printer[Pieces]):
         joint = " + " if listed.sign == "Σ" else " × "
         rest = ""
         if listed.others:
-            said = self.phrases.others.format(count=listed.others)
+            said = self.others(listed.others)
             sum_of_others = "" if listed.rest is None else number(listed.rest, self.digits)
             rest = f"({said}: {sum_of_others})" if sum_of_others else f"… {said}"
             rest = f"{joint if listed.terms else ''}{rest}"
@@ -100,7 +111,7 @@ class _TextPrinter(n.Printer[Pieces]):
 
     def _cases(self, cases: n.Cases) -> Pieces:
         pieces: Pieces = []
-        for plain, field, _, _ in Formatter().parse(self.phrases.choice):
+        for plain, field, _, _ in Formatter().parse(n.say["choice"].say(self.language)):
             pieces.append((plain, None))
             pieces += [] if field is None else self.write(getattr(cases, field))
         return pieces
@@ -110,15 +121,15 @@ def _below(letters: tuple[str, ...]) -> str:
     return "".join(_SUBSCRIPTS.get(letter, f"_{letter}") for letter in letters)
 
 
-def to_text(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
+def to_text(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as plain text."""
-    return "".join([text for text, _ in _TextPrinter(digits, phrases).write(formula)])
+    return "".join([text for text, _ in _TextPrinter(digits, language).write(formula)])
 
 
-def to_pieces(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> Pieces:
+def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") -> Pieces:
     """The text in pieces, operands with their expressions, the text between them joined."""
     joined: Pieces = []
-    for text, operand in _TextPrinter(digits, phrases).write(formula):
+    for text, operand in _TextPrinter(digits, language).write(formula):
         if operand is None and joined and joined[-1][1] is None:
             joined[-1] = (joined[-1][0] + text, None)
         elif text:

@@ -26,7 +26,7 @@ from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.capture.memory import Version, View, as_real
 from glassformer.tracing.capture.module_stack import join
-from glassformer.tracing.capture.operator_calls import Call, operator_of
+from glassformer.tracing.capture.operator_calls import Call, Operator, operator_of
 from glassformer.tracing.capture.recorder import Recorder, Recording
 from glassformer.tracing.capture.source_lines import Line, Origin
 from glassformer.tracing.gradients import derivatives
@@ -127,37 +127,48 @@ class Backward:
         self._parts: dict[int, list[_Contribution]] = defaultdict(list)
         self._claimed: set[str] = set()
         self._active = _depends_on(forward.calls, forward.parameters.values())
+        self.contributions: list[Tensor] = []
+        """Every gradient before it is added to others."""
+        self.operators = 0
+        """How many operators the backward pass ran."""
 
     def run(self, loss: View) -> dict[str, Tensor]:
         """The gradient of each parameter that the loss depends on, by name."""
         if id(loss.version) not in self._active:
-            raise TraceError(
-                "the loss does not depend on any parameter that requires a gradient"
-                + self._through_chance()
-            )
+            raise self._independent()
+        start = len(self._recorder.calls)
         one = torch.ones_like(self._recorder.tensor_of(loss))
         self._add(loss, one, self._forward.title(loss.version))
         for call in reversed(self._forward.calls):
             self._through(call)
-        return {
+        gradients = {
             name: self._total(view.version)
             for name, view in self._forward.parameters.items()
             if id(view.version) in self._parts
         }
+        self.operators = len(self._recorder.calls) - start
+        return gradients
 
-    def _through_chance(self) -> str:
-        """Mention operators that draw random numbers from something that depends on parameters."""
+    def _independent(self) -> TraceError:
+        """The error for a loss without a gradient."""
+        if not self.drawn:
+            return TraceError("the loss does not depend on any parameter that requires a gradient")
+        return TraceError(
+            "the loss depends on parameters only through {operators}: the trace takes random "
+            "numbers as given and does not differentiate them",
+            operators=self.drawn,
+        )
+
+    @property
+    def drawn(self) -> str:
+        """The operators that draw random numbers from something that depends on parameters."""
         names = {
             call.operator.name
             for call in self._forward.calls
-            if call.operator.random and any(id(v.version) in self._active for v in call.inputs())
+            if _is_constant(call.operator)
+            and any(id(view.version) in self._active for view in call.inputs())
         }
-        if not names:
-            return ""
-        return (
-            f", or only through {', '.join(sorted(names))}, which draws random numbers: "
-            "the trace takes these as given and does not differentiate them"
-        )
+        return ", ".join(sorted(names))
 
     def _through(self, call: Call) -> None:
         """Propagate the gradient of a call's outputs to its inputs."""
@@ -194,7 +205,7 @@ class Backward:
             name for name, view in arguments.items()
             if id(view.version) in self._active and view.dtype.is_floating_point
         )  # fmt: skip
-        if not wanted or rules.is_given(call.operator):
+        if not wanted or _is_constant(call.operator):
             return
 
         def note(name: str, tensor: Tensor) -> Tensor:
@@ -227,6 +238,7 @@ class Backward:
             if seen is not None and seen.name not in self._claimed:
                 self._claim(gradient, seen, "")
         part = spread(gradient, view, whole)
+        self.contributions.append(part)
         self._parts[id(view.version)].append(_Contribution(part, through))
 
     def _total(self, version: Version) -> Tensor:
@@ -246,6 +258,11 @@ class Backward:
         return self._scribe.claim(gradient, *title.gradient(suffix))
 
 
+def _is_constant(operator: Operator) -> bool:
+    """Whether an operator's numbers are given, such as random ones, and have no derivative."""
+    return rules.is_given(operator) and derivatives.find(operator) is None
+
+
 def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
     """The versions computed from parameters, including the parameters' own."""
     active = {id(view.version) for view in parameters}
@@ -253,7 +270,7 @@ def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
         inputs = any(
             id(view.version) in active and view.dtype.is_floating_point for view in call.inputs()
         )
-        if inputs and not rules.is_given(call.operator):
+        if inputs and not _is_constant(call.operator):
             active |= {
                 id(view.version)
                 for view in call.outputs
@@ -374,7 +391,7 @@ class TrainingRecorder(Recorder):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _GradientName:
     """A name, and its branch of the tree: a prefix of the name."""
 
     name: str
@@ -387,10 +404,10 @@ class Scribe:
     def __init__(self, recorder: TrainingRecorder) -> None:
         self._recorder = recorder
         self._start = len(recorder.calls)
-        self._names: dict[tuple[int, int], _Place] = {}
-        self._hints: dict[tuple[int, int], _Place] = {}
-        self._aliases: list[tuple[_Place, View]] = []
-        self._about: dict[int, tuple[_Place, Line | None]] = {}
+        self._names: dict[tuple[int, int], _GradientName] = {}
+        self._hints: dict[tuple[int, int], _GradientName] = {}
+        self._aliases: list[tuple[_GradientName, View]] = []
+        self._about: dict[int, tuple[_GradientName, Line | None]] = {}
         self._made_by: dict[int, tuple[Call, int]] = {}
         self._seen = self._start
 
@@ -400,11 +417,11 @@ class Scribe:
         start = len(self._recorder.calls)
         yield
         for call in self._recorder.calls[start:]:
-            self._about.setdefault(call.number, (_Place(name, owner), line))
+            self._about.setdefault(call.number, (_GradientName(name, owner), line))
 
     def claim(self, tensor: Tensor, name: str, owner: str) -> Tensor:
         """Give a tensor a name; returns the tensor."""
-        place = _Place(name, owner)
+        place = _GradientName(name, owner)
         view = self._recorder.view_of(tensor)
         made = self._maker(view)
         if made is None:
@@ -416,15 +433,17 @@ class Scribe:
         if _window(own) == _window(view) and key not in self._names:
             self._names[key] = place
         else:
-            self._hints.setdefault(key, _Place(join(name, _word(call)), owner))
+            self._hints.setdefault(key, _GradientName(join(name, _word(call)), owner))
             self._aliases.append((place, view))
         return tensor
 
     def finish(self) -> None:
         """Assign the names to the recorded operators."""
         for call in self._recorder.calls[self._start :]:
-            default, line = self._about.get(call.number, (_Place("gradients", "gradients"), None))
-            fallback = _Place(join(default.name, _word(call)), default.owner)
+            default, line = self._about.get(
+                call.number, (_GradientName("gradients", "gradients"), None)
+            )
+            fallback = _GradientName(join(default.name, _word(call)), default.owner)
             places = [
                 self._names.get(key) or self._hints.get(key) or fallback
                 for key in ((call.number, output) for output in range(len(call.outputs)))
@@ -453,7 +472,7 @@ def _window(view: View) -> tuple[object, ...]:
     return view.shape, view.strides, view.offset, view.dtype
 
 
-def _origin(places: list[_Place], line: Line | None, number: int) -> Origin:
+def _origin(places: list[_GradientName], line: Line | None, number: int) -> Origin:
     """An origin that gives these names in the trace, in the branch they share."""
     owner = places[0].owner
     while owner and not all(place.name.startswith(f"{owner}.") for place in places):
