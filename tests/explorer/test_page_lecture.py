@@ -238,7 +238,7 @@ def test_views_are_pinned_ordered_named_and_remembered(page: Page, live: Live, a
     assert_clean(page, axe)
     assert titles(page) == [
         "attention scores · I am not happy",
-        "A dog runs. · Model",
+        "A dog runs. · Map",
         "Self-attention with three inputs · Lessons",
     ]
     page.get_by_role("textbox", name="Title of view 1").fill("Who asks whom?")
