@@ -61,6 +61,8 @@ class Section:
         if complaint:
             self.failures.append(f"{case}: {complaint}")
             print(f"FAILED {self.name} {case}: {complaint}", flush=True)
+        if self.cases % 50 == 0:
+            print(f"{self.name}: {self.cases} cases so far", flush=True)
 
 
 @dataclass(frozen=True)
