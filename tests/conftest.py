@@ -3,7 +3,7 @@
 The variables are set before anything of ours is imported. Three more are for whoever looks for
 tests that depend on what they should not (`make matrix` sets them):
 
-    GLASSFORMER_TEST_THREADS=4   threads of torch and numpy; one unless told, since pytest has every core
+    GLASSFORMER_TEST_THREADS=4   threads of torch and numpy; otherwise 1: pytest has every core
     GLASSFORMER_TEST_ORDER=7     shuffle the files and the tests inside each, by this seed
     GLASSFORMER_TEST_SHAPES=1    check shapes in the tests of the other packages, too
 """
