@@ -529,8 +529,7 @@ class HuggingFaceModel(Model):
         """The ids that end a text."""
         own = self.module.generation_config.eos_token_id
         ids = own if isinstance(own, list) else [own]
-        found = {*ids, self.writer.special.end} - {None}
-        return {id_ for id_ in found if isinstance(id_, int)}
+        return {id_ for id_ in (*ids, self.writer.special.end) if isinstance(id_, int)}
 
     def _streamed(
         self, ids: list[int], options: Any, seeded: AbstractContextManager[None]
