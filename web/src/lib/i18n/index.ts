@@ -26,6 +26,8 @@ import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
 import { figureEn } from './figure.en';
 import { figureZh } from './figure.zh';
+import { lectureEn } from './lecture.en';
+import { lectureZh } from './lecture.zh';
 import { meaningEn } from './meaning.en';
 import { meaningZh } from './meaning.zh';
 import { mapEn } from './map.en';
@@ -52,6 +54,7 @@ const en = {
   ...mapEn,
   ...exportingEn,
   ...meaningEn,
+  ...lectureEn,
   ...experimentsEn,
 };
 
@@ -71,12 +74,21 @@ const zh: Record<Key, string> = {
   ...mapZh,
   ...exportingZh,
   ...meaningZh,
+  ...lectureZh,
   ...experimentsZh,
 };
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
   return filled((setting.language === 'zh' ? zh : en)[key], values);
+}
+
+/** The same with dictionaries of its own: of what comes only when it is asked for. */
+export function speaker<K extends string>(
+  english: Record<K, string>,
+  chinese: Record<K, string>,
+): (key: K, values?: Record<string, string | number>) => string {
+  return (key, values = {}) => filled((setting.language === 'zh' ? chinese : english)[key], values);
 }
 
 /** A refusal of the server in the page's language: its own line is English, and says the rest. */
