@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from glassformer.claims import (
     basic_claims,
@@ -137,10 +138,24 @@ def find(ids: Iterable[str]) -> list[Claim]:
     return [known[id_] for id_ in dict.fromkeys(wanted)] or list(known.values())
 
 
-def outcomes(chosen: Iterable[Claim], *, slow: bool = False) -> Iterator[Outcome]:
+def claims_about(rows: Iterable[str]) -> list[Claim]:
+    """The claims that bear on some rows, each once; none for a row without claims."""
+    known = claims()
+    return [known[id_] for id_ in dict.fromkeys(one for row in rows for one in ROWS.get(row, ()))]
+
+
+def outcomes(
+    chosen: Iterable[Claim],
+    *,
+    slow: bool = False,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Outcome]:
     """Run each claim in turn; slow ones are recalled from their stored results unless `slow`."""
     for claim in chosen:
-        yield claim.recall() if claim.slow and not slow else claim.run(slow=slow)
+        if claim.slow and not slow and not settings:
+            yield claim.recall()
+        else:
+            yield claim.run(slow=slow, settings=settings)
 
 
 # --- the report ------------------------------------------------------------------------------
@@ -164,6 +179,7 @@ LOOKS: dict[Verdict, p.Look] = {
 _COLUMNS = ("id", "claim", "text", "verdict", "measured")
 say = words(__name__)
 VERDICTS = {verdict: say[f"is {verdict}"] for verdict in MARKS}
+TEXTS = {id_: say[f"called {id_}"] for id_ in ("000", "001", "002", "003", "004")}
 
 
 def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Document:
@@ -190,8 +206,9 @@ def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Docume
 
 def introduction(language: Language) -> tuple[p.Paragraph, ...]:
     """How the claims were decided, and which texts they are from."""
-    said = say["introduction"].say(language) + say["texts"].say(language)
-    return (p.Paragraph(p.with_code(said)),)
+    listed = [f"{id_} {name.say(language)}" for id_, name in TEXTS.items()]
+    texts = say["texts"].say(language, listed=say["between texts"].say(language).join(listed))
+    return (p.Paragraph(p.with_code(say["introduction"].say(language) + texts)),)
 
 
 def counted(outcomes: Sequence[Outcome], language: Language) -> str:

@@ -59,14 +59,13 @@ def _claim(outcome: Outcome, language: Language, drawing: p.Drawing | None) -> p
     ]
     if drawing is not None:
         parts.append(p.Figure(claim.id, drawing))
-    code = _source(claim)
-    again = p.Span(f"glassformer claims {claim.id}{' --slow' if claim.slow else ''}", "code")
-    inside = (p.Paragraph((say["run again"].say(language), again)), p.Code(code))
+    again = p.Span(outcome.command, "code")
+    inside = (p.Paragraph((say["run again"].say(language), again)), p.Code(source_of(claim)))
     parts.append(p.Section(say["experiment"].say(language), inside, folded=True))
     title = f"{claim.id}  {claim.says.say(language)}".replace("`", "")
     return p.Section(title, tuple(parts))
 
 
-def _source(claim: Claim) -> str:
+def source_of(claim: Claim) -> str:
     """The function that measures, with the rule that judges its figures."""
     return dedent(inspect.getsource(claim.measure)).strip()

@@ -23,6 +23,7 @@ from glassformer.explorer.cell_cards import (
     path_of,
     term_page,
 )
+from glassformer.explorer.claim_api import claims_router
 from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
 from glassformer.explorer.map_info import map_info
@@ -402,6 +403,7 @@ ROUTERS = (
     experiments_router,
     decoding_router,
     lessons_router,
+    claims_router,
     watch_router,
 )
 

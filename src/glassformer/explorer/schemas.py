@@ -689,6 +689,13 @@ class LessonStepInfo(Message):
     parts: list[LessonPart]
 
 
+class ClaimName(Message):
+    """A claim of a text about what a lesson shows."""
+
+    id: str
+    says: str
+
+
 class LessonInfo(Message):
     """A lesson whose numbers are cells of open traces."""
 
@@ -699,6 +706,7 @@ class LessonInfo(Message):
     place: LessonPlaceInfo | None
     choices: list[LessonChoiceInfo]
     steps: list[LessonStepInfo]
+    claims: list[ClaimName]
 
 
 LessonSetting = Annotated[str, Field(max_length=80, description="a switch: `encoding=rotary`")]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fastapi import Depends, Request
 
 from glassformer.explorer.model_list import Catalogue, Models
+from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import OpenTrace, Runs, Store
 from glassformer.explorer.other_runs import OtherRuns
@@ -48,6 +49,7 @@ class State:
 
     def __post_init__(self) -> None:
         self.lessons = Lessons(self.store)
+        self.claims = OpenClaims()
 
     def other_runs(self, opened: OpenTrace) -> OtherRuns:
         """Runs of the same model over other texts."""

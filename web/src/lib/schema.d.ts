@@ -528,6 +528,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Gallery
+         * @description Every claim, and the rows that claims bear on.
+         */
+        get: operations["gallery_api_claims_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/claims/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Claim
+         * @description One claim, measured now unless it is slow; cancelled if the client disconnects.
+         */
+        get: operations["claim_api_claims__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/watch": {
         parameters: {
             query?: never;
@@ -815,6 +855,97 @@ export interface components {
             /** Probability */
             probability: number;
             cell: components["schemas"]["CellRef"];
+        };
+        /**
+         * ClaimFigure
+         * @description The chart of a claim, as SVG.
+         */
+        ClaimFigure: {
+            /** Title */
+            title: string;
+            /** Svg */
+            svg: string;
+        };
+        /**
+         * ClaimInfo
+         * @description A claim and what was measured for it, with its switches as they stand.
+         */
+        ClaimInfo: {
+            /** Id */
+            id: string;
+            /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet";
+            /** Said */
+            said: string;
+            /** Found */
+            found: string;
+            figure: components["schemas"]["ClaimFigure"] | null;
+            /** Figures */
+            figures: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Seconds */
+            seconds: number | null;
+            stored: components["schemas"]["StoredInfo"] | null;
+            /** Code */
+            code: string;
+            /** File */
+            file: string;
+            /** Command */
+            command: string;
+            /** Switches */
+            switches: components["schemas"]["LessonChoiceInfo"][];
+            /** Lessons */
+            lessons: components["schemas"]["LessonName"][];
+        };
+        /**
+         * ClaimList
+         * @description All claims, and what they can be filtered by.
+         */
+        ClaimList: {
+            /** Verdicts */
+            verdicts: components["schemas"]["VerdictInfo"][];
+            /** Texts */
+            texts: components["schemas"]["TextInfo"][];
+            /** Rows */
+            rows: components["schemas"]["RowInfo"][];
+            /** Claims */
+            claims: components["schemas"]["ClaimSummary"][];
+        };
+        /**
+         * ClaimName
+         * @description A claim of a text about what a lesson shows.
+         */
+        ClaimName: {
+            /** Id */
+            id: string;
+            /** Says */
+            says: string;
+        };
+        /**
+         * ClaimSummary
+         * @description A card of the gallery.
+         */
+        ClaimSummary: {
+            /** Id */
+            id: string;
+            /** Group */
+            group: string;
+            /** Says */
+            says: string;
+            /** Texts */
+            texts: string[];
+            /** Rows */
+            rows: string[];
+            /** Is Slow */
+            is_slow: boolean;
+            /** N Switches */
+            n_switches: number;
+            /** Verdict */
+            verdict: ("holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet") | null;
         };
         /**
          * CompareRequest
@@ -1227,6 +1358,8 @@ export interface components {
             choices: components["schemas"]["LessonChoiceInfo"][];
             /** Steps */
             steps: components["schemas"]["LessonStepInfo"][];
+            /** Claims */
+            claims: components["schemas"]["ClaimName"][];
         };
         /**
          * LessonLink
@@ -1602,6 +1735,22 @@ export interface components {
             ];
         };
         /**
+         * RowInfo
+         * @description Something that the texts describe, and what shows it.
+         */
+        RowInfo: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Claims */
+            claims: string[];
+            /** Lessons */
+            lessons: components["schemas"]["LessonName"][];
+            /** Command */
+            command: string | null;
+        };
+        /**
          * Scale
          * @description How a step's numbers become colours.
          */
@@ -1697,6 +1846,18 @@ export interface components {
             /** Is Main */
             is_main: boolean;
             title: components["schemas"]["Bilingual"] | null;
+        };
+        /**
+         * StoredInfo
+         * @description Where a stored result comes from.
+         */
+        StoredInfo: {
+            /** Command */
+            command: string;
+            /** Date */
+            date: string;
+            /** Where */
+            where: string;
         };
         /**
          * SumInfo
@@ -1814,6 +1975,16 @@ export interface components {
             terms: components["schemas"]["TermInfo"][];
         };
         /**
+         * TextInfo
+         * @description A text that makes claims.
+         */
+        TextInfo: {
+            /** Id */
+            id: string;
+            /** Title */
+            title: string;
+        };
+        /**
          * Thumbnail
          * @description A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities.
          */
@@ -1895,6 +2066,21 @@ export interface components {
             /** Right */
             right: string | null;
             why: components["schemas"]["Bilingual"] | null;
+        };
+        /**
+         * VerdictInfo
+         * @description A verdict: its sign, and what it is called.
+         */
+        VerdictInfo: {
+            /**
+             * Name
+             * @enum {string}
+             */
+            name: "holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet";
+            /** Mark */
+            mark: string;
+            /** Label */
+            label: string;
         };
         /**
          * WatchInfo
@@ -2009,6 +2195,11 @@ export type CardInfo = components['schemas']['CardInfo'];
 export type CellRef = components['schemas']['CellRef'];
 export type Changes = components['schemas']['Changes'];
 export type Choice = components['schemas']['Choice'];
+export type ClaimFigure = components['schemas']['ClaimFigure'];
+export type ClaimInfo = components['schemas']['ClaimInfo'];
+export type ClaimList = components['schemas']['ClaimList'];
+export type ClaimName = components['schemas']['ClaimName'];
+export type ClaimSummary = components['schemas']['ClaimSummary'];
 export type CompareRequest = components['schemas']['CompareRequest'];
 export type ComparedInfo = components['schemas']['ComparedInfo'];
 export type ComparisonInfo = components['schemas']['ComparisonInfo'];
@@ -2054,20 +2245,24 @@ export type Piece = components['schemas']['Piece'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
 export type Region = components['schemas']['Region'];
+export type RowInfo = components['schemas']['RowInfo'];
 export type Scale = components['schemas']['Scale'];
 export type SourceInfo = components['schemas']['SourceInfo'];
 export type StepChange = components['schemas']['StepChange'];
 export type StepInfo = components['schemas']['StepInfo'];
+export type StoredInfo = components['schemas']['StoredInfo'];
 export type SumInfo = components['schemas']['SumInfo'];
 export type SweepRequest = components['schemas']['SweepRequest'];
 export type SweepRow = components['schemas']['SweepRow'];
 export type SweepSquare = components['schemas']['SweepSquare'];
 export type TermInfo = components['schemas']['TermInfo'];
 export type TermPage = components['schemas']['TermPage'];
+export type TextInfo = components['schemas']['TextInfo'];
 export type Thumbnail = components['schemas']['Thumbnail'];
 export type TraceInfo = components['schemas']['TraceInfo'];
 export type TraceRequest = components['schemas']['TraceRequest'];
 export type TrialInfo = components['schemas']['TrialInfo'];
+export type VerdictInfo = components['schemas']['VerdictInfo'];
 export type WatchInfo = components['schemas']['WatchInfo'];
 export type WatchLayer = components['schemas']['WatchLayer'];
 export type WordShare = components['schemas']['WordShare'];
@@ -4635,6 +4830,198 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AnswerInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    gallery_api_claims_get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimList"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    claim_api_claims__id__get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+                /** @description switches of the experiment: `width=256` */
+                set?: string[];
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

@@ -157,8 +157,7 @@ export class ServerSource implements Source {
     settings: readonly string[],
     signal?: AbortSignal,
   ): Promise<api.LessonInfo> {
-    const turned = settings.map((one) => `&set=${part(one)}`).join('');
-    return this.get(`lessons/${part(name)}?language=${language}${turned}`, {}, signal);
+    return this.get(`lessons/${part(name)}?language=${language}${turned(settings)}`, {}, signal);
   }
 
   answer(
@@ -167,6 +166,19 @@ export class ServerSource implements Source {
     signal?: AbortSignal,
   ): Promise<api.AnswerInfo> {
     return this.post(`lessons/${part(lesson)}/answers`, request, signal);
+  }
+
+  claims(language: api.Language, signal?: AbortSignal): Promise<api.ClaimList> {
+    return this.get('claims', { language }, signal);
+  }
+
+  claim(
+    id: string,
+    language: api.Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<api.ClaimInfo> {
+    return this.get(`claims/${part(id)}?language=${language}${turned(settings)}`, {}, signal);
   }
 
   watch(since: number, signal?: AbortSignal): Promise<api.WatchInfo | null> {
@@ -221,6 +233,11 @@ export function query(values: Query): string {
 
 function part(id: string): string {
   return encodeURIComponent(id);
+}
+
+/** Switches, after the language. */
+function turned(settings: readonly string[]): string {
+  return settings.map((one) => `&set=${part(one)}`).join('');
 }
 
 function leadQuery(lead: number[]): Query {

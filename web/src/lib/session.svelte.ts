@@ -17,7 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import type { Tab, Walk } from './link';
+import type { Item, Tab, Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -34,7 +34,16 @@ import {
 import { describe, source } from './source';
 
 export type View =
-  'start' | 'model' | 'map' | 'attention' | 'decoding' | 'walk' | 'training' | 'experiments';
+  | 'start'
+  | 'model'
+  | 'map'
+  | 'attention'
+  | 'decoding'
+  | 'walk'
+  | 'training'
+  | 'experiments'
+  | 'claims'
+  | 'audit';
 
 export type { Place };
 
@@ -68,6 +77,8 @@ export class Session extends Requests<Next> {
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<Walk | null>(null);
+  /** What the views of claims and audits show; null: their lists. */
+  item = $state.raw<Item | null>(null);
   /** Which experiment is looked at, and the text that the run is compared with. */
   tab = $state<Tab>('words');
   other = $state<string | null>(null);

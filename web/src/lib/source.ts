@@ -13,6 +13,8 @@ import type {
   CellPlace,
   CellRef,
   Changes,
+  ClaimInfo,
+  ClaimList,
   DecodeAnswer,
   DecodeRequest,
   DependentInfo,
@@ -138,6 +140,14 @@ export interface Source {
   ): Promise<LessonInfo>;
   /** Whether an answer to a question of a lesson is right, and what went wrong. */
   answer(lesson: string, request: AnswerRequest, signal?: AbortSignal): Promise<AnswerInfo>;
+  claims(language: Language, signal?: AbortSignal): Promise<ClaimList>;
+  /** A claim, measured by the server; `settings` are its switches, `width=256`. */
+  claim(
+    id: string,
+    language: Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<ClaimInfo>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */

@@ -270,6 +270,14 @@ export class StaticSource implements Source {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
+  claims(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  claim(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   watch(): Promise<null> {
     return Promise.resolve(null);
   }

@@ -10,8 +10,12 @@ import type { Problem } from '../schema';
 import { setting } from '../setting.svelte';
 import { attentionEn } from './attention.en';
 import { attentionZh } from './attention.zh';
+import { auditEn } from './audit.en';
+import { auditZh } from './audit.zh';
 import { cardEn } from './card.en';
 import { cardZh } from './card.zh';
+import { claimsEn } from './claims.en';
+import { claimsZh } from './claims.zh';
 import { courseEn } from './course.en';
 import { courseZh } from './course.zh';
 import { decodingEn } from './decoding.en';
@@ -53,6 +57,8 @@ const en = {
   ...exportingEn,
   ...meaningEn,
   ...experimentsEn,
+  ...claimsEn,
+  ...auditEn,
 };
 
 export type Key = keyof typeof en;
@@ -72,6 +78,8 @@ const zh: Record<Key, string> = {
   ...exportingZh,
   ...meaningZh,
   ...experimentsZh,
+  ...claimsZh,
+  ...auditZh,
 };
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */

@@ -1,0 +1,3 @@
+export const auditEn = {
+  'audit.title': 'Audit',
+} as const;
