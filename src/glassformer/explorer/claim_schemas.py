@@ -59,6 +59,9 @@ class ClaimSummary(Message):
 class ClaimList(Message):
     """All claims, and what they can be filtered by."""
 
+    can_measure: bool
+    """False beside a training run: then only stored results are shown."""
+
     verdicts: list[VerdictInfo]
     texts: list[TextInfo]
     rows: list[RowInfo]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from glassformer.claims import GROUPS, Claim, Outcome, claims, outcomes
 from glassformer.claims.claim_list import MARKS, ROWS, TEXTS, VERDICTS, verdict_text
 from glassformer.claims.claim_page import source_of
-from glassformer.errors import UnknownNameError, stop_if_cancelled
+from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
 from glassformer.explorer.claim_schemas import (
     ClaimFigure,
     ClaimInfo,
@@ -34,6 +34,8 @@ class OpenClaims:
     """
 
     def __init__(self) -> None:
+        self.can_measure = True
+        """Set to False where a run trains in this process, whose random numbers it would change."""
         self._lock = threading.Lock()
         self._measured: dict[tuple[str, frozenset[tuple[str, float]]], Outcome] = {}
 
@@ -41,6 +43,7 @@ class OpenClaims:
         """All claims; verdicts only of those that were measured or have a stored result."""
         rows_of = {id_: [name for name, ids in ROWS.items() if id_ in ids] for id_ in claims()}
         return ClaimList(
+            can_measure=self.can_measure,
             verdicts=[
                 VerdictInfo(name=name, mark=MARKS[name], label=label.say(language))
                 for name, label in VERDICTS.items()
@@ -74,6 +77,10 @@ class OpenClaims:
         with self._lock:
             stop_if_cancelled()
             if key not in self._measured:
+                if not (self.can_measure or claim.slow):
+                    raise InputError(
+                        "claims are not measured beside a training run: open glassformer explore"
+                    )
                 (self._measured[key],) = outcomes([claim], settings=chosen)
             outcome = self._measured[key]
         return _info(outcome, language)

@@ -18,6 +18,7 @@ function claim(id: string, more: Partial<ClaimSummary> = {}): ClaimSummary {
 }
 
 const list: ClaimList = {
+  can_measure: true,
   verdicts: [],
   texts: [],
   rows: [

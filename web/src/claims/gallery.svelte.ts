@@ -54,13 +54,20 @@ class Gallery {
     return made;
   }
 
-  /** Measure one claim after another, what the filter shows before the rest. */
-  async measureAll(list: ClaimList, language: Language, signal: AbortSignal): Promise<void> {
+  /** Measure one claim after another, what the filter shows before the rest; `ids`: only these. */
+  async measureAll(
+    list: ClaimList,
+    ids: readonly string[] | null,
+    language: Language,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const wanted = list.claims.filter(({ id }) => ids === null || ids.includes(id));
     const failed = new Set<string>();
-    const isLeft = ({ id }: ClaimSummary) => !failed.has(id) && this.of(id, language) === undefined;
+    const isLeft = ({ id, is_slow }: ClaimSummary) =>
+      (list.can_measure || is_slow) && !failed.has(id) && this.of(id, language) === undefined;
     while (!signal.aborted) {
       const shown = fitting(list, { ...this.filter, verdict: null }, (one) => this.verdictOf(one));
-      const next = shown.find(isLeft) ?? list.claims.find(isLeft);
+      const next = shown.find((one) => wanted.includes(one) && isLeft(one)) ?? wanted.find(isLeft);
       this.running = next?.id ?? null;
       if (next === undefined) return;
       try {

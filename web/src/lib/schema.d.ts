@@ -906,6 +906,8 @@ export interface components {
          * @description All claims, and what they can be filtered by.
          */
         ClaimList: {
+            /** Can Measure */
+            can_measure: boolean;
             /** Verdicts */
             verdicts: components["schemas"]["VerdictInfo"][];
             /** Texts */
