@@ -31,7 +31,8 @@ function onlyOurFonts(): Plugin {
 }
 
 /** What only a page with a server shows; a saved page has an empty component in its place. */
-const SERVED = /(?:StartPage|TrainingView|ExportDialog|ExperimentsView|DecodingView)\.svelte$/;
+const SERVED =
+  /(?:StartPage|TrainingView|ExportDialog|ExperimentsView|DecodingView|ClaimsView|AuditView|Lesson(?:Opening|Page|Switches|Ending))\.svelte$/;
 const NOTHING = '\0nothing';
 
 function withoutServed(): Plugin {

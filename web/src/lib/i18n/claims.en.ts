@@ -1,5 +1,4 @@
 export const claimsEn = {
-  'claims.title': 'Claims',
   'claims.heading': 'What the texts claim, run',
   'claims.lead':
     'Each claim is stated in our words and decided by an experiment: these run on this machine, now. Where one would take minutes or longer, its stored result is shown with the command that made it.',
@@ -40,8 +39,4 @@ export const claimsEn = {
   'claims.command': 'In a terminal',
   'claims.unknown': 'There is no claim or row “{name}”.',
   'claims.rowNone': 'No claim bears on it; what shows it:',
-  'claims.behind': 'Claims of the texts about this ({n})',
-  'claims.startLead':
-    'What the texts say about Transformers, each claim decided by an experiment that you can read and turn.',
-  'claims.open': 'Look at the claims',
 } as const;

@@ -1,7 +1,6 @@
 import type { claimsEn } from './claims.en';
 
 export const claimsZh: Record<keyof typeof claimsEn, string> = {
-  'claims.title': '说法',
   'claims.heading': '各篇文章的说法，逐条运行',
   'claims.lead':
     '每条说法都用我们自己的话转述，并由实验判定：实验就在这台机器上当场运行。需要几分钟以上的实验给出已存的结果和对应的命令。',
@@ -41,7 +40,4 @@ export const claimsZh: Record<keyof typeof claimsEn, string> = {
   'claims.command': '在终端中',
   'claims.unknown': '没有编号为“{name}”的说法或条目。',
   'claims.rowNone': '没有说法涉及它；可以看：',
-  'claims.behind': '各篇文章关于这些内容的说法（{n}）',
-  'claims.startLead': '各篇文章关于 Transformer 的说法，每一条都由实验判定；代码可读，开关可拨。',
-  'claims.open': '查看各条说法',
 };
