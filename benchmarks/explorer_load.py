@@ -32,11 +32,10 @@ import torch
 from glassformer.explorer.cell_cards import card_info, dependents_of, find_cell, path_of
 from glassformer.explorer.model_list import Catalogue, Models, run_text
 from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace, Store
-from glassformer.explorer.other_runs import OtherRuns
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, thumbnail, window
 from glassformer.explorer.schemas import Edit, TraceRequest
-from glassformer.explorer.trace_edits import changes_of, edit_trace
+from glassformer.explorer.trace_edits import OtherRuns, changes_of, edit_trace
 
 TEXTS = {
     "toy": ["I am not happy", "you are very sad", "we are happy"],

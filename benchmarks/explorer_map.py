@@ -94,7 +94,7 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(WATCH)
-        page.goto(f"{serving.address}#/trace/{opened.id}?view=model")
+        page.goto(f"{serving.address}#/trace/{opened.id}?view=map")
         page.locator("canvas").wait_for()
         page.wait_for_load_state("networkidle")
         for kind in ("pan", "zoom"):

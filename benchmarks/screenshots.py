@@ -42,7 +42,7 @@ TOY = f"#/toy?text=I am not happy&step={SCORES}"
 SCREENS = {
     "start": "#/",
     "toy": f"{TOY}&cell=0,0,3,2",
-    "map": f"{DE}&step={SCORES}&cell=0,1,2,3",
+    "equation": f"{DE}&step={SCORES}&cell=0,1,2,3",
     "cross": f"{DE}&step=decoder.blocks.1.cross_attention.weights",
     "review": "#/imdb?text=A wonderful film, beautifully shot and moving.",
     "shakespeare": "#/shakespeare?text=To be, or not to",
@@ -77,8 +77,8 @@ class Shot:
 FOR_DOCS = [
     Shot("start", "en", "light", "desktop"),
     Shot("start", "zh", "light", "desktop"),
-    Shot("map", "en", "light", "desktop"),
-    Shot("map", "zh", "dark", "desktop"),
+    Shot("equation", "en", "light", "desktop"),
+    Shot("equation", "zh", "dark", "desktop"),
     Shot("toy", "en", "light", "phone"),
     Shot("edit", "en", "light", "desktop"),
     Shot("attention", "en", "light", "desktop"),

@@ -56,7 +56,7 @@ def test_claims_without_a_picture_say_so(
     assert "none of these claims has a picture; C13," in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("more", [["--off", "bias"], ["switches", "--off", "bias", "--to", "svg"]])
+@pytest.mark.parametrize("more", [["--off", "bias"], ["films", "--off", "bias"]])
 def test_off_is_never_ignored(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lesson", *more]) == 2
     assert "only the lesson switches takes --off" in capsys.readouterr().err
@@ -65,8 +65,8 @@ def test_off_is_never_ignored(more: list[str], capsys: pytest.CaptureFixture[str
 def test_a_lesson_without_figures_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["lesson", "masked", "--to", "svg", "-o", str(tmp_path / "figures")]) == 0
-    assert capsys.readouterr().err == "the lesson masked has no figures\n"
+    assert run(["lesson", "training-step", "--to", "svg", "-o", str(tmp_path / "figures")]) == 0
+    assert capsys.readouterr().err == "the lesson training-step has no figures\n"
 
 
 @pytest.mark.parametrize(

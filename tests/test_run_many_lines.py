@@ -60,6 +60,7 @@ def test_a_text_of_which_the_model_knows_nothing_is_named(
     assert len(shown.out.splitlines()) == 3
     assert shown.err == (
         "glassformer: imdb knows no word or letter of text 1: its answer means nothing\n"
+        "glassformer: text 2: “好” is not in the vocabulary of imdb\n"
     )
 
 

@@ -31,8 +31,13 @@ function onlyOurFonts(): Plugin {
 }
 
 /** What only a page with a server shows; a saved page has an empty component in its place. */
-const SERVED =
-  /(?:StartPage|TrainingView|ExportDialog|ExperimentsView|DecodingView|ClaimsView|AuditView|Lesson(?:Opening|Page|Switches|Ending))\.svelte$/;
+const SERVED = new RegExp(
+  `/(?:${[
+    ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'LessonPage', 'TrainingView'],
+    ...['LessonOpening', 'LessonSwitches', 'LessonEnding', 'ClaimsView', 'AuditView'],
+    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'DecodingView', 'ExportDialog'],
+  ].join('|')})\\.svelte$`,
+);
 const NOTHING = '\0nothing';
 
 function withoutServed(): Plugin {

@@ -129,6 +129,13 @@ def exit_code(error: BaseException) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: torch's error for a GPU and its message for a CPU included."""
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    return "out of memory" in str(error) or "allocate memory" in str(error)
+
+
 class Fragment(str):
     """Part of an error message that keeps its template and fields, so that it can be translated."""
 
@@ -152,7 +159,10 @@ _DID_YOU_MEAN = {
 def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     """The end of an error message: the nearest known names, or the known ones if none is near."""
     known = list(known)
-    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    # `model.n_heads` for `model.attention.n_heads`: the right name in the wrong place.
+    last = f".{name.rpartition('.')[-1]}"
+    near = [one for one in known if one.endswith(last)][:3]
+    near = near or get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
         return Fragment.of(_DID_YOU_MEAN[len(near)], **dict(zip("abc", near, strict=False)))
     if not known:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from unicodedata import east_asian_width
 
 from glassformer.errors import ConfigError, UnknownNameError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Language: TypeAlias = Literal["en", "zh"]
 
-_LANGUAGES: dict[str, Language] = {"en": "en", "zh": "zh"}
+LANGUAGES: dict[str, Language] = {"en": "en", "zh": "zh"}
 _LOCALES = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set counts, as POSIX has it
 _SENTENCES = ("what", "reason")  # error fields that hold text of ours or of the system's
 _ROOT = Path(__file__).parent
@@ -34,9 +35,9 @@ _ROOT = Path(__file__).parent
 
 def as_language(name: str) -> Language:
     """Check that a name is `en` or `zh`."""
-    if name not in _LANGUAGES:
-        raise UnknownNameError("language", name, _LANGUAGES)
-    return _LANGUAGES[name]
+    if name not in LANGUAGES:
+        raise UnknownNameError("language", name, LANGUAGES)
+    return LANGUAGES[name]
 
 
 def chosen_language(option: str | None = None) -> Language:
@@ -44,9 +45,9 @@ def chosen_language(option: str | None = None) -> Language:
     if option is not None:
         return as_language(option)
     if named := os.environ.get("GLASSFORMER_LANG"):
-        if named not in _LANGUAGES:
+        if named not in LANGUAGES:
             raise ConfigError("$GLASSFORMER_LANG must be en or zh, got {named!r}", named=named)
-        return _LANGUAGES[named]
+        return LANGUAGES[named]
     locale = next(filter(None, map(os.environ.get, _LOCALES)), "")
     return "zh" if locale.lower().startswith("zh") else "en"
 
@@ -119,7 +120,7 @@ class Words(Mapping[str, Bilingual]):
 
     def __call__(self, key: str, **fields: object) -> str:
         """A sentence in the language of this process."""
-        return self[key].say(_spoken, **fields)
+        return self._texts[key].say(_spoken, **fields)
 
     def of(self, english: str, key: str | None = None) -> str:
         """An English sentence from the code, in the language of this process.
@@ -219,9 +220,14 @@ class Prose:
         return Text(self.text).__rich_measure__(console, options)
 
 
+def columns_of(text: str) -> int:
+    """Width in columns of a terminal: Chinese characters take two."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
 def padded(text: str, width: int) -> str:
     """Text padded with spaces to `width` columns of a terminal."""
-    return text + " " * (width - sum(2 if _HAS_WIDE.match(letter) else 1 for letter in text))
+    return text + " " * (width - columns_of(text))
 
 
 def broken_lines(text: str, width: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glassformer.decoding.beam import BackPointers, Completed
+from glassformer.decoding.beam import COMPLETED, BackPointers, best_completed
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -48,12 +48,13 @@ def test_the_best_are_those_of_sorted_lists_and_of_equal_ones_the_earliest(
     seed: int, n_best: int
 ) -> None:
     draw = np.random.default_rng(seed)
-    parts: list[Completed] = []
+    parts = []
     lists: dict[int, list[tuple[float, int]]] = {text: [] for text in range(4)}
     for n in (3, 0, 12, 1, 30):
         texts, tokens = draw.integers(4, size=n), draw.integers(1_000_000, size=n)
         scores = np.where(draw.random(n) < 0.2, -np.inf, -draw.integers(3, size=n).astype(float))
-        parts.append(Completed(texts, tokens, tokens, tokens, 2 * scores, scores))
+        columns = (texts, tokens, tokens, tokens, 2 * scores, scores)
+        parts.append(np.array([*zip(*columns, strict=True)], COMPLETED))
         for text, score, token in zip(texts, scores, tokens, strict=True):
             lists[int(text)].append((float(score), int(token)))
     expected = [
@@ -61,7 +62,7 @@ def test_the_best_are_those_of_sorted_lists_and_of_equal_ones_the_earliest(
         for text, found in lists.items()
         for _, token in sorted(found, key=lambda one: -one[0])[:n_best]
     ]
-    best = Completed.joined(parts).best(n_best)
-    assert list(zip(best.sequences.tolist(), best.tokens.tolist(), strict=True)) == expected
-    assert np.array_equal(best.totals, 2 * best.scores)
-    assert np.array_equal(best.places, best.tokens)
+    best = best_completed(np.concatenate(parts), n_best)
+    assert best[["sequence", "token"]].tolist() == expected
+    assert np.array_equal(best["total"], 2 * best["score"])
+    assert np.array_equal(best["place"], best["token"])

@@ -88,6 +88,39 @@ def test_integrated_gradients_add_up() -> None:
     assert sum(found.scores) == pytest.approx(found.whole, rel=1e-2)
 
 
+def test_another_baseline_is_captums(model: Any) -> None:
+    """The embedding of a token in the place of a word, as published attributions use [MASK]."""
+    run = trace(model, IDS)
+    vector = model.get_input_embeddings().weight[8].detach()
+    instead = vector.expand_as(embedded(model))
+    mask = torch.arange(IDS.shape[1])[None, :, None].expand_as(instead)
+    ablated = captum.attr.FeatureAblation(scored(model)).attribute(
+        embedded(model), baselines=instead, feature_mask=mask
+    )
+    integrated = captum.attr.IntegratedGradients(scored(model)).attribute(
+        embedded(model), baselines=instead, n_steps=8, method="gausslegendre"
+    )
+    for baseline in (8, vector):
+        for method, wanted in (
+            ("leave one out", ablated[0, :, 0]),
+            ("integrated", integrated.sum(-1)[0]),
+        ):
+            found = words(cell_of(run), method, steps=8, baseline=baseline)  # type: ignore[arg-type]
+            scores = torch.tensor(found.scores, dtype=torch.float64)
+            torch.testing.assert_close(scores, wanted.detach(), rtol=1e-5, atol=1e-8)
+            assert "baseline" in found.note()
+    (slope,) = gradients(cell_of(run), token_steps(run))
+    first_order = words(cell_of(run), "gradient", baseline=8)
+    wanted = (slope * (embedded(model) - vector)).sum(-1)[0]
+    assert list(first_order.scores) == pytest.approx(wanted.tolist(), rel=1e-9)
+    with pytest.raises(ConfigError, match="baseline must be at most 49"):
+        words(cell_of(run), baseline=50)
+    with pytest.raises(TraceError, match="the baseline is a vector of 8 numbers"):
+        words(cell_of(run), baseline=vector[:3])
+    with pytest.raises(TraceError, match="rollout takes no baseline"):
+        words(cell_of(run), "rollout", baseline=8)
+
+
 def test_gradient_times_embedding(model: Any) -> None:
     run = trace(model, IDS)
     x = embedded(model).requires_grad_()

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments import composition, head_scores
+from glassformer.nn import build
 from glassformer.tracing import Trace, trace
 from tests.experiments.conftest import made
 
@@ -179,3 +180,31 @@ def test_what_would_be_scored_wrongly_is_refused() -> None:
             refused([rows])
     with pytest.raises(TraceError, match="more than sums, norms and linear maps"):
         head_scores([trace(made("bert_mlm"), REPEATED)], "copy")
+
+
+def test_heads_that_are_not_split_yet_compose_one_by_one() -> None:
+    """Our own keys are (batch, position, heads · width) when they are made."""
+    torch.manual_seed(0)
+    model: Any = build("gpt2", vocab_size=50, d_model=8, n_heads=2, n_layers=2).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    run = trace(model, REPEATED)
+    found = composition([run], "keys")
+    first, second = model.decoder.blocks
+    stream = run.stages["decoder.blocks.1.resid_pre"].value[0]
+    norm = second.attention_norm
+    with torch.no_grad():
+        size = (stream.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+        for earlier in range(2):
+            rows = slice(4 * earlier, 4 * earlier + 4)
+            context = run["decoder.blocks.0.attention.context"].value[0, earlier]
+            written = context @ first.attention.to_output.weight[:, rows].T
+            read = (written - written.mean(-1, keepdim=True)) / size * norm.weight
+            keys = second.attention.to_keys(norm(stream))
+            for later in range(2):
+                own = slice(4 * later, 4 * later + 4)
+                added = read @ second.attention.to_keys.weight[own].T
+                wanted = float(added.norm() / keys[:, own].norm())
+                assert float(found.values[earlier, 2 + later]) == pytest.approx(wanted, rel=1e-9)
+    assert torch.equal(found.cell(0, 3)[1].value[0], keys[:, 4:])

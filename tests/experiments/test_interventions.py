@@ -17,6 +17,8 @@ from glassformer.experiments import (
     sweep,
     words,
 )
+from glassformer.experiments.intervention import StepPart
+from glassformer.nn import build
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
 
@@ -155,7 +157,9 @@ def test_what_is_not_there_is_named() -> None:
     with pytest.raises(TraceError, match="has 2 heads, counted from 0: there is no head 5"):
         ablate(run, "transformer.h.0.attn", head=5)
     with pytest.raises(TraceError, match="head is a whole number, counted from 0; got '0'"):
-        ablate(run, "transformer.h.0.attn", head="0")  # type: ignore[arg-type]
+        ablate(run, "transformer.h.0.attn", head="0")
+    with pytest.raises(TraceError, match="head names no place: give at least one"):
+        ablate(run, "transformer.h.0.attn", head=[])
     with pytest.raises(TraceError, match="no axis of heads"):
         ablate(run, "transformer.h.0.mlp_out", head=0)
     with pytest.raises(TraceError, match="there is no position 9"):
@@ -253,3 +257,32 @@ def test_a_closed_trace_is_said_to_be_closed() -> None:
         with pytest.raises(TraceError, match="this trace was closed"):
             ask()
     assert "logits" not in run
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_several_heads_and_positions_are_every_combination_of_them(split: bool) -> None:
+    torch.manual_seed(0)
+    own = build("gpt2", vocab_size=50, d_model=8, n_heads=2, n_layers=2).double().eval()
+    one, other = (trace(made("gpt2") if split else own, ids) for ids in (IDS, OTHER))
+    layer = "transformer.h.1.attn" if split else "decoder.blocks.1.attention"
+    both = ablate(one, layer, head=[0, 1])
+    in_turn = ablate(ablate(one, layer, head=0), layer, head=1)
+    assert torch.equal(both["logits"].value, in_turn["logits"].value)
+    name = f"{layer}.queries"  # ours are (batch, position, heads · width)
+    given = StepPart(name, head=[1, 0], position=[1, 3])
+    (mine,), (theirs,) = given.find(one), given.find(other)
+    assert mine.value.numel() == 2 * 2 * 4 and not torch.equal(mine.value, theirs.value)
+    patched, by_turns = patch(one, other, name, head=[1, 0], position=[1, 3]), one
+    for head, position in ((0, 1), (0, 3), (1, 1), (1, 3)):
+        by_turns = patch(by_turns, other, name, head=head, position=position)
+    assert torch.equal(patched["logits"].value, by_turns["logits"].value)
+    assert torch.equal(  # of every head, these columns
+        ablate(one, name, head=[0, 1], neuron=[2, 3])["logits"].value,
+        ablate(ablate(one, name, head=0, neuron=[2, 3]), name, head=1, neuron=[2, 3])[
+            "logits"
+        ].value,
+    )
+    part = f"{layer.rpartition('.')[0]}.mlp_out"
+    neurons = ablate(one, part, neuron=[2, 5], position=3)
+    alone = ablate(ablate(one, part, neuron=2, position=3), part, neuron=5, position=3)
+    assert torch.equal(neurons["logits"].value, alone["logits"].value)

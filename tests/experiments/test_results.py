@@ -70,10 +70,11 @@ def test_data_picture_and_documents(name: str, tmp_path: Path) -> None:
         page = render(experiment_document(result, language), "html")
         assert escape(result.note(language)) in str(page)
     for to in FORMATS:
-        made_file = render(experiment_document(result), path=tmp_path / f"en.{to}", to=to)
+        file = tmp_path / f"{to}.{'html' if to == 'worksheet' else to}"
+        made_file = render(experiment_document(result), path=file, to=to)
         assert isinstance(made_file, Path)
         assert made_file.stat().st_size > 300
-    assert json.loads((tmp_path / "en.json").read_text())["rows"] == rows
+    assert json.loads((tmp_path / "json.json").read_text())["rows"] == rows
     assert result.plot().save(tmp_path / "plot.svg").read_text() == result.plot().svg()
     assert result.plot()._repr_svg_() == result.plot().svg()
 

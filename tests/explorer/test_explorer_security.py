@@ -249,7 +249,7 @@ def test_a_fault_of_ours_is_one_plain_line_and_the_server_goes_on(
     answer = client.get(f"/api/traces/{opened['id']}/cell", params={"step": 0, "index": "0,0"})
     assert answer.status_code == 500
     said = "the server could not do this; its log says why"
-    assert answer.json() == {"detail": said, "code": "fault", "figures": {}}
+    assert answer.json() == {"detail": said, "zh": None, "code": "fault", "figures": {}}
     assert "a secret of the machine" in caplog.text
     assert client.get("/api/models").status_code == 200
 

@@ -100,7 +100,7 @@ def test_on_a_phone_the_tree_is_a_drawer_and_the_card_a_sheet(visit: Visit) -> N
     assert box is not None
     assert box["width"] == 390
     assert box["y"] > 300
-    tree = page.get_by_role("tree", name="Map")
+    tree = page.get_by_role("tree", name="Steps")
     expect(tree).to_be_hidden()
     page.get_by_role("button", name="Steps").tap()
     expect(tree).to_be_visible()

@@ -18,8 +18,8 @@ from tests.explorer.conftest import Live, Visit
 from tests.explorer.reading import recorded
 from tests.tracing.mapped_models import traced
 
-TOY = "#/toy?text=I am not happy&view=model"
-DE = "#/en-de?text=A dog runs.&view=model"
+TOY = "#/toy?text=I am not happy&view=map"
+DE = "#/en-de?text=A dog runs.&view=map"
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ def test_a_click_goes_closer_and_at_last_to_the_numbers(show: Any) -> None:
 
 def test_the_picture_is_in_the_address_and_old_links_lead_where_they_did(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy")
-    expect(page.get_by_role("tree", name="Map")).to_be_visible()
-    page.get_by_role("button", name="Model", exact=True).click()
-    expect(page).to_have_url(re.compile("view=model"))
-    expect(page).to_have_title(re.compile("Model"))
+    expect(page.get_by_role("tree", name="Steps")).to_be_visible()
+    page.get_by_role("button", name="Map", exact=True).click()
+    expect(page).to_have_url(re.compile("view=map"))
+    expect(page).to_have_title(re.compile("Map"))
     page.reload()
     expect(page.get_by_role("application", name=re.compile("Encoder × 1"))).to_be_visible()
 
@@ -174,7 +174,7 @@ def test_a_head_is_chosen_and_its_weight_explained(show: Any) -> None:
     weights = recorded("en-de", "A dog runs.")["encoder.blocks.0.attention.weights"].value
     key = int(weights[0, 2, 4].argmax())
     expect(card).to_contain_text(f"A[2, 4, {key}]")
-    expect(page).to_have_url(re.compile(f"cell=0,2,4,{key}&.*view=model"))
+    expect(page).to_have_url(re.compile(f"cell=0,2,4,{key}&.*view=map"))
 
 
 def test_the_list_has_every_box_as_a_button(show: Any) -> None:
@@ -194,11 +194,11 @@ def test_the_tree_is_a_drawer_that_leads_to_the_box_of_a_step(show: Any) -> None
     shown: Shown = show(DE)
     page, zoom = shown.page, shown.camera[2]
     page.get_by_role("button", name="Steps").click()
-    page.get_by_role("tree", name="Map").get_by_text("context", exact=True).first.click()
-    expect(page.get_by_role("tree", name="Map")).to_have_count(0)
+    page.get_by_role("tree", name="Steps").get_by_text("context", exact=True).first.click()
+    expect(page.get_by_role("tree", name="Steps")).to_have_count(0)
     settle(page)
     assert shown.camera[2] > 1.5 * zoom
-    expect(page).to_have_url(re.compile(r"step=encoder\.blocks\.0\.attention\.context.*view=model"))
+    expect(page).to_have_url(re.compile(r"step=encoder\.blocks\.0\.attention\.context.*view=map"))
 
 
 @pytest.mark.parametrize("link", [TOY, f"{DE}&lang=zh"])
@@ -209,7 +209,7 @@ def test_the_picture_is_accessible(show: Any, axe: Axe, link: str) -> None:
 def test_a_module_without_towers_is_a_graph(show: Any, live: Live, axe: Axe) -> None:
     opened = OpenTrace(traced("LSTM"), "LSTM", "module")
     live.state.store.add(opened)
-    shown: Shown = show(f"#/trace/{opened.id}?view=model")
+    shown: Shown = show(f"#/trace/{opened.id}?view=map")
     page = shown.page
     expect(page.get_by_role("application", name=re.compile("A graph of"))).to_be_visible()
     shown.click("group", name="layer0.t3")
@@ -222,7 +222,7 @@ def test_the_start_page_shows_the_toys_picture_and_leads_into_it(visit: Visit, a
     page = visit("")
     expect(page.get_by_role("img", name=re.compile("Encoder × 1"))).to_be_visible()
     page.get_by_role("button", name="Open the picture of this run").click()
-    expect(page).to_have_url(re.compile(r"#/toy\?text=I\+am\+not\+happy.*view=model"))
+    expect(page).to_have_url(re.compile(r"#/toy\?text=I\+am\+not\+happy.*view=map"))
     expect(page.get_by_role("application")).to_be_visible()
 
 
@@ -232,8 +232,8 @@ def test_a_saved_page_has_the_picture(page: Page, tmp_path: Path, origins: set[s
     saved = tmp_path / "run.html"
     opened = OpenTrace(run, "toy", "module")
     saved.write_text(page_of(opened, [run["logits"]]), encoding="utf-8")
-    page.goto(f"{saved.as_uri()}#/?view=model")
-    page.get_by_role("button", name="Model", exact=True).click()
+    page.goto(f"{saved.as_uri()}#/?view=map")
+    page.get_by_role("button", name="Map", exact=True).click()
     expect(page.locator("canvas")).to_be_visible()
     page.get_by_role("button", name="As a list").click()
     page.get_by_text("Head", exact=True).click()

@@ -32,7 +32,7 @@ def test_a_module_of_the_users_opens_on_the_page(page: Page, origins: set[str]) 
     with glassformer.explore(module, given, open_page=False, wait=False) as opened:
         origins.add(urlsplit(opened.address).netloc)
         page.goto(opened.address)
-        tree = page.get_by_role("tree", name="Map")
+        tree = page.get_by_role("tree", name="Steps")
         expect(tree).to_be_visible()
         tree.get_by_text("bent").click()
         expect(page).to_have_url(re.compile(r"#/trace/[\w-]+\?step=bent"))

@@ -33,7 +33,7 @@ def test_a_link_with_edits_makes_them_and_each_can_be_undone(visit: Visit) -> No
     expect(page).to_have_url(re.compile(r"edits=.*%3D-4%3B.*%3D0\.5"))
     page.get_by_role("button", name=re.compile("^Undo")).click()
     expect(page).to_have_url(re.compile(r"edits=[^&]*%3D-4(&|$)"))
-    page.get_by_role("tree", name="Map").focus()
+    page.get_by_role("tree", name="Steps").focus()
     page.keyboard.press("Control+z")
     expect(page).not_to_have_url(re.compile("edits="))
 

@@ -67,7 +67,7 @@ def test_each_model_runs_on_a_text(visit: Visit, live: Live, model: str, text: s
     expect(shown).to_have_text(expected["text"].strip() or "␣")
     best = (expected["classes"] or expected["positions"][-1]["choices"])[0]
     assert best["text"] in answer.inner_text()
-    expect(page.get_by_role("tree", name="Map")).to_be_visible()
+    expect(page.get_by_role("tree", name="Steps")).to_be_visible()
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
 
 

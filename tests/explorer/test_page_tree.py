@@ -23,7 +23,7 @@ def active(page: Page) -> str:
 
 def test_it_is_folded_to_what_matters_and_unfolds_by_a_click(visit: Visit) -> None:
     page = visit(DE)
-    tree = page.get_by_role("tree", name="Map")
+    tree = page.get_by_role("tree", name="Steps")
     expect(tree.get_by_role("treeitem", name="encoder Stack")).to_have_attribute(
         "aria-expanded", "true"
     )
@@ -78,7 +78,7 @@ def test_search_finds_steps_wherever_they_are(visit: Visit) -> None:
 
 def test_the_keys_of_a_tree(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy")
-    tree = page.get_by_role("tree", name="Map")
+    tree = page.get_by_role("tree", name="Steps")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
     tree.focus()
     assert active(page) == "scores"
@@ -111,7 +111,7 @@ def test_layers_and_parts_are_a_step_apart(visit: Visit) -> None:
 
 def test_all_steps_can_be_shown(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy")
-    tree = page.get_by_role("tree", name="Map")
+    tree = page.get_by_role("tree", name="Steps")
     expect(tree.get_by_text("scores")).to_be_visible()
     expect(tree.get_by_text("cumsum")).to_have_count(0)
     page.get_by_label("All").check()

@@ -32,7 +32,6 @@ from glassformer.explorer.saved_page import TEMPLATE, page_of, page_text
 from glassformer.explorer.schemas import Edit
 from glassformer.explorer.state import State
 from glassformer.tracing import Trace, trace
-from glassformer.tracing.formula import ENGLISH
 from tests.explorer.conftest import PATIENCE
 from tests.explorer.saved import data_of, step_names
 from tests.tracing.operator_examples import EXAMPLES
@@ -287,7 +286,7 @@ def test_the_terms_of_a_long_sum_are_all_there(show: Callable[..., Page]) -> Non
         told = page.evaluate(
             "([p, order]) => glassformer.terms('saved', p, { order })", [place, order]
         )
-        known = term_page(step[0, 1], 0, 100, order == "size", ENGLISH)
+        known = term_page(step[0, 1], 0, 100, order == "size", "en")
         assert told["total"] == known.total == 13
         for shown, term in zip(told["terms"], known.terms, strict=True):
             assert shown["value"] == term.value

@@ -13,9 +13,9 @@ import pytest
 
 from glassformer.cli import run
 from glassformer.documents import FORMATS, render, render_text
-from glassformer.documents.parts import Document, Table, columns_of
+from glassformer.documents.parts import Document, Table
 from glassformer.errors import UnknownNameError
-from glassformer.language import Language
+from glassformer.language import Language, columns_of
 from glassformer.lessons import LESSONS, Lesson, make_lesson
 from tests.lessons.shared_lessons import lesson
 from tests.tracing.render.libreoffice import recalculate
@@ -193,7 +193,7 @@ def test_the_files_ending_says_the_format(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mask"], "did you mean 'masked'"),
+        (["mased"], "did you mean 'masked'"),
         (["masked", "--to", "xlsx"], "a workbook needs a file"),
         (["masked", "-o", "lesson.doc"], "lesson.doc: expected a file that ends in .txt"),
         (["--to", "md"], "expected the name of a lesson"),

@@ -229,6 +229,6 @@ def test_a_chunk_larger_than_double_the_capacity_fits() -> None:
 
 
 def test_an_empty_cache_selects_nothing() -> None:
-    cache = DecodingCache.for_blocks(2)
+    cache = DecodingCache([KeyValueCache()], [KeyValueCache()])
     cache.select(torch.tensor([1, 0]))
     assert (cache.length, cache.is_token) == (0, None)

@@ -78,8 +78,12 @@ def test_explain_and_words_default_to_the_answer(toy: GlassformerModel) -> None:
     assert found.strongest == "not" and found.tokens == ("I", "am", "not", "happy")
     assert toy.cell(TEXT, "logits[happy]").index == (0, 1)
     assert toy.cell(TEXT, "encoder.blocks.0.attention.weights[0, happy, not]").index == (0, 0, 3, 2)
-    with pytest.raises(TraceError, match="the indices of a cell are whole numbers, got"):
+    with pytest.raises(UnknownNameError, match="unknown label 'glad'; there are happy, sad"):
         toy.cell(TEXT, "logits[glad]")
+    with pytest.raises(TraceError, match="the indices of a cell are whole numbers, got"):
+        toy.cell(TEXT, "encoder.blocks.0.feed_forward.expanded[happy, x]")
+    unknown = toy.words(TEXT, baseline="<unknown>")
+    assert unknown.baseline == toy.reader.special.unknown and unknown.strongest == "not"
     other = toy.words(TEXT, "logits[1]", method="gradient")
     assert other.method == "gradient" and other.tokens == found.tokens
     with pytest.raises(UnknownNameError, match="unknown step 'nothing'"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import trace
 from glassformer.tracing.cell_block import CellBlock, Places
 from glassformer.tracing.steps import Step
@@ -172,3 +172,27 @@ def test_places_are_a_set_of_indexes(first: list[int], second: list[int]) -> Non
     assert set(one.also(other)) == plain
     assert all(index in one.also(other) for index in plain)
     assert len(one.also(other)) == len(plain)
+
+
+def test_positions_by_their_labels() -> None:
+    def answer(ids: Tensor) -> Tensor:
+        return ids[..., None] * torch.arange(3.0)
+
+    words, classes = ["I", "am", "I", "not"], ["sad", "glad", "so-so"]
+    labels = {"ids": words, "output": classes}
+    run = trace(answer, torch.tensor([[5, 6, 7, 8]]), axis_labels=labels)
+    scores = run.outputs["output"]
+    assert scores["not", "glad"] == scores[0, 3, 1]
+    assert scores[0, "am", "so-so"] == scores[0, 1, 2]
+    part = scores[..., "am", :]
+    assert isinstance(part, CellBlock)
+    assert torch.equal(part.value, scores.value[..., 1, :])
+    assert torch.equal(
+        run.edit({scores[..., "glad"]: 9.0})["output"].value[..., 1], torch.full((1, 4), 9.0)
+    )
+    with pytest.raises(TraceError, match="'I' stands 2 times on this axis of"):
+        scores["I", "glad"]
+    with pytest.raises(UnknownNameError, match="unknown label 'gald'; did you mean 'glad'"):
+        scores[0, 1, "gald"]
+    with pytest.raises(UnknownNameError, match="unknown input or output 'logits'; there are ids"):
+        trace(answer, torch.tensor([[5, 6]]), axis_labels={"logits": classes})

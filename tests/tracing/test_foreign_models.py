@@ -160,7 +160,7 @@ def test_what_a_cell_is_made_from_influences_it(traced: Traced) -> None:
     floats = [s for s in traced.trace.steps if s.dtype == torch.float32 and s.view.numel]
     for step in floats[:: max(1, len(floats) // 12)]:
         index = tuple(size // 2 for size in step.shape)
-        cell = traced.trace.cell(step, index)
+        cell = step[index]
         operands = [o for o in cell.operands if o.step.dtype == torch.float32]
         for operand in operands[:: max(1, len(operands) // 2)]:
             reached = [d for d in operand.dependents() if d.step is cell.step]

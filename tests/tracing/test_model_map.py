@@ -15,7 +15,7 @@ from glassformer.tracing.model_map import (
     mean_weights,
     stream_stripes,
 )
-from glassformer.tracing.step_flow import MOST_FLOW_NODES, edges_between
+from glassformer.tracing.step_graph import MOST_FLOW_NODES, edges_between
 from tests.tracing.mapped_models import NAMES, traced
 
 PRE = ["norm", "attention", "norm", "feed_forward"]

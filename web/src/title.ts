@@ -24,7 +24,7 @@ function partsOf(session: Session): string[] {
     return [...(isHere ? [lessons.current!.title] : []), t('page.walk')];
   }
   const run = runOf(session);
-  if (view === 'model') return [...run, t('map.view')];
+  if (view === 'map') return [...run, t('map.view')];
   if (view === 'attention') return [...run, t('page.attention')];
   if (view === 'decoding') return [...run, t('page.decoding')];
   return run;

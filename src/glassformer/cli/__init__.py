@@ -17,7 +17,13 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from glassformer import __version__
-from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, exit_code
+from glassformer.errors import (
+    ConfigError,
+    GlassformerError,
+    UnknownNameError,
+    exit_code,
+    is_out_of_memory,
+)
 from glassformer.language import (
     broken_lines,
     chosen_language,
@@ -46,6 +52,7 @@ for _module, _commands in {
     "claims_command": ["claims"],
     "data_command": ["data"],
     "exercise_command": ["exercise"],
+    "experiment_command": ["experiment"],
     "explore_command": ["explore"],
     "lesson_command": ["lesson"],
     "model_commands": ["describe", "evaluate", "export", "models"],
@@ -111,7 +118,7 @@ def _run(arguments: list[str]) -> int:
     except KeyboardInterrupt as error:
         return _fail(message_of(error) or say("failed interrupted"), 130)
     except Exception as error:
-        if _out_of_memory(error):
+        if is_out_of_memory(error):
             return _fail(say("failed memory"), 1)
         # Not 1, which says that the command did its work and that something is amiss with yours.
         traceback.print_exc()
@@ -152,13 +159,6 @@ def _wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
     return " ".join((*parts, say("wrong try", command=command)))
 
 
-def _out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out: torch has an error for that on a GPU, and words for it on a CPU."""
-    if not isinstance(error, RuntimeError):
-        return isinstance(error, MemoryError)
-    return "out of memory" in str(error) or "allocate memory" in str(error)
-
-
 def _prepare_streams() -> list[str]:
     """A closed stream (Python calls it None) or a console of another encoding must not stop us.
 
@@ -190,7 +190,9 @@ def _taken_for_an_option(command: str, arguments: Sequence[str]) -> str | None:
     """A text that begins with a dash where the command takes texts."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     texts = [given for given in options if given.startswith("-") and not _OPTION.match(given)]
-    return texts[0] if texts and command.endswith(("run", "trace", "explain")) else None
+    return (
+        texts[0] if texts and command.endswith(("run", "trace", "explain", "experiment")) else None
+    )
 
 
 def _reader_left() -> int:

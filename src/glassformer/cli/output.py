@@ -85,8 +85,7 @@ def write_documents(
 
 def show_words(found: "WordScores") -> str:
     """Which words made a number: the text in colours (in a terminal), scores, what they mean."""
-    _, _, bars = str(found).partition("\n")
-    parts = [found.title(spoken()), "", bars, "", found.note(spoken())]
+    parts = [found.text(spoken()), found.note(spoken())]
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        parts[1:1] = ["", found.coloured()]
-    return "\n".join(parts)
+        parts.insert(0, found.coloured())
+    return "\n\n".join(parts)

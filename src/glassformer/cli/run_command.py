@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
 from glassformer.cli.output import show_words
+from glassformer.errors import expect_whole
 from glassformer.language import words
 
 if TYPE_CHECKING:
@@ -197,10 +198,10 @@ def run(
     """Classify, translate, continue, fill in or recommend; lines of stdin if no text is given."""
     check_model(model)
 
-    from glassformer.decoding.fast.workers import check_batch_size
+    from glassformer.decoding.fast.workers import MAX_BATCH
     from glassformer.tasks.answers import check_options
 
-    check_batch_size(batch_size)
+    expect_whole(batch_size, "batch_size", most=MAX_BATCH)
     loaded = open_model(model, opening, weights=weights)
     given, lines = options.given(), lines_of(texts)
     check_options(loaded, given)

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
 from glassformer.cli.output import check_place, show_size, show_words
 from glassformer.errors import ConfigError
-from glassformer.language import spoken, words
+from glassformer.language import LANGUAGES, spoken, words
 
 if TYPE_CHECKING:
     from glassformer.tasks import Model
@@ -83,6 +83,7 @@ def explain(
     terms: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     by_words: Annotated[bool, Parameter(name="--words", negative=())] = False,
     method: str = "leave one out",
+    baseline: str | None = None,
     target: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     options: ModelOptions = AS_IT_IS,
@@ -102,16 +103,18 @@ def explain(
 
     loaded = open_model(model, options, attention="written")
     if by_words:
-        found = loaded.words(text, at, method=method, target=target)  # type: ignore[arg-type]  # checked there
+        found = loaded.words(text, at, method=method, baseline=baseline, target=target)  # type: ignore[arg-type]  # checked there
         sys.stdout.write(
             (json_text(found.to_dict(), indent=1) if as_json else show_words(found)) + "\n"
         )
         return
     cell = loaded.cell(text, at, target=target)
-    about = meaning(cell, spoken())
     if as_json:
         data = cell.to_dict(depth, terms or MOST_LISTED)
-        data["meaning"] = {"role": about.role, "text": about.text}
+        said = {language: meaning(cell, language) for language in LANGUAGES.values()}
+        texts = {language: one.text for language, one in said.items()}
+        data["meaning"] = {"role": said["en"].role, "text": texts}
         sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
-        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about.text}\n")
+        about = meaning(cell, spoken()).text
+        sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about}\n")

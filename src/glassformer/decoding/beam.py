@@ -17,7 +17,7 @@ Dims: B sequences, R beams of each, N candidates, V vocabulary, T tokens so far.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -43,7 +43,6 @@ from glassformer.nn.tensors import Float, Int, Tensor
 # Dims: B sequences, R beams of each, N completed hypotheses.
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class BackPointers:
@@ -81,34 +80,24 @@ class BackPointers:
         return [row[:n] for row, n in zip(ids.tolist(), n_steps.tolist(), strict=True)]
 
 
-@dataclass(frozen=True)
-class Completed:
-    """Completed hypotheses as columns, one row per hypothesis."""
+COMPLETED = np.dtype(
+    [
+        ("sequence", np.int64),
+        ("n_before", np.int64),  # tokens before the last one, to be read from the back-pointers
+        ("place", np.int64),  # ... from this place on
+        ("token", np.int64),  # the last one: the end token, or the one at which it was cut
+        ("total", np.float64),
+        ("score", np.float64),
+    ]
+)
+"""The columns of completed hypotheses, one row per hypothesis."""
 
-    sequences: Integers
-    n_before: Integers
-    """Tokens before the last one, to be read from the back-pointers, ..."""
-    places: Integers
-    """... from these places on; see `BackPointers`."""
-    tokens: Integers
-    """The last token of each: the end token, or the one at which it was cut."""
-    totals: Floats
-    scores: Floats
 
-    def at(self, rows: Integers) -> Completed:
-        return Completed(*(getattr(self, column.name)[rows] for column in fields(self)))
-
-    @classmethod
-    def joined(cls, parts: list[Completed]) -> Completed:
-        return cls(
-            *(np.concatenate([getattr(p, column.name) for p in parts]) for column in fields(cls))
-        )
-
-    def best(self, n_best: int) -> Completed:
-        """The n best of each sequence, best first, grouped by sequence; ties: earliest first."""
-        ranked = self.at(np.lexsort((-self.scores, self.sequences)))  # stable; the last key leads
-        firsts = np.searchsorted(ranked.sequences, ranked.sequences)
-        return ranked.at(np.flatnonzero(np.arange(len(firsts)) - firsts < n_best))
+def best_completed(rows: NDArray[np.void], n_best: int) -> NDArray[np.void]:
+    """The n best of each sequence, best first, grouped by sequence; ties: earliest first."""
+    ranked = rows[np.lexsort((-rows["score"], rows["sequence"]))]  # stable; the last key leads
+    firsts = np.searchsorted(ranked["sequence"], ranked["sequence"])
+    return ranked[np.arange(len(firsts)) - firsts < n_best]
 
 
 _MAX_PENALTY = 10.0  # lengths to this power, or to its negative, stay finite as floats
@@ -257,7 +246,7 @@ class _Search:
         self.best_ended = np.zeros(n_sequences, dtype=np.bool_)  # at this step or an earlier one
         self.is_done = np.zeros(n_sequences, dtype=np.bool_)
         self.history = BackPointers(n_sequences)
-        self.completed: list[Completed] = []
+        self.completed: list[NDArray[np.void]] = []
         self.best_scores = np.full((n_sequences, beam.n_best), -np.inf)  # of all, ascending
         self.accounts: list[list[LedgerStep]] | None = (
             [[] for _ in range(n_sequences)] if ledger else None
@@ -291,15 +280,13 @@ class _Search:
         return True
 
     def results(self) -> list[Decoded]:
-        best = Completed.joined(self.completed).best(self.beam.n_best)
+        best = best_completed(np.concatenate(self.completed), self.beam.n_best)
         hypotheses: list[list[Hypothesis]] = [[] for _ in self.best_scores]
-        begun = self.history.read(best.n_before, best.places)
-        columns = (best.sequences, best.tokens, best.totals, best.scores)
-        rows = zip(begun, *(column.tolist() for column in columns), strict=True)
-        for tokens, sequence, last, total, score in rows:
+        begun = self.history.read(best["n_before"], best["place"])
+        for tokens, (sequence, _, _, last, total, score) in zip(begun, best.tolist(), strict=True):
             has_ended = last == self.stop.end
-            tokens = tuple(tokens if has_ended else [*tokens, last])
-            hypotheses[sequence].append(Hypothesis(tokens, total, score, has_ended))
+            whole = tuple(tokens if has_ended else [*tokens, last])
+            hypotheses[sequence].append(Hypothesis(whole, total, score, has_ended))
         if self.accounts is None:
             return [Decoded(tuple(mine)) for mine in hypotheses]
         both = zip(hypotheses, self.accounts, strict=True)
@@ -326,16 +313,14 @@ class _Search:
         ranked.sort(axis=1)
         self.best_scores[self.sequences] = ranked[:, -self.beam.n_best :]
         rows, places = counts.nonzero()
-        self.completed.append(
-            Completed(
-                sequences=self.sequences[rows],
-                n_before=np.full(len(rows), self.length - 1),
-                places=self.history.places(rows, candidates.parents[rows, places]),
-                tokens=candidates.tokens[rows, places],
-                totals=totals[rows, places],
-                scores=scores[rows, places],
-            )
-        )
+        completed = np.empty(len(rows), COMPLETED)
+        completed["sequence"] = self.sequences[rows]
+        completed["n_before"] = self.length - 1
+        completed["place"] = self.history.places(rows, candidates.parents[rows, places])
+        completed["token"] = candidates.tokens[rows, places]
+        completed["total"] = totals[rows, places]
+        completed["score"] = scores[rows, places]
+        self.completed.append(completed)
 
     def _finish(self, best_open: Sums) -> None:
         """Mark the finished sequences."""

@@ -6,7 +6,6 @@ knows strings; what makes decoding fast is in `decoding.fast`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 import torch
 from torch import nn
@@ -23,8 +22,6 @@ from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
 from glassformer.nn.baselines import Translator
 
 Search = Greedy | Beam | Sampling
-
-T = TypeVar("T")
 
 
 def translate(
@@ -45,13 +42,10 @@ def translate(
     must begin with. Without `max_new`, a translation may have 50 tokens more than its source, as
     in the 2017 paper (section 6.1). The default search is a beam of 4.
     """
-    _check(model, search or Beam(), end)
-    if max_new is not None:
-        _check_max_new(max_new)
-    _check_ids(sources)
+    search = search or Beam()
+    _check(model, search, end, max_new, sources)
+    _check_ids(() if prefixes is None else prefixes)
     expect_whole(start, "start", 0)
-    if prefixes is not None:
-        _check_ids(prefixes)
     forced = (
         [[start, *ids] for ids in prefixes] if prefixes is not None else [[start]] * len(sources)
     )
@@ -74,7 +68,7 @@ def translate(
             else fast.stepper_for(model, begun, read)
         )
         stop = Stop(end, tuple(limits[i] for i in batch))
-        return _search(stepper, search or Beam(), stop, begun, batch, ledger)
+        return _search(stepper, search, stop, begun, batch, ledger)
 
     return fast.in_batches(model, decode, [len(source) for source in sources], batch_size)
 
@@ -90,15 +84,14 @@ def extend(
     ledger: bool = False,
 ) -> list[Decoded]:
     """Continue sequences of ids, beyond the model's max_len if need be; greedily by default."""
-    _check(model, search or Greedy(), end)
-    _check_max_new(max_new)
-    _check_ids(prompts)
+    search = search or Greedy()
+    _check(model, search, end, max_new, prompts)
 
     def decode(batch: list[int]) -> list[Decoded]:
         begun = [prompts[i] for i in batch]
         stop = Stop(end, (max_new,) * len(batch))
         stepper = SlidingStepper(model, begun, fast.stepper_for)
-        return _search(stepper, search or Greedy(), stop, begun, batch, ledger)
+        return _search(stepper, search, stop, begun, batch, ledger)
 
     lengths = [len(prompt) for prompt in prompts]
     # All sequences of a batch are read again when the longest outgrows the context. With one length
@@ -117,9 +110,7 @@ def stream(
 ) -> Iterator[int]:
     """Continue one sequence, yielding ids as they are chosen, without the end token."""
     search = search or Greedy()
-    _check(model, search, end)
-    _check_max_new(max_new)
-    _check_ids([prompt])
+    _check(model, search, end, max_new, [prompt])
     if isinstance(search, Beam):
         raise ConfigError(
             "beam search knows its text only at the end; stream with Greedy() or Sampling()"
@@ -132,29 +123,35 @@ def stream(
     return (token for token in tokens if token != end)
 
 
-def _check(model: nn.Module, search: Search, end: int | None) -> None:
+def _check(
+    model: nn.Module,
+    search: Search,
+    end: int | None,
+    max_new: int | None,
+    sequences: Sequence[Ids],
+) -> None:
     expect(model, nn.Module, "a model that decodes, such as a Seq2Seq or a LanguageModel")
     expect(search, (Greedy, Beam, Sampling), "a search: Greedy(), Beam() or Sampling()")
     if end is not None:
         expect_whole(end, "end", 0)
-
-
-def _check_max_new(max_new: int) -> None:
-    expect_whole(max_new, "max_new", None, None)  # its size is checked with the others
+    if max_new is not None:
+        expect_whole(max_new, "max_new", None, None)  # `Stop` checks its size
+    _check_ids(sequences)
 
 
 def _check_ids(sequences: Sequence[Ids]) -> None:
-    for ids in _as_list(sequences, "several texts as lists of ids"):
-        for id_ in _as_list(ids, "a text as a list of ids"):
+    _expect_list(sequences, "several texts as lists of ids")
+    for ids in sequences:
+        _expect_list(ids, "a text as a list of ids")
+        for id_ in ids:
             expect_whole(id_, "an id", 0, error=InputError)
 
 
-def _as_list(value: Sequence[T], what: str) -> Sequence[T]:
+def _expect_list(value: Sequence[object], what: str) -> None:
     if isinstance(value, str | bytes) or not (
         hasattr(value, "__len__") and hasattr(value, "__iter__")
     ):
         raise InputError("expected {what}, got {kind}", what=what, kind=type(value).__name__)
-    return value
 
 
 def _search(

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.trace_words import Words, label_in, words_in
+from glassformer.documents.trace_words import TraceWords, label_in, words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture.memory import Index, as_floats
 from glassformer.tracing.cells import Cell
@@ -84,7 +84,7 @@ def is_unwritten(step: Step, index: Index) -> bool:
     return step.trace.has_unwritten_memory and Cell(step, index).is_unwritten
 
 
-def row_labels(step: Step, words: Words | None = None) -> list[str]:
+def row_labels(step: Step, words: TraceWords | None = None) -> list[str]:
     """A label for each row when all slices are stacked; heads are named in `words`."""
     said = words_in("en") if words is None else words
     axes = range(max(0, len(step.shape) - 1))

@@ -9,6 +9,7 @@ from glassformer.documents import parts as p
 from glassformer.documents.heat_maps import hex_colour, ink_on
 from glassformer.documents.renderer import Renderer, tex_lines
 from glassformer.documents.tikz import tikz
+from glassformer.language import columns_of
 from glassformer.tracing.formula import escaped
 
 _ROWS, _COLUMNS = 16, 16
@@ -216,7 +217,7 @@ def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
 def _paragraph_columns(part: p.Table, widths: Sequence[int]) -> list[str]:
     """Columns that fill the page: short ones fit their text, prose shares the rest by length."""
     needed = [
-        0.0 if width else max(map(p.columns_of, [p.plain(head), *column])) * 0.0115 + 0.025
+        0.0 if width else max(map(columns_of, [p.plain(head), *column])) * 0.0115 + 0.025
         for head, column, width in zip(part.heads, part.columns(), widths, strict=True)
     ]
     room = max(0.4, 1 - sum(needed)) / sum(widths)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from glassformer.documents.layered_layout import Layered, Point, layered, layers_of
 from glassformer.tracing.model_map import MapBlock, MapPart, MapTower, ModelMap
-from glassformer.tracing.step_flow import FlowNode, StepFlow, edges_between
+from glassformer.tracing.step_graph import FlowNode, StepFlow, edges_between
 from glassformer.tracing.steps import Step
 
 BoxKind = Literal[

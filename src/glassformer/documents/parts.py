@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
-from unicodedata import east_asian_width
 
 from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
 from glassformer.documents.question import Question as Question  # a part like the others
 from glassformer.documents.question import shown_number
-from glassformer.documents.trace_words import Words
+from glassformer.documents.trace_words import TraceWords
+from glassformer.language import columns_of
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import number as number_text
@@ -216,7 +216,7 @@ class HeatMap:
             return number_text(number, self.digits)
         return shown_number(number, self.decimals, self.digits)
 
-    def notes(self, words: Words, rows: int | None = None, columns: int | None = None) -> str:
+    def notes(self, words: TraceWords, rows: int | None = None, columns: int | None = None) -> str:
         """Notes on the first rows and columns: what is left out, what ∅ means."""
         shown = self.matrix
         more_rows = 0 if rows is None else len(shown.rows) - rows
@@ -259,11 +259,6 @@ def _json_number(number: float) -> float | str:
 _NUMBER = re.compile(r"[-−+]?(?:(?:0|[1-9][\d,]*)?(?:\.\d+)?(?:e[-−+]?\d+)?|∞|NaN)%?|…|\?")
 _PROSE = 40
 """A column with longer text than this counts as prose and is wrapped."""
-
-
-def columns_of(said: str) -> int:
-    """Width in terminal columns: Chinese characters take two."""
-    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in said)
 
 
 @dataclass(frozen=True, slots=True)

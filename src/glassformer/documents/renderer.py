@@ -12,13 +12,14 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from glassformer.documents import parts as p
-from glassformer.documents.trace_words import Words, phrases_in, words_in
+from glassformer.documents.trace_words import TraceWords, words_in
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.files import as_path, write_whole
 from glassformer.tracing.explanation import Card
@@ -189,14 +190,13 @@ def write_figures(
 _LONGEST_LINE = 88
 
 
-def text_lines(card: Card, words: Words) -> list[str]:
+def text_lines(card: Card, words: TraceWords) -> list[str]:
     """Plain text."""
+    write = partial(to_text, digits=card.digits, language=words.language)
     lines: list[str] = []
     sign: str = card.relation
     for place, equation in enumerate(card.equations):
-        left, symbols, numbers, value = (
-            to_text(side, card.digits, phrases_in(words)) for side in equation
-        )
+        left, symbols, numbers, value = map(write, equation)
         lead = f"{words['where']} " if place == 1 else ""
         lines.append(f"{lead}{left} {sign} {symbols}")
         whole = f"  {sign} {numbers} {sign} {value}"
@@ -210,39 +210,40 @@ def text_lines(card: Card, words: Words) -> list[str]:
     return lines or [f"{card.name} = {card.value}"]
 
 
-def legend_text(card: Card, words: Words) -> str:
+def legend_text(card: Card, words: TraceWords) -> str:
     """`with Q: projected_queries, K: projected_keys`; empty where the symbols are the names."""
     entries = ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items())
     return words["legend"].format(legend=entries) if entries else ""
 
 
-def tex_lines(card: Card, words: Words) -> list[str]:
+def tex_lines(card: Card, words: TraceWords) -> list[str]:
     """TeX math; a continuation line begins with its sign."""
-    phrases = phrases_in(words)
+    write = partial(to_tex, digits=card.digits, language=words.language)
     lines: list[str] = []
     sign = r"\neq" if card.relation == "≠" else "="
     for equation in card.equations:
-        left, symbols, numbers, value = (to_tex(side, card.digits, phrases) for side in equation)
+        left, symbols, numbers, value = (
+            to_tex(side, card.digits, words.language) for side in equation
+        )
         lines.append(f"{left} {sign} {symbols}")
         lines.append(f"{'' if numbers == value else f'{sign} {numbers} '}{sign} {value}")
         sign = "="
     given = equals(card.name_tree, Value(card.cell.value))
-    return lines or [to_tex(given, card.digits, phrases)]
+    return lines or [write(given)]
 
 
-def mathml_lines(card: Card, words: Words) -> list[str]:
+def mathml_lines(card: Card, words: TraceWords) -> list[str]:
     """MathML, each line in a `<div>`."""
-    phrases = phrases_in(words)
+    write = partial(to_mathml, digits=card.digits, language=words.language)
     lines: list[str] = []
     sign: str = card.relation
     for place, equation in enumerate(card.equations):
-        left, symbols, value = (
-            to_mathml(side, card.digits, phrases)
-            for side in (equation.left, equation.symbols, equation.value)
-        )
+        left, symbols, value = map(write, (equation.left, equation.symbols, equation.value))
         lead = f'<span class="where">{escape(words["where"])}</span>' if place == 1 else ""
         lines.append(f"<div>{lead}{_math(f'{left}<mo>{sign}</mo>{symbols}')}</div>")
-        terms = [to_mathml(term, card.digits, phrases) for term in summands(equation.numbers)]
+        terms = [
+            to_mathml(term, card.digits, words.language) for term in summands(equation.numbers)
+        ]
         # Each term is a <math> of its own, since browsers break lines only between them. The
         # sign that begins it is marked as infix to keep its spacing.
         signs = [sign, *("+" for _ in terms[1:])]
@@ -251,7 +252,7 @@ def mathml_lines(card: Card, words: Words) -> list[str]:
         lines.append(f'<div class="numbers">{" ".join(pieces)}</div>')
         sign = "="
     given = equals(card.name_tree, Value(card.cell.value))
-    return lines or [f"<div>{_math(to_mathml(given, card.digits, phrases))}</div>"]
+    return lines or [f"<div>{_math(write(given))}</div>"]
 
 
 def _math(inside: str) -> str:

@@ -24,6 +24,7 @@ from glassformer.documents import parts as p
 from glassformer.documents.html import Html
 from glassformer.documents.renderer import write_file
 from glassformer.errors import TraceError
+from glassformer.language import columns_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
              "msedge")  # fmt: skip
@@ -210,13 +211,13 @@ def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
     widths = table.widths()
     columns = table.columns()
     short = sum(
-        max(map(p.columns_of, [p.plain(head), *column]), default=0) + 2
+        max(map(columns_of, [p.plain(head), *column]), default=0) + 2
         for head, column, width in zip(table.heads, columns, widths, strict=True)
         if not width
     )
     room = max(24.0, 1.1 * _ACROSS - short) / max(1, sum(widths))
     lines = [
-        -(-p.columns_of(p.plain(item)) // max(8, int(room * width))) if width else 1
+        -(-columns_of(p.plain(item)) // max(8, int(room * width))) if width else 1
         for item, width in zip(row, widths, strict=True)
     ]
     return 46.0 * max([1, *lines]) + 22
@@ -224,15 +225,15 @@ def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
 
 def _width(part: p.HeatMap) -> float:
     table = _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
-    return max(table, 16.0 * p.columns_of(part.caption))
+    return max(table, 16.0 * columns_of(part.caption))
 
 
 def _label_width(part: p.HeatMap) -> float:
-    return 17.0 * max(map(p.columns_of, part.matrix.rows), default=0)
+    return 17.0 * max(map(columns_of, part.matrix.rows), default=0)
 
 
 def _column_widths(part: p.HeatMap) -> list[float]:
-    return [17.0 * max(4, p.columns_of(name)) + 46 for name in part.matrix.columns[:_COLUMNS]]
+    return [17.0 * max(4, columns_of(name)) + 46 for name in part.matrix.columns[:_COLUMNS]]
 
 
 def _columns_that_fit(part: p.HeatMap) -> int:
@@ -259,11 +260,11 @@ def _part_height(part: p.Part) -> float:
     if isinstance(part, p.Figure):
         return _HEIGHT
     if isinstance(part, p.Paragraph | p.Remark):
-        return 30 + _LINE * -(-p.columns_of(p.plain(part.text)) // _ACROSS)
+        return 30 + _LINE * -(-columns_of(p.plain(part.text)) // _ACROSS)
     if isinstance(part, p.Code):
         return 40 + 36.0 * len(part.text.splitlines())
     if isinstance(part, p.Question):
-        return 190 + _LINE * -(-p.columns_of(part.text) // _ACROSS)
+        return 190 + _LINE * -(-columns_of(part.text) // _ACROSS)
     if isinstance(part, p.Facts):
         return 64.0 * len(part.items)
     return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0
@@ -272,11 +273,11 @@ def _part_height(part: p.Part) -> float:
 def _lead(text: p.Inline) -> p.Inline:
     """The first sentences, as many as a slide shows; at least one."""
     said = p.plain(text)
-    if p.columns_of(said) <= _LONGEST:
+    if columns_of(said) <= _LONGEST:
         return text
     kept = ""
     for sentence in _SENTENCE.findall(said):
-        if kept and p.columns_of(kept + sentence) > _LONGEST:
+        if kept and columns_of(kept + sentence) > _LONGEST:
             break
         kept += sentence
     return kept.strip()

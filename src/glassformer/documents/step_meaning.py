@@ -165,7 +165,7 @@ def _plain_cell(p: Phrasing, role: str, cell: Cell) -> str:
         return p.say("operation cell", **fields)
     parts = card.terms.values
     fields["count"] = str(len(parts))
-    if not parts.any():
+    if not np.count_nonzero(parts):
         return p.say("operation cell zero", **fields)
     return p.say("operation cell sum", **fields, part=digits(parts[int(np.argmax(np.abs(parts)))]))
 

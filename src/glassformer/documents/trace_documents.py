@@ -13,12 +13,13 @@ from glassformer.documents import parts as p
 from glassformer.documents.heat_maps import matrices, matrix, shape_text
 from glassformer.documents.renderer import legend_text
 from glassformer.documents.trace_data import json_text, trace_data
-from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
+from glassformer.documents.trace_words import TraceWords, meaning, note_in, words_in
 from glassformer.documents.workbook import workbook_bytes
 from glassformer.errors import TraceError
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import MOST_TERMS, number
+from glassformer.tracing.formula.notation import say as inside
 from glassformer.tracing.trace import Branch
 
 Traced: TypeAlias = Trace | Step | Cell | Sequence[Step | Cell]
@@ -36,7 +37,7 @@ class TraceDocuments:
     terms: int = MOST_TERMS
 
     @property
-    def _words(self) -> Words:
+    def _words(self) -> TraceWords:
         return words_in(self.language)
 
     def document(self, thing: Traced) -> p.Document:
@@ -139,7 +140,7 @@ class TraceDocuments:
         if cell.is_unwritten:
             said = f"{words['unwritten']} ({cell.step.op})"
             return p.Section(p.Span(cell.name, "code"), (p.Paragraph(said, "strong"),))
-        shown = Card(cell, self.terms, self.digits, phrases_in(words))
+        shown = Card(cell, self.terms, self.digits, words.language)
         title: p.Inline = (p.Span(cell.name, "code"), f" = {number(cell.value, self.digits)}")
         parts: list[p.Part] = []
         if cell.step.expanded:
@@ -177,8 +178,8 @@ class TraceDocuments:
             for part in shown.parts
         ]
         if shown.others:
-            others: p.Inline = p.Span(words["others"].format(count=shown.others), "emphasis")
-            rows.append((number(shown.rest, self.digits), others, ""))
+            others = inside["others"].say(words.language, count=shown.others)
+            rows.append((number(shown.rest, self.digits), p.Span(others, "emphasis"), ""))
         shares = [math.copysign(part.share / largest, part.value) for part in shown.parts]
         shares += [0.0] if shown.others else []
         title = words["largest terms"] if shown.others else words["terms"]

@@ -28,7 +28,7 @@ from glassformer.documents.heat_maps import (
     shape_text,
 )
 from glassformer.documents.renderer import legend_text, write_file
-from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
+from glassformer.documents.trace_words import TraceWords, meaning, note_in, words_in
 from glassformer.documents.workbook_formulas import (
     INFINITE,
     INFINITY,
@@ -136,7 +136,7 @@ class WorkbookSetting:
     layout: Layout
     addresses: Addresses
     formats: Formats
-    words: Words
+    words: TraceWords
     frozen: dict[int, str] = field(default_factory=dict)
     """The steps that no formula can express, with the reason."""
 
@@ -232,8 +232,8 @@ class _BlockWriter:
         step = self._step
         if not step.view.numel:
             return str(step.trace.naming.symbol(step))
-        phrases = phrases_in(self._setting.words)
-        card = Card(step[(0,) * len(step.shape)], phrases=phrases)
+        language = self._setting.words.language
+        card = Card(step[(0,) * len(step.shape)], language=language)
         if card.expression is None:
             return str(step.trace.naming.symbol(step))
         formula = f"{card.name} {card.relation} {card.formula}"
@@ -307,7 +307,7 @@ def new_book(file: io.BytesIO, title: str) -> Workbook:
 class TraceSheets:
     """The sheets of traces in one workbook, behind a front sheet that shows them."""
 
-    def __init__(self, book: Workbook, front: str, words: Words) -> None:
+    def __init__(self, book: Workbook, front: str, words: TraceWords) -> None:
         self.formats = Formats(book)
         self.frozen: dict[int, str] = {}
         """The steps of the trace added last that no formula can express, with the reason."""
@@ -330,7 +330,7 @@ class TraceSheets:
 
     def address(self, step: Step, index: Index) -> str:
         """`'sheet'!B7`: where a cell of a step (or of a view of one) stands."""
-        cell = step.trace.cell(step, index)
+        cell = step[index]
         block = self._layouts[id(step.trace)].blocks[cell.step.number]
         row, column = block.at(flat_place(cell.step.shape, cell.index))
         return f"'{block.sheet}'!{cell_name(row, column)}"
@@ -350,7 +350,7 @@ def steps_behind(trace: Trace, shown: Iterable[Step]) -> list[Step]:
     return [step for step in found.values() if not step.is_view]
 
 
-def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: Words) -> bytes:
+def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: TraceWords) -> bytes:
     """The .xlsx file of a trace; with `steps`, only those are formulas over what they read."""
     live = [step for step in (trace.steps if steps is None else steps) if not step.is_view]
     memory = io.BytesIO()
@@ -387,7 +387,7 @@ def _write_index(
     trace: Trace,
     layout: Layout,
     formats: Formats,
-    words: Words,
+    words: TraceWords,
     frozen: dict[int, str],
 ) -> None:
     _fit_paper(sheet)
@@ -422,7 +422,7 @@ def _write_index_row(
     row: int,
     block: SheetBlock,
     formats: Formats,
-    words: Words,
+    words: TraceWords,
     frozen: dict[int, str],
     outputs: set[int],
 ) -> None:

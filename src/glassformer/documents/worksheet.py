@@ -175,4 +175,4 @@ def _card(cell: Cell, example: Card, known: set[Cell]) -> Card | None:
 
 def _answer(cell: Cell, example: Card) -> Card:
     """A cell worked out in the notation of the example."""
-    return Card(cell, digits=example.digits, phrases=example.phrases, names=example.sight.names)
+    return Card(cell, digits=example.digits, language=example.language, names=example.sight.names)

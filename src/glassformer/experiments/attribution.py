@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError, expect_whole
-from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of, text_width
+from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of
 from glassformer.experiments.differentiation import gradients
+from glassformer.experiments.intervention import place_of
 from glassformer.experiments.lens import ONE_ROW
 from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
 from glassformer.experiments.result import Result, say
-from glassformer.language import as_language
+from glassformer.language import as_language, columns_of, padded
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.stages import stages_called
@@ -47,6 +48,8 @@ class WordScores(Result):
     scores: tuple[float, ...]
     whole: float | None = None
     """What the shares add up to where the method promises it: the number less its baseline."""
+    baseline: int | str | None = None
+    """The token that stands for no word, or "vector"; None where that is an embedding of zeros."""
     _without: Callable[[int], Trace] | None = field(default=None, repr=False, compare=False)
 
     def trace(self, token: int | str) -> Trace:
@@ -67,18 +70,20 @@ class WordScores(Result):
             return range(len(self.tokens))[token]
         if token not in self.tokens:
             raise UnknownNameError("token", token, self.tokens)
-        return self.tokens.index(token)
+        return place_of(token, self.tokens)
 
     def rows(self) -> list[dict[str, Any]]:
-        pairs = zip(self.tokens, self.scores, strict=True)
-        return [{"token": token, "score": score} for token, score in pairs]
+        pairs = enumerate(zip(self.tokens, self.scores, strict=True))
+        return [{"position": at, "token": token, "score": score} for at, (token, score) in pairs]
 
     def facts(self) -> dict[str, Any]:
         value = float(self.measured.value)
-        return {"cell": self.measured.name, "value": value, "method": self.method}
+        given = {} if self.baseline is None else {"baseline": self.baseline}
+        return {"cell": self.measured.name, "value": value, "method": self.method, **given}
 
     def note(self, language: str = "en") -> str:
-        return say[f"method {self.method}"].say(as_language(language))
+        key = f"method {self.method}" + ("" if self.baseline is None else ", baseline")
+        return say[key].say(as_language(language))
 
     @property
     def strongest(self) -> str:
@@ -88,14 +93,13 @@ class WordScores(Result):
     def plot(self, language: str = "en") -> Picture:
         return coloured_words(self.title(language), self.tokens, self.scores)
 
-    def __str__(self) -> str:
-        width = max(text_width(token, 1) for token in self.tokens)
+    def text(self, language: str = "en") -> str:
+        width = max(map(columns_of, self.tokens))
         longest = max(map(abs, self.scores)) or 1.0
-        lines = [self.title()]
+        lines = [self.title(language), ""]
         for token, score in zip(self.tokens, self.scores, strict=True):
             bar = "█" * round(20 * abs(score) / longest)
-            room = " " * round((width - text_width(token, 1)) / 0.6)
-            lines.append(f"{token}{room}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")
+            lines.append(f"{padded(token, width)}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")
         return "\n".join(lines)
 
     def coloured(self) -> str:
@@ -123,23 +127,60 @@ class WordScores(Result):
         return self.html() + said
 
 
-def words(cell: Measured, method: Method = "leave one out", *, steps: int = 50) -> WordScores:
-    """Share a number out among the tokens; `steps` points on the way for `integrated`."""
+def words(
+    cell: Measured,
+    method: Method = "leave one out",
+    *,
+    steps: int = 50,
+    baseline: int | Tensor | None = None,
+) -> WordScores:
+    """Share a number out among the tokens; `steps` points on the way for `integrated`.
+
+    `baseline` stands for no word: an embedding of zeros, that of a token (the id of a mask or
+    padding token), or a vector as wide as the embedding.
+    """
     if method not in get_args(Method):
         raise UnknownNameError("method", method, get_args(Method))
     embedded = token_steps(trace_of(cell))
-    tokens = [token for step in embedded for token in _tokens(step)]
-    if method == "leave one out":
-        return _leave_one_out(cell, embedded, tuple(tokens))
+    tokens = tuple(token for step in embedded for token in _tokens(step))
     if method == "rollout":
-        return WordScores(cell, method, tuple(tokens), tuple(_rollout(cell, len(tokens))))
+        if baseline is not None:
+            raise TraceError("rollout takes no baseline: it replaces nothing")
+        return WordScores(cell, method, tokens, tuple(_rollout(cell, len(tokens))))
+    none = [_no_word(step, baseline) for step in embedded]
+    named = baseline if baseline is None or isinstance(baseline, int) else "vector"
+    if method == "leave one out":
+        scores, without = _leave_one_out(cell, embedded, none)
+        return WordScores(cell, method, tokens, scores, None, named, without)
     whole = None
     if method == "gradient":
-        shares = [g * s.value for g, s in zip(gradients(cell, embedded), embedded, strict=True)]
+        moves = [step.value - zero for step, zero in zip(embedded, none, strict=True)]
+        shares = [g * move for g, move in zip(gradients(cell, embedded), moves, strict=True)]
     else:
-        shares, whole = _integrated(cell, embedded, steps)
-    scores = [float(row) for share in shares for row in _by_token(share)]
-    return WordScores(cell, method, tuple(tokens), tuple(scores), whole)
+        shares, whole = _integrated(cell, embedded, none, steps)
+    scores = tuple(float(row) for share in shares for row in _by_token(share))
+    return WordScores(cell, method, tokens, scores, whole, named)
+
+
+def _no_word(step: Step, baseline: int | Tensor | None) -> Tensor:
+    """The embedding that stands for no word, where a step looks tokens up."""
+    width = step.shape[-1]
+    if baseline is None:
+        return torch.zeros(width, dtype=step.dtype)
+    if isinstance(baseline, Tensor):
+        if tuple(baseline.shape) != (width,):
+            raise TraceError(
+                "the baseline is a vector of {width} numbers, as wide as the embedding; got "
+                "{shape}",
+                width=width,
+                shape=tuple(baseline.shape),
+            )
+        return baseline.detach().cpu().to(step.dtype)
+    assert step.call is not None
+    table = step.call.view("weight")
+    known = table.shape[0]
+    token = expect_whole(baseline, "baseline", least=0, most=known - 1)
+    return table.tensor_on_cpu()[token]
 
 
 def token_steps(trace: Trace) -> list[Step]:
@@ -198,37 +239,47 @@ def _by_token(share: Tensor) -> Tensor:
     return share.double().sum(-1).reshape(-1, share.shape[-2]).sum(0)
 
 
-def _leave_one_out(cell: Measured, embedded: list[Step], tokens: tuple[str, ...]) -> WordScores:
+def _leave_one_out(
+    cell: Measured, embedded: list[Step], none: list[Tensor]
+) -> tuple[tuple[float, ...], Callable[[int], Trace]]:
+    """What changes without each token, and the run without one of them."""
     trace, value = trace_of(cell), float(cell.value)
-    places = [(step, position) for step in embedded for position in range(step.shape[-2])]
+    places = [
+        (step, position, zero)
+        for step, zero in zip(embedded, none, strict=True)
+        for position in range(step.shape[-2])
+    ]
 
     def without(token: int) -> Trace:
-        step, position = places[token]
-        return trace.edit({step[..., position, :]: 0.0})
+        step, position, zero = places[token]
+        return trace.edit({step[..., position, :]: zero})
 
     scores = []
     for token in range(len(places)):
         with without(token) as run:  # one at a time: a run per token would fill the memory
             scores.append(value - value_in(cell, run))
-    return WordScores(cell, "leave one out", tokens, tuple(scores), _without=without)
+    return tuple(scores), without
 
 
-def _integrated(cell: Measured, embedded: list[Step], steps: int) -> tuple[list[Tensor], float]:
-    """Gauss-Legendre points on the way from zero embeddings to these."""
+def _integrated(
+    cell: Measured, embedded: list[Step], none: list[Tensor], steps: int
+) -> tuple[list[Tensor], float]:
+    """Gauss-Legendre points on the way from embeddings that stand for no word to these."""
     trace = trace_of(cell)
     n_points = expect_whole(steps, "steps", most=_MAX_POINTS)
     places, weights = np.polynomial.legendre.leggauss(n_points)
-    values = [step.value for step in embedded]
-    sums = [torch.zeros_like(value, dtype=torch.float64) for value in values]
+    moves = [step.value - zero for step, zero in zip(embedded, none, strict=True)]
+    ways = list(zip(embedded, none, moves, strict=True))
+    sums = [torch.zeros_like(move, dtype=torch.float64) for move in moves]
     for place, weight in zip((places + 1) / 2, weights / 2, strict=True):
-        edits = {step[...]: value * place for step, value in zip(embedded, values, strict=True)}
+        edits = {step[...]: zero + move * place for step, zero, move in ways}
         with trace.edit(edits) as there:
             found = gradients(same_in(cell, there), [there[step.name] for step in embedded])
         for total, grad in zip(sums, found, strict=True):
             total += weight * grad
-    with trace.edit({step[...]: 0.0 for step in embedded}) as empty:
+    with trace.edit({step[...]: zero.expand(step.shape) for step, zero, _ in ways}) as empty:
         whole = float(cell.value) - value_in(cell, empty)
-    return [total * value for total, value in zip(sums, values, strict=True)], whole
+    return [total * move for total, move in zip(sums, moves, strict=True)], whole
 
 
 def _rollout(measured: Measured, n_tokens: int) -> list[float]:

@@ -14,13 +14,14 @@ from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.attribution import owner_of, token_steps
 from glassformer.experiments.charts import Picture, heat_map
 from glassformer.experiments.differentiation import DirectPaths, linear_parts
+from glassformer.experiments.intervention import StepPart, heads_of
 from glassformer.experiments.lens import (
     ONE_ROW,
     residual_stream,
     tower_of,
     written_parts,
 )
-from glassformer.experiments.result import Result, say
+from glassformer.experiments.result import Result, name_in, say
 from glassformer.language import as_language
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.capture.module_stack import join
@@ -66,9 +67,15 @@ class HeadScores(Result):
     def note(self, language: str = "en") -> str:
         return say[f"score {self.score}"].say(as_language(language))
 
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        return tuple(map(str, range(self.values.shape[1])))
+
     def plot(self, language: str = "en") -> Picture:
-        heads = tuple(map(str, range(self.values.shape[1])))
-        return heat_map(self.title(language), self.layers, heads, self.values)
+        return heat_map(self.title(language), self.layers, self._heads, self.values)
+
+    def text(self, language: str = "en") -> str:
+        return self._grid(self.layers, self._heads, self.values, language)
 
 
 def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores:
@@ -263,16 +270,16 @@ class Composition(Result):
 
     def cell(self, earlier: int, later: int, run: int = 0) -> tuple[CellBlock, CellBlock]:
         """The context of the earlier head and the queries (keys, values) of the later one."""
-        names = [self.heads[at].rpartition(" head ") for at in (earlier, later)]
-        stages = ("context", self.side)
-        blocks = [
-            self.runs[run][_named(path, stage)][..., int(head), :, :]
-            for (path, _, head), stage in zip(names, stages, strict=True)
-        ]
-        one, other = blocks
-        assert isinstance(one, CellBlock)
-        assert isinstance(other, CellBlock)
-        return one, other
+        return self._part(earlier, "context", run), self._part(later, self.side, run)
+
+    def _part(self, head: int, stage: str, run: int) -> CellBlock:
+        path, _, number = self.heads[head].rpartition(" head ")
+        name = _named(path, stage)
+        step = self.runs[run].stages[name]
+        n_heads = heads_of(self.runs[run].stages[_named(path, "context")])[1]
+        own = int(number) * heads_of(step)[1] // n_heads  # heads may share keys and values
+        (block,) = StepPart(name, own).find(self.runs[run])
+        return block
 
     def rows(self) -> list[dict[str, Any]]:
         """Pairs, the closest first."""
@@ -286,7 +293,8 @@ class Composition(Result):
         return {"side": self.side, "runs": len(self.runs)}
 
     def note(self, language: str = "en") -> str:
-        return say["note composition"].say(as_language(language), side=self.side)
+        lang = as_language(language)
+        return say["note composition"].say(lang, side=name_in(lang, self.side))
 
     def plot(self, language: str = "en") -> Picture:
         return heat_map(self.title(language), self.heads, self.heads, self.values)
@@ -318,13 +326,17 @@ def composition(runs: Sequence[Trace], side: Side = "queries") -> Composition:
                 for later in range(source + 1, len(layers)):
                     columns = slice(later * n_heads, (later + 1) * n_heads)
                     row = source * n_heads + head
-                    added[row, columns] += _squares(effects[later], n_heads)
-                    whole[row, columns] += _squares(targets[later].view.tensor_on_cpu(), n_heads)
+                    target = targets[later]
+                    read = target.view.tensor_on_cpu()
+                    added[row, columns] += _squares(target, effects[later], n_heads)
+                    whole[row, columns] += _squares(target, read, n_heads)
     heads = tuple(f"{layer} head {head}" for layer in layers for head in range(n_heads))
     return Composition(side, heads, (added / whole).sqrt(), tuple(runs))
 
 
-def _squares(per_head: Tensor, n_heads: int) -> Tensor:
-    """The squared length of each head's numbers; heads that share keys have the same."""
-    own = per_head.double().square().movedim(-3, 0).flatten(1).sum(1)
-    return own.repeat_interleave(n_heads // len(own))
+def _squares(step: Step, numbers: Tensor, n_heads: int) -> Tensor:
+    """The squared length of each head's part of a step; heads that share keys have the same."""
+    axis, count = heads_of(step)
+    squared = numbers.double().square()
+    own: Tensor = squared.unflatten(axis, (count, -1)).movedim(axis, 0).flatten(1).sum(1)
+    return own.repeat_interleave(n_heads // count)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Step, Trace
-from glassformer.tracing.cell_block import CellBlock
+from glassformer.tracing.cell_block import CellBlock, select
 from glassformer.tracing.stages import stage_called
 
 _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
@@ -25,43 +26,63 @@ _SPLIT = ("scores", "scaled", "masked", "weights", "context")
 """Of these, the ones that are never anything but split into heads."""
 
 
+Which = int | str | Sequence[int | str] | None
+"""A head, a position or a neuron by its number, a position also by its token; or several."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """Some of a step: all of it, or one head, one position, one neuron."""
+    """Some of a step: all of it, or some heads, positions, neurons."""
 
     name: str
-    head: int | None = None
-    position: int | str | None = None
-    neuron: int | None = None
+    head: Which = None
+    position: Which = None
+    neuron: Which = None
 
     def find(self, trace: Trace) -> list[CellBlock]:
         """These cells, in this trace; of a whole block, what it adds to the residual stream."""
-        return [
-            self._of(step) for step in steps_named(trace, self.name, per_head=self.head is not None)
+        return [self._of(step) for step in self.steps(trace)]
+
+    def steps(self, trace: Trace) -> list[Step]:
+        return steps_named(trace, self.name, per_head=self.head is not None)
+
+    def beside(self, block: CellBlock, other: Step) -> CellBlock:
+        """The same part of another run, whose text need not have the tokens that name positions.
+
+        A token that stands there once is taken where it stands; else its number counts.
+        """
+        if self.position is None:
+            return self._of(other)
+        named = [self.position] if isinstance(self.position, int | str) else list(self.position)
+        own, labels = (step.labels[position_axis(step)] or () for step in (block.step, other))
+        places = [
+            place_of(one, own) if isinstance(one, str) and labels.count(one) != 1 else one
+            for one in named
         ]
+        alone = isinstance(self.position, int | str)
+        return replace(self, position=places[0] if alone else places)._of(other)
 
     def _of(self, step: Step) -> CellBlock:
         index: list[Any] = [slice(None)] * len(step.shape)
-        last, first, width = len(step.shape) - 1, 0, step.shape[-1] if step.shape else 1
+        width = step.shape[-1] if step.shape else 1
+        starts = [0]
         if self.head is not None:
             axis, heads = heads_of(step)
-            head = _checked(step, heads, self.head, "head")
-            if axis == last:
+            chosen = _chosen(step, heads, self.head, "head")
+            if axis < len(step.shape) - 1:
+                index[axis] = chosen
+            else:  # not split yet: a head is some columns
                 width //= heads
-                first = head * width
-                index[last] = slice(first, first + width)
-            else:
-                index[axis] = head
+                starts = [head * width for head in np.atleast_1d(chosen)]
+                index[axis] = [start + column for start in starts for column in range(width)]
         if self.position is not None:
             axis = position_axis(step)
-            place = _place(step, axis, self.position)
-            index[axis] = _checked(step, step.shape[axis], place, "position")
+            index[axis] = _chosen(step, step.shape[axis], self.position, "position", axis)
         if self.neuron is not None:
-            at = first + _checked(step, width, self.neuron, "neuron")
-            index[-1] = slice(at, at + 1) if last == 0 or isinstance(index[0], int) else at
-        found = step[tuple(index)] if index else step[...]
-        assert isinstance(found, CellBlock)
-        return found
+            within = _chosen(step, width, self.neuron, "neuron")
+            columns = [start + column for start in starts for column in np.atleast_1d(within)]
+            index[-1] = columns
+        return select(step, _outer(index))
 
 
 Edits = dict[CellBlock, "Tensor | float"]
@@ -72,9 +93,9 @@ def ablate(
     trace: Trace,
     name: str,
     *,
-    head: int | None = None,
-    position: int | str | None = None,
-    neuron: int | None = None,
+    head: Which = None,
+    position: Which = None,
+    neuron: Which = None,
     direction: Tensor | None = None,
     to: str | float | Tensor = "zero",
     over: Sequence[Trace] = (),
@@ -96,9 +117,9 @@ def patch(
     other: Trace,
     name: str,
     *,
-    head: int | None = None,
-    position: int | str | None = None,
-    neuron: int | None = None,
+    head: Which = None,
+    position: Which = None,
+    neuron: Which = None,
 ) -> Trace:
     """The run with a part of another run of the same model in the place of its own."""
     return trace.edit(patching(trace, other, StepPart(name, head, position, neuron)))
@@ -130,8 +151,9 @@ def ablation(
 
 def patching(trace: Trace, other: Trace, part: StepPart) -> Edits:
     """What `patch` edits."""
-    pairs = zip(part.find(trace), part.find(other), strict=True)
-    return {mine: numbers_of(theirs, mine) for mine, theirs in pairs}
+    mine = part.find(trace)
+    theirs = [part.beside(one, step) for one, step in zip(mine, part.steps(other), strict=True)]
+    return {one: numbers_of(given, one) for one, given in zip(mine, theirs, strict=True)}
 
 
 def numbers_of(theirs: CellBlock, mine: CellBlock) -> Tensor:
@@ -260,7 +282,7 @@ def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
     own = [step for step, module in running if f"{module}.".startswith(f"{name}.")]
     if not own:
         modules = {module for _, module in running if module}
-        raise UnknownNameError("step or module", name, [*trace.stages, *modules, *trace.names])
+        raise UnknownNameError("step or module", name, {*trace.stages, *modules, *trace.names})
     return [own[-1]]
 
 
@@ -349,17 +371,40 @@ def _positions(step: Step) -> int | None:
     return 0 if flattened and alone else None
 
 
-def _place(step: Step, axis: int, position: int | str) -> int:
-    """A position by its number or by its token."""
-    if not isinstance(position, str):
-        return position
-    labels = step.labels[axis] or ()
-    found = [place for place, label in enumerate(labels) if label == position]
+def _chosen(
+    step: Step, size: int, given: Which, what: str, axis: int | None = None
+) -> int | list[int]:
+    """Places, checked; one by itself stays one. With an axis, also by the tokens on it."""
+    alone = isinstance(given, str) or not isinstance(given, Sequence | Tensor | np.ndarray)
+    found = []
+    for one in [given] if alone else given:  # type: ignore[union-attr]
+        if isinstance(one, str) and axis is not None:
+            one = place_of(one, step.labels[axis] or ())
+        found.append(_checked(step, size, one, what))
+    if not found:
+        raise TraceError("{what} names no place: give at least one", what=what)
+    return found[0] if alone else found
+
+
+def _outer(index: list[Any]) -> tuple[Any, ...]:
+    """An index whose lists select every combination, not one place for each pair."""
+    lists = [axis for axis, part in enumerate(index) if isinstance(part, list)]
+    shaped = dict.fromkeys(lists)
+    for at, axis in enumerate(lists):
+        shape = [1] * len(lists)
+        shape[at] = -1
+        shaped[axis] = torch.tensor(index[axis]).view(shape)
+    return tuple(shaped.get(axis, part) for axis, part in enumerate(index)) or (...,)
+
+
+def place_of(token: str, labels: Sequence[str]) -> int:
+    """Where a token stands; one that stands there twice needs its number."""
+    found = [place for place, label in enumerate(labels) if label == token]
     if len(found) != 1:
         raise TraceError(
             "the token {token!r} stands {count} times among the labels ({labels}): give its "
             "position by number",
-            token=position,
+            token=token,
             count=len(found),
             labels=", ".join(labels) or "–",
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,7 +15,7 @@ from glassformer.experiments.charts import Picture, bars, heat_map
 from glassformer.experiments.differentiation import linear_parts
 from glassformer.experiments.intervention import steps_named
 from glassformer.experiments.measure import Measured, trace_of
-from glassformer.experiments.result import Result
+from glassformer.experiments.result import Result, grid_text
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.cell_block import CellBlock
 from glassformer.tracing.stages import attention_name, stage_called, stages_called
@@ -47,20 +49,34 @@ class LayerAnswers(Result):
         """For each layer and position, the likeliest answers with their logits."""
         tokens = self._positions()
         found: list[dict[str, Any]] = []
-        for layer, run in zip(self.layers, self.traces, strict=True):
-            step = run[self.output]
-            words = step.labels[-1]
-            value = step.value.reshape(-1, len(tokens), step.shape[-1])[0]
-            best = value.topk(min(_TOP, step.shape[-1]))
-            for at, token in enumerate(tokens):
-                row: dict[str, Any] = {"layer": layer, "position": token}
-                for place, (answer, logit) in enumerate(
-                    zip(best.indices[at].tolist(), best.values[at].tolist(), strict=True)
-                ):
-                    row[f"answer {place + 1}"] = str(answer) if words is None else words[answer]
-                    row[f"logit {place + 1}"] = logit
+        for layer, best in zip(self.layers, self._likeliest(), strict=True):
+            for at, (token, answers) in enumerate(zip(tokens, best, strict=True)):
+                row: dict[str, Any] = {"layer": layer}
+                if len(tokens) > 1:  # a classifier has one answer for the whole text
+                    row |= {"position": at, "token": token}
+                for place, (answer, logit) in enumerate(answers):
+                    row |= {f"answer {place + 1}": answer, f"logit {place + 1}": logit}
                 found.append(row)
         return found
+
+    def _likeliest(self) -> Iterator[list[list[tuple[str, float]]]]:
+        """For each layer: for each position the likeliest answers with their logits."""
+        for run in self.traces:
+            step = run[self.output]
+            words, size = step.labels[-1], step.shape[-1]
+            best = step.value.reshape(-1, size).topk(min(_TOP, size))
+            yield [
+                [(str(id_) if words is None else words[id_], logit) for id_, logit in pairs]
+                for pairs in map(zip, best.indices.tolist(), best.values.tolist())
+            ]
+
+    def text(self, language: str = "en") -> str:
+        """The likeliest answer of each layer at each position."""
+        said = [[answers[0][0] for answers in best] for best in self._likeliest()]
+        tokens = self._positions()
+        if len(tokens) == 1:  # of a classifier: its classes with their scores
+            return Result.text(self, language)
+        return grid_text(self.title(language), self.layers, tokens, said)
 
     def _positions(self) -> tuple[str, ...]:
         step = self.traces[0][self.output]
@@ -89,6 +105,9 @@ def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:
     name = output or next(iter(trace.outputs))
     if name not in trace:
         raise UnknownNameError("output", name, trace.outputs)
+    shape = tuple(trace[name].shape)
+    if math.prod(shape[:-2] if len(shape) > 2 else shape[:-1]) != 1:
+        raise TraceError(ONE_ROW, name=name, shape=shape)
     last = stream[-1][1]
     runs = [trace.edit({last[...]: step.value.reshape(last.shape)}) for _, step in stream]
     return LayerAnswers(tuple(layer for layer, _ in stream), tuple(runs), trace[name].name)

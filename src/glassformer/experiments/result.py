@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from glassformer.experiments.charts import Picture, text_width
+from torch import Tensor
+
+from glassformer.experiments.charts import Picture
 from glassformer.experiments.measure import Measured
-from glassformer.language import as_language, words
+from glassformer.language import Language, as_language, columns_of, padded, words
 from glassformer.tracing.notes import ShownAsText
 
-_MOST_LINES = 40
+_MOST_LINES, _MOST_COLUMNS = 40, 100
 
 say = words(__name__)
 
@@ -40,7 +44,9 @@ class Result(ShownAsText, ABC):
         return {"cell": self.measured.name, "value": float(self.measured.value)}
 
     def title(self, language: str = "en") -> str:
-        return say[f"title {self.kind}"].say(as_language(language), **self.facts())
+        lang = as_language(language)
+        facts = {name: name_in(lang, fact) for name, fact in self.facts().items()}
+        return say[f"title {self.kind}"].say(lang, **facts)
 
     def note(self, language: str = "en") -> str:
         """What the experiment assumes, and how its numbers are to be read."""
@@ -49,20 +55,69 @@ class Result(ShownAsText, ABC):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **self.facts(), "note": self.note(), "rows": self.rows()}
 
-    def __str__(self) -> str:
+    def text(self, language: str = "en") -> str:
+        """Title and table for a terminal."""
+        lang = as_language(language)
         rows = self.rows()
         heads = list(rows[0]) if rows else []
-        lines = [heads, *([_said(row[head]) for head in heads] for row in rows[:_MOST_LINES])]
-        widths = [max(text_width(line[at], 1) for line in lines) for at in range(len(heads))]
-        said = [
-            "  ".join(
-                cell + " " * round((width - text_width(cell, 1)) / 0.6)
-                for cell, width in zip(line, widths, strict=True)
-            ).rstrip()
-            for line in lines
-        ]
+        lines = [[_said(row[head]) for head in heads] for row in rows[:_MOST_LINES]]
         left = len(rows) - _MOST_LINES
-        return "\n".join([self.title(), "", *said, *([f"… {left} more"] if left > 0 else [])])
+        more = [say["more lines"].say(lang, count=left)] if left > 0 else []
+        table = _aligned([[heading(head, lang) for head in heads], *lines])
+        return "\n".join([self.title(lang), "", *table, *more])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _grid(
+        self, rows: Sequence[str], columns: Sequence[str], cells: Tensor, language: str
+    ) -> str:
+        """A table of two directions; one that is too wide goes on below."""
+        said = [
+            ["" if math.isnan(cell) else f"{cell:.3g}" for cell in row] for row in cells.tolist()
+        ]
+        return grid_text(self.title(language), rows, columns, said)
+
+
+def name_in(language: Language, fact: Any) -> Any:
+    """What a method, a score or an axis is called in a language; anything else as it is."""
+    key = f"name {fact}"
+    return say[key].say(language) if key in say else fact
+
+
+def heading(key: str, language: Language) -> str:
+    """The name of a column; "answer 2" is a name and a number."""
+    name, _, place = key.partition(" ")
+    said = say[f"column {name}"].say(language)
+    return f"{said} {place}" if place else said
+
+
+def grid_text(
+    title: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]
+) -> str:
+    """Texts in two directions under a title, in parts of at most 100 columns of a terminal."""
+    room = _MOST_COLUMNS - max(map(columns_of, rows), default=0)
+    parts, start = [], 0
+    while start < len(columns):
+        end, used = start, 0
+        while end < len(columns):
+            used += 2 + max(columns_of(line[end]) for line in (columns, *cells))
+            if used > room and end > start:
+                break
+            end += 1
+        lines = [["", *columns[start:end]]]
+        lines += [[row, *line[start:end]] for row, line in zip(rows, cells, strict=True)]
+        parts.append("\n".join(_aligned(lines)))
+        start = end
+    return "\n\n".join([title, *parts])
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
 
 
 def _said(value: object) -> str:

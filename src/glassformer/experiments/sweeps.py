@@ -77,12 +77,13 @@ class Sweep(Result):
         return [
             {
                 "layer": layer,
-                self.over: column,
+                self.over: j,
+                **({"token": self.places[j]} if self.over == "position" else {}),
                 "value": float(self.values[i, j]),
                 "effect": float(self.effects[i, j]),
             }
             for i, layer in enumerate(self.layers)
-            for j, column in enumerate(self.places)
+            for j in range(len(self.places))
             if not math.isnan(float(self.values[i, j]))
         ]
 
@@ -91,6 +92,9 @@ class Sweep(Result):
 
     def plot(self, language: str = "en") -> Picture:
         return heat_map(self.title(language), self.layers, self.places, self.effects)
+
+    def text(self, language: str = "en") -> str:
+        return self._grid(self.layers, self.places, self.effects, language)
 
 
 def sweep(

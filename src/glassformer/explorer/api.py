@@ -13,7 +13,6 @@ import numpy.typing as npt
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
 
 from glassformer import __version__
-from glassformer.documents.trace_words import phrases_in, words_in
 from glassformer.errors import InputError
 from glassformer.explorer.cell_cards import (
     card_info,
@@ -279,7 +278,7 @@ def read_terms(
 ) -> TermPage:
     """Some of the summands of a number that is a sum."""
     cell = find_cell(opened, step, parse_index(index), None)
-    return term_page(cell, offset, limit, order == "size", phrases_in(words_in(language)))
+    return term_page(cell, offset, limit, order == "size", language)
 
 
 @cells_router.get("/dependents")

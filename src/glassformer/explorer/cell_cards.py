@@ -9,7 +9,6 @@ from itertools import islice
 import numpy as np
 
 from glassformer.documents.step_meaning import meaning
-from glassformer.documents.trace_words import phrases_in, words_in
 from glassformer.errors import InputError
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import operand_of
@@ -36,7 +35,6 @@ from glassformer.tracing.cells import leaves
 from glassformer.tracing.explanation import Card, Summand
 from glassformer.tracing.formula import (
     Formula,
-    Phrases,
     Sight,
     leaf_of,
     number,
@@ -76,8 +74,7 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
 
 def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardInfo:
     """The card of a cell; words inside formulas are in `language`."""
-    phrases = phrases_in(words_in(language))
-    card = Card(cell, phrases=phrases)
+    card = Card(cell, language=language)
     expression = card.expression
     operands = [] if expression is None else first_operands(expression, MOST_OPERANDS)
     whole = (
@@ -87,20 +84,20 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
         cell=cell_ref(cell, card.sight),
         exact=number(cell.value, 9),
         formula=card.formula,
-        tex=to_tex(whole, phrases=phrases),
+        tex=to_tex(whole, language=language),
         numbers=card.numbers,
-        pieces=[] if expression is None else _pieces(card, card.number_tree, phrases),
+        pieces=[] if expression is None else _pieces(card, card.number_tree),
         definitions=[
             DefinitionInfo(
                 symbol=part.symbol,
                 symbols=part.symbols,
                 numbers=part.numbers,
-                pieces=_pieces(card, part.number_tree, phrases),
+                pieces=_pieces(card, part.number_tree),
                 value=part.value,
             )
             for part in card.definitions
         ],
-        sum=_sum(card, phrases) if card.parts else None,
+        sum=_sum(card) if card.parts else None,
         recomputed=card.recomputed,
         difference=card.difference,
         reproduced=card.relation == "=",
@@ -115,24 +112,24 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     )
 
 
-def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[Piece]:
+def _pieces(card: Card, formula: Formula) -> list[Piece]:
     """Arithmetic in numbers, its operands as links."""
     return [
         Piece(
             text=text, cell=None if operand is None else cell_ref(next(leaves(operand)), card.sight)
         )
-        for text, operand in to_pieces(formula, phrases=phrases)
+        for text, operand in to_pieces(formula, language=card.language)
     ]
 
 
-def _sum(card: Card, phrases: Phrases) -> SumInfo:
+def _sum(card: Card) -> SumInfo:
     values = card.terms.values
     factors, products = card.factors()
     with np.errstate(invalid="ignore"):
         positive, negative = float(values[values > 0].sum()), float(values[values < 0].sum())
     return SumInfo(
         n_terms=len(values),
-        shown=[_term(card, part, phrases) for part in card.parts],
+        shown=[_term(card, part) for part in card.parts],
         others=card.others,
         rest=card.rest,
         positive=positive,
@@ -143,29 +140,27 @@ def _sum(card: Card, phrases: Phrases) -> SumInfo:
     )
 
 
-def _term(card: Card, part: Summand, phrases: Phrases) -> TermInfo:
+def _term(card: Card, part: Summand) -> TermInfo:
     return TermInfo(
         value=part.value,
         symbols=part.symbols,
         numbers=part.numbers,
-        pieces=_pieces(card, part.number_tree, phrases),
+        pieces=_pieces(card, part.number_tree),
         share=part.share if math.isfinite(part.value) else 1.0,
         cells=[cell_ref(c, card.sight) for c in first_operands(part.expression, MOST_CELLS)],
     )
 
 
-def term_page(cell: Cell, offset: int, limit: int, by_size: bool, phrases: Phrases) -> TermPage:
+def term_page(cell: Cell, offset: int, limit: int, by_size: bool, language: Language) -> TermPage:
     """Some of the summands, in their own order or the largest first."""
-    card = Card(cell, phrases=phrases)
+    card = Card(cell, language=language)
     values = card.terms.values
     order = np.argsort(-np.abs(np.nan_to_num(values, nan=np.inf)), kind="stable")
     places = order if by_size else np.arange(len(values))
     return TermPage(
         total=len(values),
         offset=offset,
-        terms=[
-            _term(card, card.part(int(place)), phrases) for place in places[offset : offset + limit]
-        ],
+        terms=[_term(card, card.part(int(place))) for place in places[offset : offset + limit]],
     )
 
 

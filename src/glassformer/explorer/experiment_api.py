@@ -42,11 +42,10 @@ from glassformer.explorer.experiment_schemas import (
     WordsRequest,
 )
 from glassformer.explorer.open_traces import OpenTrace
-from glassformer.explorer.other_runs import OtherRuns
 from glassformer.explorer.overview import answer_after, answer_of
 from glassformer.explorer.schemas import Answer, Edit, EditRequest
 from glassformer.explorer.state import Holds, Opened, State
-from glassformer.explorer.trace_edits import edited_run
+from glassformer.explorer.trace_edits import OtherRuns, edited_run
 from glassformer.tracing import Cell, Step
 from glassformer.tracing.cell_block import CellBlock
 

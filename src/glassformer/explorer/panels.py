@@ -207,7 +207,7 @@ class PanelMaker:
         if n_lead == 0 or operand.view.numel == 0 or 0 in self._step.shape:
             return (0,) * n_lead
         corner = (*self._lead, *(0 for _ in self._step.shape[len(self._lead) :]))
-        expression = self._step.unedited_expression(corner)
+        expression = self._step.expression(corner, unedited=True)
         for part in walk(expression) if expression is not None else ():
             if isinstance(part, Entry | Lookup) and part.view is operand.view:
                 whole = [

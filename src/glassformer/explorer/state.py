@@ -18,8 +18,8 @@ from glassformer.explorer.model_list import Catalogue, Models
 from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import OpenTrace, Runs, Store
-from glassformer.explorer.other_runs import OtherRuns
 from glassformer.explorer.schemas import ModelInfo, WatchInfo
+from glassformer.explorer.trace_edits import OtherRuns
 
 
 class RunReader(Protocol):

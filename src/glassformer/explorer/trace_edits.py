@@ -1,9 +1,11 @@
-"""Edits: each makes a new trace; the old one is kept for undo."""
+"""Edits: each makes a new trace, the old one is kept for undo; some read from other runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +14,10 @@ from torch import Tensor
 from glassformer.errors import GlassformerError, InputError
 from glassformer.experiments.intervention import StepPart, mean_over_positions, numbers_of
 from glassformer.explorer.cell_cards import cell_ref
-from glassformer.explorer.open_traces import OpenTrace
-from glassformer.explorer.other_runs import OtherRuns
+from glassformer.explorer.model_list import Models, run_text
+from glassformer.explorer.open_traces import OpenTrace, Store
 from glassformer.explorer.panels import operand_of
-from glassformer.explorer.schemas import Changes, Edit, StepChange
+from glassformer.explorer.schemas import Changes, Edit, ModelInfo, StepChange, TraceRequest
 from glassformer.tracing import Cell, Step, Trace, diff
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.cell_block import CellBlock, select
@@ -167,3 +169,43 @@ def _view_before(first: OpenTrace, step: Step, operand: int | None) -> View | No
     if operand is None:
         return old.view
     return old.operands[operand].view if operand < len(old.operands) else None
+
+
+class OtherRuns:
+    """Runs of an open trace's model over other texts; they stay open inside a `with` block.
+
+    A run is kept in the store like any other, so that the next question finds it there.
+    """
+
+    def __init__(
+        self, models: Models, store: Store, cards: list[ModelInfo], opened: OpenTrace
+    ) -> None:
+        self._models = models
+        self._store = store
+        self._cards = cards
+        self._opened = opened
+        self._held = ExitStack()
+
+    def over(self, text: str) -> OpenTrace:
+        """The model's run over a text."""
+        found = self._store.find(self._opened.model, text)
+        if found is None:
+            wanted = TraceRequest(model=self._opened.model, text=text)
+            found = self._store.add(run_text(self._models, wanted)).id
+        return self._held.enter_context(self._store.use(found))
+
+    def examples(self) -> list[OpenTrace]:
+        """The runs over the example texts on the model's card."""
+        texts = [text for card in self._cards if card.name == self._opened.model
+                 for text in card.examples if card.trace is None]  # fmt: skip
+        if not texts:
+            raise InputError(
+                "{model} has no example texts to take a mean over", model=self._opened.model
+            )
+        return [self.over(text) for text in texts]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()

@@ -31,7 +31,7 @@ from glassformer.language import Language, Words, words
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.explanation import NOT_REPRODUCED, Card
-from glassformer.tracing.formula import ENGLISH, Names, Phrases
+from glassformer.tracing.formula import Names
 from glassformer.tracing.formula import number as plain_number
 
 
@@ -284,12 +284,12 @@ def number(value: Scalar, digits: int = 4) -> str:
     return plain_number(value, digits).replace("-", "−")
 
 
-def lesson_card(cell: Cell, phrases: Phrases = ENGLISH) -> Card:
+def lesson_card(cell: Cell) -> Card:
     """A cell's arithmetic as a lesson shows it; raises if the rule does not give the number.
 
     A lesson writes "=" in many places, so a rule that only comes near has no place in one.
     """
-    card = Card(cell, phrases=phrases, names=textbook(cell.step.trace))
+    card = Card(cell, names=textbook(cell.step.trace))
     if card.relation != "=":
         raise TraceError(f"{cell.name}: {NOT_REPRODUCED}")
     return card

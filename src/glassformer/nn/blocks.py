@@ -142,7 +142,8 @@ class Stack(nn.Module):
         start = 0 if cache is None else cache.length
         length = start + tokens.size(1)
         if cache is not None:
-            self._check_length(length)  # first, so that an error leaves the cache unchanged
+            if isinstance(self.positions, LearnedPositions):
+                self.positions.check_length(length)  # so that an error leaves the cache unchanged
             cache.extend(inputs, is_token)
             is_token = cache.is_token
         positions = _positions(is_token, start, tokens.size(1), tokens.device)
@@ -204,13 +205,11 @@ class Stack(nn.Module):
             )
         return x if self.final_norm is None else self.final_norm(x)
 
-    def _check_length(self, length: int) -> None:
-        if isinstance(self.positions, LearnedPositions):
-            self.positions.check_length(length)
-
     def start_cache(self) -> DecodingCache:
         """An empty cache for step-by-step decoding."""
-        return DecodingCache.for_blocks(len(self.blocks))
+        return DecodingCache(
+            [KeyValueCache() for _ in self.blocks], [KeyValueCache() for _ in self.blocks]
+        )
 
     def rotation(self, positions: Int[Tensor, "... T"], length: int) -> Rotation | None:
         """The rotation of queries and keys; None unless positions are rotary."""

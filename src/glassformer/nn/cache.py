@@ -81,12 +81,6 @@ class DecodingCache:
     is_token: Bool[Tensor, "B K"] | None = None
     """True at tokens, False at (left) padding; None if there is no padding."""
 
-    @classmethod
-    def for_blocks(cls, n_layers: int) -> "DecodingCache":
-        return cls(
-            [KeyValueCache() for _ in range(n_layers)], [KeyValueCache() for _ in range(n_layers)]
-        )
-
     def extend(self, new_ids: Int[Tensor, "B N"], is_token: Bool[Tensor, "B N"] | None) -> None:
         """Count new positions and record which are padding (none if no mask is given)."""
         if is_token is not None or self.is_token is not None:

@@ -55,17 +55,13 @@ class HuggingFaceTokenizer(Tokenizer):
         super().__init__(Vocabulary(ordinary | {f"⟨{id_}⟩": id_ for id_ in spare}, special))
         self._spare = spare
         self.library = library
-        self._special = _special_tokens(library, special)
+        self.special = _special_tokens(library, special)
         backend = getattr(library, "backend_tokenizer", None)
         self._display: Tokenizer | None = None
         if backend is not None:
             data = json.loads(backend.to_str())
             self._limits = limits_of(data)
             self._display = SubwordTokenizer.from_json(data)
-
-    @property
-    def special(self) -> SpecialTokens:
-        return self._special
 
     def plain_ids(self, text: str) -> list[int]:
         """The ids of a text without start and end."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch import nn
 
 from glassformer.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from glassformer.errors import CheckpointError, GlassformerError, did_you_mean
-from glassformer.files import TensorEntry, read_object, read_tensor_entries
+from glassformer.files import MOST_JSON, TensorEntry, read_object, read_tensor_entries
 from glassformer.nn.attention import Implementation
 from glassformer.text.tokenizer_limits import limits_of
 
@@ -31,6 +31,12 @@ _ADAPTER = "adapter_config.json"
 _VOCABULARIES = (
     TOKENIZER, "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "tokenizer.model",
     "sentencepiece.bpe.model", "source.spm", "target.spm",
+)  # fmt: skip
+# What transformers reads of itself, beside the vocabulary and the weights.
+_SIDE_FILES = (
+    "generation_config.json", _TOKENIZER_CONFIG, _PROCESSOR, "processor_config.json",
+    "video_preprocessor_config.json", "added_tokens.json", "special_tokens_map.json",
+    "chat_template.jinja", "chat_template.json",
 )  # fmt: skip
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 _MOST_TOKENIZER = 48 * 2**20  # bytes: the largest vocabularies in use (262,000 tokens) take 33 MB
@@ -42,6 +48,7 @@ _WIDTHS = re.compile(
 _MODEL_WIDTH = re.compile(r"(hidden_size|d_model|n_embd|dim|embed_dim)")
 _POSITIONS = re.compile(r"position|n_ctx|max_len|seq_len|source_pos|target_pos")
 _LEAST_WIDTH = 2**14  # configs keep defaults of parts that they do not have
+_LEAST_VOCABULARY = 2**20  # likewise
 _MOST_NUMBER = 2**31
 POOLINGS = ("mean", "cls", "max", "lasttoken")
 _SENTENCE_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -95,6 +102,7 @@ def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Op
     config = read_config(path)
     _check_adapter(path)
     _check_quantisation(path, config)
+    _check_file_sizes(path, _SIDE_FILES, MOST_JSON)
     entries = weight_entries(path)
     _check_sizes(path, config, entries)
     transformers = transformers_library()
@@ -192,6 +200,7 @@ def _check_sizes(path: Path, config: Mapping[str, Any], entries: Mapping[str, Te
         (_WIDTHS, widest),
         # A table of positions that is computed, not stored, is filled when the module is built.
         (_POSITIONS, (2**26 + 64 * n_numbers) // max(1, width)),
+        (re.compile("vocab"), max(_LEAST_VOCABULARY, widest)),
         (re.compile(""), _MOST_NUMBER),
     ]
     for name, value in found:
@@ -226,7 +235,7 @@ def _architecture(path: Path, config: Mapping[str, Any], transformers: Any) -> A
     """The class of transformers that a config names."""
     model_type, named = config.get("model_type"), config.get("architectures") or []
     known = transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
-    if model_type not in known:
+    if not isinstance(model_type, str) or model_type not in known:
         if "auto_map" in config:
             raise CheckpointError(
                 "{path} needs code of its own (auto_map in {config}), which is never run",
@@ -331,8 +340,8 @@ def _read_tokenizer(path: Path, transformers: Any) -> Any:
     held = [name for name in _VOCABULARIES if (path / name).is_file()]
     if not held and not (path / _TOKENIZER_CONFIG).is_file():
         return None
-    others = (_TOKENIZER_CONFIG, "added_tokens.json", "special_tokens_map.json")
-    _check_file_sizes(path, (*held, *others))
+    _check_file_sizes(path, _SIDE_FILES, MOST_JSON)
+    _check_file_sizes(path, held, _MOST_TOKENIZER)
     if TOKENIZER in held:
         data = read_object(
             path / TOKENIZER, error=CheckpointError, most=_MOST_TOKENIZER, what="a tokenizer.json"
@@ -414,14 +423,14 @@ def _sentence_modules(file: Path) -> list[tuple[str, str]]:
         raise CheckpointError("{path} is not a list of modules", path=file) from None
 
 
-def _check_file_sizes(path: Path, names: tuple[str, ...]) -> None:
+def _check_file_sizes(path: Path, names: Iterable[str], most: int) -> None:
     for name in names:
         file = path / name
-        if file.is_file() and file.stat().st_size > _MOST_TOKENIZER:
+        if file.is_file() and file.stat().st_size > most:
             raise CheckpointError(
-                "{path} is larger than {most:,} bytes, the most that such a file may have",
+                "{path} is larger than {most:,} bytes, the limit for such a file",
                 path=file,
-                most=_MOST_TOKENIZER,
+                most=most,
             )
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Greedy, Sampling, Search
 from glassformer.decoding.fast import in_batches
-from glassformer.errors import ConfigError, GlassformerError, InputError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.modes import evaluating
 from glassformer.tasks.answers import Task, sampling_of
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
@@ -259,7 +259,7 @@ class HuggingFaceModel(Model):
                 "{name} has no preprocessor_config.json, so it cannot read an image file",
                 name=self.name,
             )
-        with read_image(source) as image, self._reading(source):
+        with read_image(source) as image, self._foreign(source):
             self._check_scaled(image.width, image.height)
             pixels = self._processor(images=image, return_tensors="pt")["pixel_values"]
         return pixels.to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
@@ -285,24 +285,32 @@ class HuggingFaceModel(Model):
                 )
 
     @contextmanager
-    def _reading(self, source: str) -> Iterator[None]:
-        """Whatever a library, or a module that wants another size, raises at an image."""
+    def _foreign(self, image: str | None = None) -> Iterator[None]:
+        """Whatever the library raises: an image of another size, settings that do not go together.
+
+        Configs are checked before a module is built, but only a run shows whether they make sense.
+        """
         try:
             yield
         except GlassformerError:
             raise
         except Exception as error:
-            raise InputError(
-                "{name} cannot read the image {source}: {reason}",
-                name=self.name,
-                source=source,
-                reason=" ".join(str(error).split())[:200],
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            if image is not None:
+                raise InputError(
+                    "{name} cannot read the image {source}: {reason}",
+                    name=self.name,
+                    source=image,
+                    reason=reason,
+                ) from None
+            raise CheckpointError(
+                "{name} cannot be run by transformers: {reason}", name=self.name, reason=reason
             ) from None
 
     def _seen(self, source: str) -> Any:
         """What the module makes of an image file."""
         pixels = self._pixels(source)
-        with self._reading(source):
+        with self._foreign(source):
             return self.module(pixel_values=pixels)
 
     # --- answers ---
@@ -337,10 +345,11 @@ class HuggingFaceModel(Model):
         """A text or an image in the space that both share."""
         if read.source:
             pixels = self._pixels(read.source)
-            with self._reading(read.source):
+            with self._foreign(read.source):
                 found = self.module.get_image_features(pixel_values=pixels)
         else:
-            found = self.module.get_text_features(self._tensor(read.ids))
+            with self._foreign():
+                found = self.module.get_text_features(self._tensor(read.ids))
         features: Tensor = found if isinstance(found, Tensor) else found.pooler_output
         return features
 
@@ -370,7 +379,8 @@ class HuggingFaceModel(Model):
 
         def run(batch: list[int]) -> Tensor:
             ids = torch.tensor([read[i].ids for i in batch], device=self.module.device)
-            return answer(ids).cpu()  # type: ignore[no-any-return]
+            with self._foreign():
+                return answer(ids).cpu()  # type: ignore[no-any-return]
 
         lengths = [len(one.ids) for one in read]
         return in_batches(self.module, run, lengths, batch_size, equal=True)
@@ -453,13 +463,13 @@ class HuggingFaceModel(Model):
         options = self._options(search, wanted)
         if self._config.is_encoder_decoder and self.max_tokens is not None:  # after the start token
             options.max_new_tokens = min(wanted, max(1, self.max_tokens - 1))
-        with evaluating(self.module.modules()), quietly(), _seeded(search):
+        with self._foreign(), evaluating(self.module.modules()), quietly(), _seeded(search):
             said = self.module.generate(self._tensor(ids), generation_config=options)
-        beams = getattr(said, "beam_indices", None)
-        # The model's own logits: scores are those after temperature and cuts.
-        steps = self.module.compute_transition_scores(
-            said.sequences, said.logits, beams, normalize_logits=True
-        )
+            beams = getattr(said, "beam_indices", None)
+            # The model's own logits: scores are those after temperature and cuts.
+            steps = self.module.compute_transition_scores(
+                said.sequences, said.logits, beams, normalize_logits=True
+            )
         given = 1 if self._config.is_encoder_decoder else len(ids)
         ends = self._ends()
         found = []
@@ -477,7 +487,7 @@ class HuggingFaceModel(Model):
         return found
 
     def _options(self, search: Search, max_new: int) -> Any:
-        """A search of ours in the terms of transformers; the folder's own settings do not count."""
+        """A search of ours in the terms of transformers; what it leaves open, the folder says."""
         if type(max_new) is not int or max_new < 1:
             raise ConfigError(
                 "expected room for at least one token, got max_new {max_new}", max_new=max_new
@@ -539,7 +549,13 @@ class HuggingFaceModel(Model):
 
         def write() -> None:
             try:
-                with torch.inference_mode(), evaluating(self.module.modules()), quietly(), seeded:
+                with (
+                    self._foreign(),
+                    torch.inference_mode(),
+                    evaluating(self.module.modules()),
+                    quietly(),
+                    seeded,
+                ):
                     self.module.generate(
                         self._tensor(ids), generation_config=options, streamer=Streamer()
                     )

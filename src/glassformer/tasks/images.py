@@ -24,7 +24,8 @@ Samples = Callable[[int], NDArray[np.float32]]
 _SAMPLE = re.compile(r"test:(\d{1,9})")
 _FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 _MOST_BYTES = 64 * 2**20
-_MOST_PIXELS = 64 * 10**6
+_MOST_PIXELS = 50 * 10**6  # 4 bytes each once decoded, and 6 more while an image is scaled
+_MOST_SIDE = 2**15  # a row of millions of pixels takes as much memory as an image to scale
 
 
 def read_image(source: str | Path) -> Image:
@@ -43,13 +44,18 @@ def read_image(source: str | Path) -> Image:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 image = Image.open(opened, formats=_FORMATS)
-                if image.width * image.height > _MOST_PIXELS:
+                if max(image.size) > _MOST_SIDE or image.width * image.height > _MOST_PIXELS:
                     raise InputError(
-                        "the image {path} has more than {most:,} pixels",
+                        "the image {path} has {width:,} × {height:,} pixels: expected at most "
+                        "{most:,}, and {side:,} on a side",
                         path=path,
+                        width=image.width,
+                        height=image.height,
                         most=_MOST_PIXELS,
+                        side=_MOST_SIDE,
                     )
-                return image.convert("RGB")
+                image.load()
+                return image if image.mode == "RGB" else image.convert("RGB")
     except InputError:
         raise
     except OSError as error:

@@ -426,10 +426,16 @@ class Model(ABC):
         at: str | None = None,
         *,
         method: Method = "leave one out",
+        baseline: str | None = None,
         target: str | None = None,
     ) -> WordScores:
-        """Which words made a number; without `at`, the number that decided the answer."""
-        return words(self.cell(text, at, target=target), method)
+        """Which words made a number; without `at`, the number that decided the answer.
+
+        `baseline` is the token that stands for no word, such as "[MASK]"; without it, an embedding
+        of zeros does.
+        """
+        instead = None if baseline is None else self.reader.id_of(baseline)
+        return words(self.cell(text, at, target=target), method, baseline=instead)
 
     def why(self, answer: Answer) -> WordScores:
         """Which words made an answer of this model; of a text that it wrote, the first token."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from glassformer.errors import CheckpointError, ConfigError, InputError, expect, expect_whole
 from glassformer.files import as_path, write_whole
-from glassformer.text.vocabulary import SpecialTokens, Vocabulary
+from glassformer.text.vocabulary import Vocabulary
 
 # --- display ---
 # A token's label shows everything: bytes that are not a whole character, and characters that would
@@ -123,19 +123,13 @@ class Tokenizer(ABC):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
+        self.vocab_size = vocabulary.size
+        """The largest id plus one: the number of rows of an embedding."""
+        self.special = vocabulary.special
+        """The ids of padding, unknown, start, end and mask."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(vocab_size={self.vocab_size})"
-
-    @property
-    def vocab_size(self) -> int:
-        """The largest id plus one: the number of rows of an embedding."""
-        return self._vocabulary.size
-
-    @property
-    def special(self) -> SpecialTokens:
-        """The ids of padding, unknown, start, end and mask."""
-        return self._vocabulary.special
 
     def encode(
         self, text: str, *, start: bool = False, end: bool = False, max_len: int | None = None
@@ -170,8 +164,9 @@ class Tokenizer(ABC):
 
         Only the text is truncated: a model must still see the start and end tokens.
         """
-        head, tail = self._ends(start, end)
-        return [*head, *ids[: _room(len(head) + len(tail), max_len)], *tail]
+        head = [self._id_of_role("start")] if start else []
+        tail = [self._id_of_role("end")] if end else []
+        return [*head, *ids[: _room(start + end, max_len)], *tail]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of ids.
@@ -211,12 +206,13 @@ class Tokenizer(ABC):
         self, text: str, *, start: bool = False, end: bool = False, max_len: int | None = None
     ) -> list[TokenPiece]:
         """The tokens of a text with labels and spans; the ids are those of `encode`."""
-        head, tail = self._ends(start, end)
-        body = self._align(_as_text(text))[: _room(len(head) + len(tail), max_len)]
-        spans: list[tuple[int, Span | None]] = [(id_, None) for id_ in head]
-        spans += body
-        spans += [(id_, None) for id_ in tail]
-        return [TokenPiece(id_, self._label(id_), span) for id_, span in spans]
+        aligned = self._align(_as_text(text))
+        ids = self.wrap([id_ for id_, _ in aligned], start=start, end=end, max_len=max_len)
+        spans: list[Span | None] = [span for _, span in aligned[: len(ids) - start - end]]
+        spans = [*[None] * start, *spans, *[None] * end]
+        return [
+            TokenPiece(id_, self._label(id_), span) for id_, span in zip(ids, spans, strict=True)
+        ]
 
     def bytes_of_first(self, text: str) -> int:
         """The number of UTF-8 bytes up to the end of a text's first token; 0 if it has none."""
@@ -275,10 +271,7 @@ class Tokenizer(ABC):
     def _label(self, id_: int) -> str:
         return show_text(self._vocabulary.text(id_))
 
-    def _ends(self, start: bool, end: bool) -> tuple[list[int], list[int]]:
-        return [self._role("start")] if start else [], [self._role("end")] if end else []
-
-    def _role(self, role: str) -> int:
+    def _id_of_role(self, role: str) -> int:
         id_: int | None = getattr(self.special, role)
         if id_ is None:
             raise ConfigError(

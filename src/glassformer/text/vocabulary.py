@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -68,7 +69,7 @@ class SpecialTokens:
     def ids(self) -> frozenset[int]:
         return self.silent | {i for i in (self.unknown, self.mask) if i is not None}
 
-    @property
+    @cached_property
     def silent(self) -> frozenset[int]:
         """The ids that stand for no text, that is, all but unknown and mask."""
         return self.others | {i for i in (self.pad, self.start, self.end) if i is not None}
@@ -181,7 +182,9 @@ class Vocabulary:
         id_ = self.special_ids.get(text, self.ordinary.get(text))
         if id_ is None:
             raise InputError(
-                f"no token {text!r} in this vocabulary of {self.size}; encode() takes any text"
+                "no token {text!r} in this vocabulary of {size}; encode() takes any text",
+                text=text,
+                size=self.size,
             )
         return id_
 

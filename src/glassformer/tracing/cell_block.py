@@ -168,17 +168,15 @@ class CellBlock:
         except (IndexError, TypeError, ValueError):
             raise TraceError(f"{self!r} has nothing at [{_said(index)}]") from None
         if found.ndim == 0:
-            return self._cell(int(found))
+            return self.step[index_of(int(found), self.step.shape)]
         return CellBlock(self.step, found, (None,) * found.ndim)
 
     def __len__(self) -> int:
         return self.places.size
 
     def __iter__(self) -> Iterator[Cell]:
-        return (self._cell(int(place)) for place in self.places.reshape(-1))
-
-    def _cell(self, place: int) -> Cell:
-        return self.step.trace.cell(self.step, index_of(place, self.step.shape))
+        shape = self.step.shape
+        return (self.step[index_of(int(place), shape)] for place in self.places.reshape(-1))
 
     def owners(self) -> Iterable[tuple[Step, Flat]]:
         """The steps that wrote these cells, with their positions there, in our own order.

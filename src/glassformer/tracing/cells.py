@@ -26,6 +26,8 @@ from glassformer.tracing.arithmetic.expressions import (
 from glassformer.tracing.arithmetic.float64_values import (
     Evaluation,
     Floats,
+    Precisions,
+    at_precisions,
     evaluate,
     gathered,
     relation,
@@ -35,7 +37,6 @@ from glassformer.tracing.formula import MOST_TERMS, number
 from glassformer.tracing.notes import Explanation, notebook_markdown
 
 if TYPE_CHECKING:
-    from glassformer.tracing.arithmetic.float64_values import Precisions
     from glassformer.tracing.capture.source_lines import Line
     from glassformer.tracing.explanation import Card
     from glassformer.tracing.influence import Dependent
@@ -240,9 +241,7 @@ class Cell:
 
     def at_precisions(self, decimals: int = 2) -> Precisions:
         """The cell in float32, in bfloat16, and from operands rounded to `decimals`."""
-        from glassformer.tracing.arithmetic.float64_values import at_precisions
-
-        return at_precisions(self, decimals)
+        return at_precisions(self.expression, self.value, decimals)
 
     def explain(self, depth: int = 1, terms: int = MOST_TERMS, digits: int = 4) -> Explanation:
         """The arithmetic as plain text; `depth` levels of operands below it."""

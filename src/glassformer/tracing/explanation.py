@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,12 +28,10 @@ from glassformer.tracing.arithmetic.float64_values import (
 from glassformer.tracing.capture.source_lines import source_parts
 from glassformer.tracing.cells import Cell, Terms, leaves, summands_of
 from glassformer.tracing.formula import (
-    ENGLISH,
     MOST_TERMS,
     Formula,
     Names,
     NumberWriter,
-    Phrases,
     Symbol,
     SymbolWriter,
     leaf_of,
@@ -45,8 +43,6 @@ from glassformer.tracing.formula.places import place_of, written_places
 
 _MOST_FACTORS = 4_096
 say = words(__name__)
-_INSIDE = ("others", "choice", "otherwise")
-"""The words that occur inside formulas."""
 NOT_REPRODUCED = "this rule does not reproduce the stored number"
 
 
@@ -92,9 +88,9 @@ class EquationChain(NamedTuple):
 class Card:
     """A cell worked out: its formula in symbols and in numbers, and what these give.
 
-    At most `most` terms of a long sum are written, numbers with so many `digits`; `phrases` are the
-    words inside formulas, `names` the symbols, unless they are the trace's own. Texts, definitions
-    and summands are made when they are first asked for.
+    At most `most` terms of a long sum are written, numbers with so many `digits`, the words inside
+    formulas in `language`; `names` are the symbols, unless they are the trace's own. Texts,
+    definitions and summands are made when they are first asked for.
     """
 
     def __init__(
@@ -102,14 +98,15 @@ class Card:
         cell: Cell,
         most: int = MOST_TERMS,
         digits: int = 4,
-        phrases: Phrases = ENGLISH,
+        language: Language = "en",
         names: Names | None = None,
     ) -> None:
         self.cell = cell
         self.digits = digits
-        self.phrases = phrases
+        self.language: Language = language
         self.most = most
-        self.expression = _branch_taken(cell.expression, cell.step.op)
+        self._text = partial(to_text, digits=digits, language=language)
+        self.expression = _branch_taken(cell.step.expression(cell.index), cell.step.op)
         """Its arithmetic, of a softmax the branch taken; None if there is none."""
         self.is_copy = isinstance(self.expression, e.Entry)
         """Whether the cell is another cell, moved."""
@@ -144,19 +141,15 @@ class Card:
 
     # --- the formula ---
 
-    def text(self, formula: Formula) -> str:
-        """A formula of this card as plain text."""
-        return to_text(formula, self.digits, self.phrases)
-
     @cached_property
     def formula(self) -> str:
         """The formula in symbols as text; empty where there is none."""
-        return "" if self.expression is None else self.text(self.tree)
+        return "" if self.expression is None else self._text(self.tree)
 
     @cached_property
     def numbers(self) -> str:
         """The formula in numbers as text; empty where there is none."""
-        return "" if self.expression is None else self.text(self.number_tree)
+        return "" if self.expression is None else self._text(self.number_tree)
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
@@ -165,7 +158,7 @@ class Card:
         for part, tree in self._symbols.definitions.values():
             numbers = self._numbers.build(part.body)
             value = Evaluation(part, named=self._named).value
-            shown = self.text(tree), self.text(numbers)
+            shown = self._text(tree), self._text(numbers)
             found.append(Definition(part.symbol, *shown, value, part.body, tree, numbers))
         return tuple(found)
 
@@ -221,9 +214,9 @@ class Card:
         term = self.terms[place]
         expression = term.expression
         numbers = self._numbers.build(expression)
-        symbols = self.text(self._symbols.build(expression))
+        symbols = self._text(self._symbols.build(expression))
         share = min(1.0, abs(term.value) / self._whole)
-        return Summand(term.value, symbols, self.text(numbers), share, expression, numbers)
+        return Summand(term.value, symbols, self._text(numbers), share, expression, numbers)
 
     @property
     def others(self) -> int:
@@ -281,7 +274,7 @@ def _branch_taken(expression: e.Expression | None, op: str) -> e.Expression | No
 
 def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
     """The cell's arithmetic, then that of the operands shown, `depth` levels down."""
-    card = Card(cell, terms, digits, _phrases(spoken()))
+    card = Card(cell, terms, digits, spoken())
     if card.is_unwritten:
         return say("unwritten", cell=cell.name, op=cell.step.op)
     lines = _lines(card, terms, digits)
@@ -326,12 +319,6 @@ def _lines(card: Card, most: int, digits: int) -> list[str]:
     if step.line is not None and (text := step.line.text):
         lines.append(f"  {Path(step.line.file).name}:{step.line.number}: {text}")
     return lines
-
-
-@cache
-def _phrases(language: Language) -> Phrases:
-    others, choice, otherwise = (say[key].say(language) for key in _INSIDE)
-    return Phrases(others, choice, otherwise)
 
 
 def _sum_line(total: float, values: npt.NDArray[np.float64], most: int, digits: int) -> str:

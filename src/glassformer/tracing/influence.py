@@ -185,7 +185,7 @@ def _varying(cell: Cell) -> set[int]:
         return set()
     last = cell.index[-1]
     neighbour = (*cell.index[:-1], last - 1 if last else 1)
-    here, there = cell.expression, cell.step.unedited_expression(neighbour)
+    here, there = cell.expression, cell.step.expression(neighbour, unedited=True)
     if here is None or there is None:
         return set()
     return {

@@ -4,7 +4,7 @@ A Transformer is a residual stream per token to which each part adds what it com
 finds these additions in any module. A tower is a chain of them; where the stream of a block does
 not come from the block before it, another tower starts (the decoder). What lies between two
 additions is a part: a norm, an attention, a feed-forward network. A module without such a stream is
-a plain graph (`step_flow.py`).
+a plain graph (`step_graph.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.tracing.stages import BlockStages, StreamAddition
-from glassformer.tracing.step_flow import StepFlow, find_flow
-from glassformer.tracing.step_graph import StepGraph
+from glassformer.tracing.step_graph import StepFlow, StepGraph, find_flow
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 

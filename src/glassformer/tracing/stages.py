@@ -158,13 +158,13 @@ class _Naming:
 
 
 @dataclass(frozen=True, slots=True)
-class _Attention:
+class _AttentionStages:
     stages: dict[str, Step]
     factors: dict[str, View]
     """The queries, keys and values as read by the products."""
 
 
-def _attentions(graph: StepGraph) -> Iterator[_Attention]:
+def _attentions(graph: StepGraph) -> Iterator[_AttentionStages]:
     """Every softmax that is multiplied with values and comes from a product of queries and keys."""
     for weights in graph.steps:
         if weights.op not in _SOFTMAX:
@@ -188,7 +188,7 @@ def _attentions(graph: StepGraph) -> Iterator[_Attention]:
             found["masked"] = between[0]
         for side in ("queries", "keys"):
             found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
-        yield _Attention(found, factors)
+        yield _AttentionStages(found, factors)
 
 
 def _is_parameter(view: View) -> bool:
@@ -255,7 +255,7 @@ def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
                 return
 
 
-def _blocks(graph: StepGraph, attentions: list[_Attention]) -> Iterator[BlockStages]:
+def _blocks(graph: StepGraph, attentions: list[_AttentionStages]) -> Iterator[BlockStages]:
     """The additions, grouped into blocks that end with that of the feed-forward part."""
     waiting: list[StreamAddition] = []
     additions = list(_additions(graph, attentions))
@@ -307,7 +307,7 @@ def _common_path(modules: list[str]) -> str:
     return ".".join(shared)
 
 
-def _additions(graph: StepGraph, attentions: list[_Attention]) -> Iterator[StreamAddition]:
+def _additions(graph: StepGraph, attentions: list[_AttentionStages]) -> Iterator[StreamAddition]:
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
@@ -325,7 +325,7 @@ def _additions(graph: StepGraph, attentions: list[_Attention]) -> Iterator[Strea
 
 
 def _kind(
-    graph: StepGraph, attentions: list[_Attention], stream: Step, branch: Step, inside: int
+    graph: StepGraph, attentions: list[_AttentionStages], stream: Step, branch: Step, inside: int
 ) -> str:
     """The part of a block that a branch is: see `StreamAddition.kind`."""
     here = [a.stages for a in attentions if inside & graph.bit(a.stages["weights"])]

@@ -18,13 +18,13 @@ from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.arithmetic.rules.rule_registry import held
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.cell_block import CellBlock, Flat, select
+from glassformer.tracing.cells import Cell
 from glassformer.tracing.notes import notebook_markdown
 
 if TYPE_CHECKING:
     from glassformer.tracing.arithmetic.expressions import Expression
     from glassformer.tracing.capture.operator_calls import Call
     from glassformer.tracing.capture.source_lines import Line
-    from glassformer.tracing.cells import Cell
     from glassformer.tracing.trace import Trace
 
 
@@ -168,44 +168,77 @@ class Step:
                     found.append(Operand(name, part, _sole_owner(part)))
         return tuple(found)
 
-    def expression(self, index: Index) -> Expression | None:
-        """The arithmetic of one cell; None if it is given, opaque, unwritten or set by an edit."""
-        return None if index in self.pinned else self.unedited_expression(index)
+    def expression(self, index: Index, *, unedited: bool = False) -> Expression | None:
+        """The arithmetic of one cell; None if it is given, opaque, unwritten or set by an edit.
 
-    def unedited_expression(self, index: Index) -> Expression | None:
-        """The operator's arithmetic for a cell, even if an edit has set its value."""
-        rule = rules.of_call(self.call, self.output) if self.call is not None else None
-        if rule is None or self.call is None:
+        `unedited`: the operator's arithmetic, even if an edit has set the cell's value.
+        """
+        if self.call is None or (index in self.pinned and not unedited):
+            return None
+        rule = rules.of_call(self.call, self.output)
+        if rule is None:
             return None
         built = rule.build(self.call, index)
         return None if built is None else held(built, self.dtype)
 
     @overload
-    def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell: ...
+    def __getitem__(self, index: SupportsIndex | str | tuple[SupportsIndex | str, ...]) -> Cell: ...
 
     @overload
     def __getitem__(self, index: object) -> Cell | CellBlock: ...
 
     def __getitem__(self, index: object) -> Cell | CellBlock:
-        if _positions(index) is None:
+        """A cell, or a part of the step; a position may be given by its label: `[-1, "happy"]`."""
+        index = self._numbered(index)
+        place = self.full_index(index)
+        if place is None:
             return select(self, index)
-        return self.trace.cell(self, self.full_index(index))
+        return Cell(*self.view.owner(place)) if self.is_view else Cell(self, place)
+
+    def _numbered(self, index: object) -> object:
+        """An index with the labels in it replaced by their positions."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if not any(isinstance(part, str) for part in parts):
+            return index
+        all_the_rest = next((at for at, part in enumerate(parts) if part is ...), 0)
+        return tuple(
+            self._labelled_place(at if at < all_the_rest else at - len(parts), part)
+            if isinstance(part, str)
+            else part
+            for at, part in enumerate(parts)
+        )
+
+    def _labelled_place(self, axis: int, label: str) -> int:
+        labels = self.labels[axis] if -axis <= len(self.shape) else None
+        count = (labels or ()).count(label)
+        if labels is None or not count:
+            raise UnknownNameError("label", label, labels or ())
+        if count > 1:
+            raise TraceError(
+                "{label!r} stands {count} times on this axis of {name}: give its position by "
+                "number",
+                label=label,
+                count=count,
+                name=self.name,
+            )
+        return labels.index(label)
 
     def block(self, places: Flat) -> CellBlock:
         """Some of its cells, by their flat positions."""
         return CellBlock(self, places, (None,) * places.ndim)
 
-    def full_index(self, index: object) -> Index:
-        """The complete index: leading axes of size 1 added, negative positions resolved."""
-        given = _positions(index)
-        if given is None:
-            raise TraceError(
-                "a cell of {name} is one number: its index is one whole number per axis of "
-                "{shape}, got {index!r}; a part of the tensor is .value[…]",
-                name=self.name,
-                shape=tuple(self.shape),
-                index=index,
-            )
+    def full_index(self, index: object) -> Index | None:
+        """The complete index: leading axes of size 1 added, negative positions resolved.
+
+        None where the index is not of whole numbers (also numpy's or torch's), but a slice.
+        """
+        parts = index if isinstance(index, tuple | list) else (index,)
+        try:
+            given = tuple(map(operator.index, parts))
+        except TypeError:
+            return None
+        if any(isinstance(part, bool) for part in parts):
+            return None
         missing = len(self.shape) - len(given)
         if missing > 0 and all(size == 1 for size in self.shape[:missing]):
             given = (0,) * missing + given
@@ -224,17 +257,6 @@ class Step:
             place + size if place < 0 else place
             for place, size in zip(given, self.shape, strict=True)
         )
-
-
-def _positions(index: object) -> Index | None:
-    """An index as Python integers (also from numpy or torch), or None."""
-    parts = index if isinstance(index, tuple | list) else (index,)
-    if any(isinstance(part, bool) for part in parts):
-        return None
-    try:
-        return tuple(map(operator.index, parts))
-    except TypeError:
-        return None
 
 
 def _sole_owner(view: View) -> Step | None:
@@ -297,7 +319,7 @@ def check_labels(trace: Trace) -> None:
             ("", None),
         )
         if step is None:
-            raise UnknownNameError("input", name, trace.inputs)
+            raise UnknownNameError("input or output", name, [*trace.inputs, *trace.outputs])
         if len(texts) not in _labelled_sizes(step.shape):
             raise TraceError(
                 f"{len(texts)} labels were given for {role} {name}, "
@@ -364,7 +386,7 @@ def _moves(step: Step, start: Index, moved: Index) -> Iterator[tuple[View, Index
     if step.is_view:
         yield step.view, start, moved
         return
-    here, there = step.unedited_expression(start), step.unedited_expression(moved)
+    here, there = (step.expression(at, unedited=True) for at in (start, moved))
     if here is None or there is None:
         return
     for one, other in zip(walk(here), walk(there), strict=False):

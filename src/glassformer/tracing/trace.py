@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing.arithmetic import rules
-from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join, name_calls
 from glassformer.tracing.capture.operator_calls import Call, Operator
 from glassformer.tracing.capture.recorder import Recording
@@ -51,8 +51,6 @@ class Trace:
         self._by_name: dict[str, Step] = {}
         self._labels: dict[int, AxisLabels] = {}
         self._fixed: set[int] | None = None
-        self._stages: Stages | None = None
-        self._naming: Names | None = None
         self._closed = False
         self._add_sources()
         self._add_steps()
@@ -88,19 +86,15 @@ class Trace:
         """A step's role in any Transformer, if the structure of the model shows it."""
         return self.found_stages.of_step.get(id(step))
 
-    @property
+    @cached_property
     def found_stages(self) -> Stages:
         """All stages, found on first use."""
-        if self._stages is None:
-            self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
-        return self._stages
+        return find_stages(self.inputs.values(), self.steps, self._by_name)
 
-    @property
+    @cached_property
     def naming(self) -> Names:
         """The names and symbols used in formulas."""
-        if self._naming is None:
-            self._naming = Names(self)
-        return self._naming
+        return Names(self)
 
     @cached_property
     def has_unwritten_memory(self) -> bool:
@@ -139,12 +133,6 @@ class Trace:
     def _repr_markdown_(self) -> str:
         """In a notebook: its notes and a table of its steps."""
         return notebook_markdown(self)
-
-    def cell(self, step: Step, index: Index) -> Cell:
-        """A cell; for a view, the underlying cell."""
-        if step.is_view:
-            step, index = step.view.owner(index)
-        return Cell(step, index)
 
     def tree(self) -> Branch:
         """The steps grouped by module."""
@@ -219,9 +207,11 @@ class Trace:
         for steps in (self.steps, self.views):
             steps.clear()
         self._labels.clear()
-        if self._naming is not None:
-            self._naming.forget()
-        self._fixed = self._stages = self._naming = None
+        if "naming" in vars(self):
+            self.naming.forget()
+        for found in ("naming", "found_stages"):
+            vars(self).pop(found, None)
+        self._fixed = None
         self.recording = self.recording.emptied()
         self._closed = True
 
@@ -405,6 +395,8 @@ def _position(step: Step, axis: int, part: str) -> int:
     """A position by its number, or by the first label that is spelled so."""
     labels = step.labels[axis] if -axis <= len(step.shape) else None
     number = part.removeprefix("-")
-    if labels is not None and part in labels and not number.isdecimal():
+    if labels is not None and not number.isdecimal():
+        if part not in labels:
+            raise UnknownNameError("label", part, labels)
         return labels.index(part)
     return int(part)

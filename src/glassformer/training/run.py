@@ -18,7 +18,13 @@ from torch import nn
 
 from glassformer import __version__, checkpoint
 from glassformer.decoding import Beam
-from glassformer.errors import ConfigError, GlassformerError, TrainingError, expect
+from glassformer.errors import (
+    ConfigError,
+    GlassformerError,
+    TrainingError,
+    expect,
+    is_out_of_memory,
+)
 from glassformer.files import as_path, write_whole
 from glassformer.nn import count_parameters, describe
 from glassformer.nn.baselines import KINDS
@@ -107,10 +113,7 @@ def _explained_lack_of_memory(device: torch.device) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # The CPU allocator has no exception type of its own.
-        if not isinstance(
-            error, MemoryError | torch.OutOfMemoryError
-        ) and "can't allocate memory" not in str(error):
+        if not is_out_of_memory(error):
             raise
         raise TrainingError(
             "{type} has too little memory for this run: raise loop.accumulate, or lower "

@@ -154,8 +154,7 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
     for name, value in data.items():
         key = _RENAMED.get(name, name)
         if key not in hints or get_origin(hints[key]) is ClassVar:
-            known = (name for name, hint in hints.items() if get_origin(hint) is not ClassVar)
-            raise UnknownNameError(f"setting in {where}", key, known)
+            raise UnknownNameError(f"setting in {where}", key, _names(cls))
         nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
         values[key] = (
             restored(nested, value, f"{where}.{key}")
@@ -168,6 +167,15 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
             "{where} lacks {missing!r}, which every config needs", where=where, missing=missing[0]
         )
     return cls(**values)
+
+
+def _names(cls: type) -> Iterator[str]:
+    """The fields of a config class, and the dotted names of those one section below."""
+    for name, hint in get_type_hints(cls).items():
+        if get_origin(hint) is not ClassVar:
+            yield name
+            for nested in filter(is_dataclass, _options(hint)):
+                yield from (f"{name}.{inner.name}" for inner in fields(nested))
 
 
 @dataclass(frozen=True)

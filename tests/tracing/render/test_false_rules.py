@@ -34,13 +34,13 @@ def is_false(request: pytest.FixtureRequest) -> bool:
 
 def _falsify(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every rule give 1 more than it should."""
-    honest = Step.unedited_expression
+    honest = Step.expression
 
-    def one_more(step: Step, index: Index) -> Expression | None:
-        found = honest(step, index)
+    def one_more(step: Step, index: Index, *, unedited: bool = False) -> Expression | None:
+        found = honest(step, index, unedited=unedited)
         return None if found is None else Operation("+", found, Number(1.0))
 
-    monkeypatch.setattr(Step, "unedited_expression", one_more)
+    monkeypatch.setattr(Step, "expression", one_more)
 
 
 @pytest.fixture

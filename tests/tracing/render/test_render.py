@@ -34,7 +34,8 @@ def test_every_format_takes_a_trace_a_step_a_cell_and_a_list(
     for thing in (t, t["scores"], t["scores"][1, 2], several):
         made = render(thing, to=to, lang=lang, **options)
         assert isinstance(made, bytes if to == "xlsx" else str) and made
-        path = render(thing, to=to, path=tmp_path / "file", lang=lang, **options)
+        name = "file.md" if to == "worksheet" else "file"  # a worksheet's ending says its format
+        path = render(thing, to=to, path=tmp_path / name, lang=lang, **options)
         content = made.encode() if isinstance(made, str) else made
         assert isinstance(path, Path) and path.read_bytes() == content
 

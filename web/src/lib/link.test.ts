@@ -15,7 +15,7 @@ const LINKS = [
   '#/en-de?text=A+dog.&target=Ein+Hund.&edits=scores[0,1]%3D-2.5%3Bweights[]%3DNaN&step=scores',
   '#/toy?text=I+am&view=walk&at=3',
   '#/toy?text=I+am&other=you+are&edits=a[*,2,*]%3Dother&view=experiments&tab=sweep',
-  '#/toy?text=I+am&step=encoder.scores&view=model',
+  '#/toy?text=I+am&step=encoder.scores&view=map',
 ];
 
 it.each(LINKS)('%s is written as it was read', (hash) =>
@@ -58,6 +58,6 @@ describe('what a link says', () => {
 });
 
 it('the first slice and the map need no words in a link', () => {
-  const link: Link = { ...parseLink('#/trace/x'), lead: [0, 0], view: 'map' };
+  const link: Link = { ...parseLink('#/trace/x'), lead: [0, 0], view: 'equation' };
   expect(formatLink(link)).toBe('#/trace/x');
 });

@@ -7,7 +7,7 @@
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
  *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
- *     #/en-de?text=…&view=model                the picture of the model
+ *     #/en-de?text=…&view=map                the picture of the model
  *     #/decoding · #/training
  *     #/claims · #/claims/C74?set=steps%3D20   the gallery, a claim with a switch turned; rows too: A09
  *     #/audit · #/audit/by-hand?at=position    the audits, one of them at a step or a number
@@ -68,7 +68,7 @@ export interface Link {
   language: Language | null;
 }
 
-const VIEWS: readonly View[] = ['model', 'map', 'attention', 'decoding', 'walk', 'experiments'];
+const VIEWS: readonly View[] = ['map', 'equation', 'attention', 'decoding', 'walk', 'experiments'];
 
 export function parseLink(hash: string): Link {
   const [path = '', search = ''] = split(hash.replace(/^#?\/?/, ''), '?');
@@ -105,7 +105,7 @@ export function parseLink(hash: string): Link {
   if (second === undefined && (first === 'decoding' || first === 'training')) {
     return { ...link, view: first };
   }
-  const view = VIEWS.find((one) => one === values.get('view')) ?? 'map';
+  const view = VIEWS.find((one) => one === values.get('view')) ?? 'equation';
   const walk =
     view === 'walk' ? { lesson: 'run', step: toStep(values.get('at') ?? undefined) } : null;
   if (first === 'trace' && second !== undefined) {
@@ -143,7 +143,7 @@ export function formatLink(link: Link): string {
     if (link.lead.some((place) => place !== 0)) values.set('lead', link.lead.join(','));
     if (link.cell !== null) values.set('cell', link.cell.join(','));
     if (link.of !== null) values.set('of', link.of);
-    if (link.view !== 'map') values.set('view', link.view);
+    if (link.view !== 'equation') values.set('view', link.view);
     if (link.view === 'experiments' && link.tab !== null) values.set('tab', link.tab);
     if (link.view === 'walk' && link.walk !== null) values.set('at', String(link.walk.step + 1));
   }

@@ -68,7 +68,7 @@ export function followRoute(session: Session): void {
 function linkHere(): Link {
   const link = parseLink(location.hash);
   if (source.saved === null || link.origin !== null) return link;
-  return { ...link, view: 'map', origin: { kind: 'id', id: source.saved.trace } };
+  return { ...link, view: 'equation', origin: { kind: 'id', id: source.saved.trace } };
 }
 
 /** The link to what the page shows now. */

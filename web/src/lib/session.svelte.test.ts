@@ -74,7 +74,7 @@ beforeEach(() => {
 describe('a session', () => {
   it('shows the first step of a run, without a card', async () => {
     const session = await opened();
-    expect(session.view).toBe('map');
+    expect(session.view).toBe('equation');
     expect([session.trace?.id, session.step, session.cell]).toEqual(['run', 0, null]);
     expect(session.equation).toEqual({ step: 0, lead: [] });
     expect(session.busy).toBeNull();

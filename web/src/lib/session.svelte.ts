@@ -35,8 +35,8 @@ import { describe, source } from './source';
 
 export type View =
   | 'start'
-  | 'model'
   | 'map'
+  | 'equation'
   | 'attention'
   | 'decoding'
   | 'walk'
@@ -120,7 +120,7 @@ export class Session extends Requests<Next> {
     text: string,
     target: string | null = null,
     edits: EditInput[] = [],
-    view: View = 'map',
+    view: View = 'equation',
     spot: Spot | null = null,
   ): Promise<boolean> {
     return this.change('running', async (signal) => {
@@ -137,7 +137,7 @@ export class Session extends Requests<Next> {
   }
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
-  async open(id: string, view: View = 'map', spot: Spot | null = null): Promise<boolean> {
+  async open(id: string, view: View = 'equation', spot: Spot | null = null): Promise<boolean> {
     return this.change('loading', async (signal) => {
       const trace = this.origins.remember(await source.trace(id, signal));
       return { view, ...(await opened(trace, spot, signal)) };

@@ -63,7 +63,7 @@ export class Tour {
     const { spot, edits } = STOPS[Math.max(0, to)]!;
     const asked = ++this.asked;
     this.heading = Math.max(0, to);
-    const isThere = await session.run(MODEL, TEXT, null, edits, 'map', spot);
+    const isThere = await session.run(MODEL, TEXT, null, edits, 'equation', spot);
     if (asked !== this.asked) return;
     if (!isThere) return this.end();
     this.at = this.heading;

@@ -27,6 +27,7 @@ from glassformer.modes import evaluating
 T = TypeVar("T")
 R = TypeVar("R")
 
+MAX_BATCH = 2**20
 _LARGE = 50_000_000  # parameters: from here on, one matrix is work enough for several cores
 _changing = Lock()
 
@@ -46,7 +47,7 @@ def in_batches(
     """
     n_cores = cores_for(model)
     fair_share = max(1, math.ceil(len(lengths) / n_cores))  # no core without work
-    batches = list(by_length(lengths, min(check_batch_size(batch_size), fair_share), equal=equal))
+    batches = list(by_length(lengths, batch_size, most=fair_share, equal=equal))
     results: dict[int, R] = {}
     with evaluating(model.modules()):
         for batch, answers in zip(batches, side_by_side(answer, batches, n_cores), strict=True):
@@ -55,20 +56,15 @@ def in_batches(
 
 
 def by_length(
-    lengths: Sequence[int], batch_size: int, *, equal: bool = False
+    lengths: Sequence[int], batch_size: int, *, most: int = MAX_BATCH, equal: bool = False
 ) -> Iterator[list[int]]:
-    """Indices of sequences in batches, longest first; `equal`: one length per batch."""
-    check_batch_size(batch_size)
+    """Indices of sequences in batches of at most `most`, longest first; `equal`: of one length."""
+    batch_size = min(expect_whole(batch_size, "batch_size", most=MAX_BATCH), most)
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     groups = groupby(order, key=lambda i: lengths[i] if equal else 0)
     for group in (list(members) for _, members in groups):
         for start in range(0, len(group), batch_size):
             yield group[start : start + batch_size]
-
-
-def check_batch_size(batch_size: int) -> int:
-    """Check a batch size: a whole number from 1 to 2²⁰."""
-    return expect_whole(batch_size, "batch_size", most=2**20)
 
 
 def paused_between(run: Iterator[R], model: nn.Module) -> Iterator[R]:

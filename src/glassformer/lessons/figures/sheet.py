@@ -1,9 +1,9 @@
 """Figures laid out in rows and columns: pieces of known size in the cells of a table.
 
-    table = Table()
-    x = table.put(Matrix(numbers, "input", title="x"), 0, 0)
-    y = table.put(Matrix(others, "output"), 0, 1, beat=1)      # appears at the first beat
-    table.join(x, y)                                           # an arrow between them
+    table = TableFigure()
+    x = table.put(MatrixFigure(numbers, "input", title="x"), 0, 0)
+    y = table.put(MatrixFigure(others, "output"), 0, 1, beat=1)    # appears at the first beat
+    table.join(x, y)                                               # an arrow between them
     drawing = table.drawing("From x to y")
 
 Columns become as wide and rows as high as their content, so nothing overlaps in any language. A

@@ -304,12 +304,6 @@ def mapped(expression: Expression, change: Callable[[Expression], Expression]) -
     return expression.with_parts([change(part) for part in parts]) if parts else expression
 
 
-def named_parts(expression: Expression) -> list[Named]:
-    """The parts with a symbol of their own (μ, σ², m), each after those it depends on."""
-    found = {part.symbol: part for part in walk(expression) if isinstance(part, Named)}
-    return sorted(found.values(), key=lambda part: len(list(walk(part.body))))
-
-
 def _fix_place(part: int | Axis, places: dict[str, int]) -> int | Axis:
     if isinstance(part, Axis) and part.letter in places:
         return part.at(places[part.letter])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,19 +28,15 @@ from glassformer.tracing.arithmetic.expressions import (
     Number,
     Operation,
     Reduce,
+    ReduceKind,
     Scalar,
 )
 from glassformer.tracing.capture.memory import as_floats
 from glassformer.tracing.notes import ShownAsText
 
-if TYPE_CHECKING:
-    from glassformer.tracing.cells import Cell
-
-
-from glassformer.tracing.arithmetic.expressions import ReduceKind
-
 Floats = npt.NDArray[np.float64] | np.float64
-Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+Rounding = torch.dtype | int
+"""What operands are rounded to: a dtype, or a number of decimals."""
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -243,7 +239,7 @@ class Evaluation:
         if values.dtype.kind in "iu" and numbers.size and np.abs(numbers).max() > _EXACT:
             self.is_exact = False
         if self._rounding is not None:
-            numbers = self._rounding(numbers)
+            numbers = _rounded(numbers, self._rounding)
         if numbers.size:
             size = float(np.abs(numbers).max())
             if math.isfinite(size):
@@ -353,9 +349,9 @@ def _convert(value: Floats, dtype: torch.dtype) -> Floats:
     return torch.as_tensor(np.asarray(value)).to(dtype).to(torch.float64).numpy()
 
 
-def evaluate(expression: Expression, rounding: Rounding | None = None) -> float:
-    """The expression's value in float64; a `rounding` is applied to its operands first."""
-    return Evaluation(expression, rounding).value
+def evaluate(expression: Expression) -> float:
+    """The expression's value in float64."""
+    return Evaluation(expression).value
 
 
 def gathered(reduce: Reduce, named: dict[int, Floats] | None = None) -> npt.NDArray[np.float64]:
@@ -411,37 +407,28 @@ class Precisions(ShownAsText):
         )
 
 
-def at_precisions(cell: Cell, decimals: int) -> Precisions:
-    """The cell's arithmetic, with its operands and its result rounded to each precision."""
-    expression, stored = cell.expression, cell.value
+def at_precisions(expression: Expression | None, stored: Scalar, decimals: int) -> Precisions:
+    """A cell's arithmetic, with its operands and its result rounded to each precision."""
 
     def at(rounding: Rounding) -> float:
-        value = float(stored) if expression is None else evaluate(expression, rounding)
-        return float(rounding(np.asarray(value)))
+        value = float(stored) if expression is None else Evaluation(expression, rounding).value
+        return float(_rounded(np.asarray(value), rounding))
 
     return Precisions(
-        stored=stored,
-        float64=float(stored) if expression is None else evaluate(expression),
-        float32=at(_to(torch.float32)),
-        bfloat16=at(_to(torch.bfloat16)),
-        rounded=at(_to_decimals(decimals)),
+        stored,
+        float64=at(torch.float64),
+        float32=at(torch.float32),
+        bfloat16=at(torch.bfloat16),
+        rounded=at(decimals),
         decimals=decimals,
     )
 
 
-def _to(dtype: torch.dtype) -> Rounding:
-    def rounding(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        rounded: npt.NDArray[np.float64] = torch.as_tensor(values).to(dtype).double().numpy()
-        return rounded
-
-    return rounding
-
-
-def _to_decimals(decimals: int) -> Rounding:
-    def rounding(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.round(values, decimals)
-
-    return rounding
+def _rounded(values: npt.NDArray[np.float64], to: Rounding) -> npt.NDArray[np.float64]:
+    if isinstance(to, int):
+        return np.round(values, to)
+    rounded: npt.NDArray[np.float64] = torch.as_tensor(values).to(to).double().numpy()
+    return rounded
 
 
 # --- the largest terms ---

@@ -185,14 +185,14 @@ def recurrent(
     if operator.name == kind:
         made = _layers(named, kind, states, given)
     else:
-        weights = _Weights(*(given[name] for name in ("w_ih", "w_hh", "b_ih", "b_hh")))
+        weights = _LayerWeights(*(given[name] for name in ("w_ih", "w_hh", "b_ih", "b_hh")))
         with named("input_gates"):
             gates = functional.linear(given["input"], weights.ih, weights.ih_bias)
         made = _CELLS[kind](named, gates, states, weights)
     return made if len(made) > 1 else made[0]
 
 
-class _Weights(NamedTuple):
+class _LayerWeights(NamedTuple):
     """The parameters of one layer in one direction."""
 
     ih: Tensor
@@ -254,7 +254,7 @@ def _run(
     x: Tensor,
     sizes: list[int] | None,
     states: tuple[Tensor, ...],
-    weights: _Weights,
+    weights: _LayerWeights,
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
     """One layer in one direction: its output at each time step, and its last state.
 
@@ -310,7 +310,7 @@ def _cat(named: Naming, name: str, parts: tuple[Tensor, ...]) -> Tensor:
         return torch.cat(parts)
 
 
-def _weights(kind: str, states: tuple[Tensor, ...], given: dict[str, Any]) -> list[_Weights]:
+def _weights(kind: str, states: tuple[Tensor, ...], given: dict[str, Any]) -> list[_LayerWeights]:
     """The flat list of parameters, by layer and direction."""
     projected = kind == "lstm" and states[0].size(2) != states[1].size(2)
     biases = 2 if given["has_biases"] else 0
@@ -320,12 +320,12 @@ def _weights(kind: str, states: tuple[Tensor, ...], given: dict[str, Any]) -> li
         part = given["params"][start : start + size]
         ih_bias, hh_bias = part[2:4] if biases else (None, None)
         projection = part[-1] if projected else None
-        found.append(_Weights(part[0], part[1], ih_bias, hh_bias, projection))
+        found.append(_LayerWeights(part[0], part[1], ih_bias, hh_bias, projection))
     return found
 
 
 def _lstm(
-    named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _Weights
+    named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _LayerWeights
 ) -> tuple[Tensor, ...]:
     """c ← f · c + i · g;  h ← o · tanh(c)."""
     hidden, cell = states
@@ -359,7 +359,7 @@ def _lstm(
 
 
 def _gru(
-    named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _Weights
+    named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _LayerWeights
 ) -> tuple[Tensor, ...]:
     """h ← (h − n) · z + n with n = tanh(x + r · h): update gate z, reset gate r."""
     (hidden,) = states
@@ -390,7 +390,7 @@ def _gru(
 
 def _rnn(squash: Callable[[Tensor], Tensor]) -> Callable[..., tuple[Tensor, ...]]:
     def cell(
-        named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _Weights
+        named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _LayerWeights
     ) -> tuple[Tensor, ...]:
         """h ← tanh(W x + U h), or ReLU."""
         with named("hidden_gates"):

@@ -57,10 +57,11 @@ def trace(
     fast path, or the run is small, it runs once more without the trace, and a note lists the output
     cells that differ by more than rounding. Side effects of the code (printing, counting in a
     global) then happen twice; `compare=False` skips the second run.
-    `axis_labels` gives labels for the positions of an input: `{"input_ids": ["I", "am"]}`. A trace
-    that would keep more than `max_bytes` of computed numbers is refused, if possible before it is
-    made. For a large model, `only=["layers.3"]` keeps the numbers of these modules and what each
-    block returned; all others are computed again when they are looked at.
+    `axis_labels` gives labels for the positions of an input, `{"input_ids": ["I", "am"]}`, or for
+    the classes or words of an output, `{"logits": ["sad", "happy"]}`. A trace that would keep more
+    than `max_bytes` of computed numbers is refused, if possible before it is made. For a large
+    model, `only=["layers.3"]` keeps the numbers of these modules and what each block returned; all
+    others are computed again when they are looked at.
     """
     labels = read_labels(axis_labels)
     function = unwrapped(module_or_function)

@@ -70,15 +70,15 @@ def is_looped(code: CodeType, span: _Span) -> bool:
 
 
 @dataclass(slots=True)
-class _Node:
+class _SyntaxNode:
     """A syntax node with its parent."""
 
     node: ast.AST
-    parent: _Node | None
+    parent: _SyntaxNode | None
 
 
 @cache
-def _syntax(code: CodeType) -> dict[_Span, _Node]:
+def _syntax(code: CodeType) -> dict[_Span, _SyntaxNode]:
     """Every expression and assignment of a function, by its span; empty if there is no source.
 
     Only the function's own lines are parsed: whole files of torch take seconds.
@@ -95,7 +95,7 @@ def _syntax(code: CodeType) -> dict[_Span, _Node]:
 
 
 @lru_cache(maxsize=64)
-def _file_syntax(file: str) -> dict[_Span, _Node]:
+def _file_syntax(file: str) -> dict[_Span, _SyntaxNode]:
     try:
         return _spans(ast.parse("".join(linecache.getlines(file))))
     except SyntaxError:  # not Python: a notebook cell with magics, a template
@@ -109,9 +109,9 @@ def _last_line(code: CodeType) -> int:
     return max((code.co_firstlineno, *own, *inner))
 
 
-def _spans(tree: ast.AST) -> dict[_Span, _Node]:
-    spans: dict[_Span, _Node] = {}
-    stack = [_Node(tree, None)]
+def _spans(tree: ast.AST) -> dict[_Span, _SyntaxNode]:
+    spans: dict[_Span, _SyntaxNode] = {}
+    stack = [_SyntaxNode(tree, None)]
     while stack:
         around = stack.pop()
         node = around.node
@@ -123,7 +123,7 @@ def _spans(tree: ast.AST) -> dict[_Span, _Node]:
                 spans[span] = around
         stack.extend(
             [
-                _Node(child, around)
+                _SyntaxNode(child, around)
                 for child in ast.iter_child_nodes(node)
                 if not isinstance(child, _MARKS)
             ]
@@ -131,7 +131,7 @@ def _spans(tree: ast.AST) -> dict[_Span, _Node]:
     return spans
 
 
-def _use(around: _Node) -> Use:
+def _use(around: _SyntaxNode) -> Use:
     """What happens to the value of an expression."""
     node = around.node
     if isinstance(node, ast.AugAssign):

@@ -10,11 +10,9 @@ to_json(card.tree)
 from glassformer.tracing.formula.mathml import number_to_mathml, symbol_to_mathml, to_mathml
 from glassformer.tracing.formula.naming import Names, Sight, Symbol, WrittenAxis
 from glassformer.tracing.formula.notation import (
-    ENGLISH,
     MOST_TERMS,
     Formula,
     NumberWriter,
-    Phrases,
     SymbolWriter,
     equals,
     leaf_of,
@@ -25,12 +23,10 @@ from glassformer.tracing.formula.tex import escaped, number_to_tex, symbol_to_te
 from glassformer.tracing.formula.text import number, to_pieces, to_text
 
 __all__ = [
-    "ENGLISH",
     "MOST_TERMS",
     "Formula",
     "Names",
     "NumberWriter",
-    "Phrases",
     "Sight",
     "Symbol",
     "SymbolWriter",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from glassformer.language import Language
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
@@ -89,7 +90,7 @@ class _MathmlPrinter(n.Printer[str]):
                 rows = (
                     f"<mtr><mtd>{write(yes)}</mtd><mtd>{write(condition)}</mtd></mtr>"
                     f"<mtr><mtd>{write(no)}</mtd><mtd>"
-                    f"<mtext>{escape(self.phrases.otherwise)}</mtext></mtd></mtr>"
+                    f"<mtext>{escape(n.say['otherwise'].say(self.language))}</mtext></mtd></mtr>"
                 )
                 return _row(f"{_sign('{')}<mtable>{rows}</mtable>")
 
@@ -119,11 +120,11 @@ class _MathmlPrinter(n.Printer[str]):
         return _sign("+" if listed.sign == "Σ" else "×").join(parts)
 
     def _left_out(self, listed: n.TermList) -> str:
-        note = f"<mtext>{escape(self.phrases.others.format(count=listed.others))}</mtext>"
+        note = f"<mtext>{escape(n.say['others'].say(self.language, count=listed.others))}</mtext>"
         shown = _sign("…") if listed.rest is None else number_to_mathml(listed.rest, self.digits)
         return f"<munder>{_row(shown)}{note}</munder>"
 
 
-def to_mathml(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
+def to_mathml(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as MathML, without the enclosing `<math>`."""
-    return _MathmlPrinter(digits, phrases).write(formula)
+    return _MathmlPrinter(digits, language).write(formula)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from glassformer.language import Language, words
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import (
     Evaluation,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from glassformer.tracing.cells import Cell
     from glassformer.tracing.steps import Step
 
+say = words(__name__)
 MOST_TERMS = 8
 
 
@@ -184,16 +186,6 @@ def strength(formula: Formula) -> int:
             return _STRENGTHS.get(type(formula), ATOM)
 
 
-@dataclass(frozen=True, slots=True)
-class Phrases:
-    """The words inside formulas, which a language may replace."""
-
-    others: str = "{count} others"
-    choice: str = "if {condition}: {yes}, else {no}"
-    otherwise: str = "otherwise"
-
-
-ENGLISH = Phrases()
 Printed = TypeVar("Printed")
 
 
@@ -201,11 +193,12 @@ Printed = TypeVar("Printed")
 class Printer(ABC, Generic[Printed]):
     """Prints formulas in one format: `inside` writes one without brackets, `bracketed` with them.
 
-    `laid_out` are the kinds that the format's layout sets apart without brackets.
+    The words inside formulas are in `language`. `laid_out` are the kinds that the format's layout
+    sets apart without brackets.
     """
 
     digits: int
-    phrases: Phrases
+    language: Language
 
     laid_out: ClassVar[tuple[type, ...]] = ()
 
@@ -219,6 +212,10 @@ class Printer(ABC, Generic[Printed]):
         own = strength(formula)
         tight = formula.sign in _TIGHT or own == _COMPARISON
         return self.write(formula.left, own), self.write(formula.right, own + tight)
+
+    def others(self, count: int) -> str:
+        """How many terms are not written, in words."""
+        return say["others"].say(self.language, count=count)
 
     @abstractmethod
     def inside(self, formula: Formula) -> Printed: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 
+from glassformer.language import Language
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
@@ -118,7 +119,7 @@ class _TexPrinter(n.Printer[str]):
             case n.TermList():
                 return self._terms(formula)
             case n.Cases(condition=condition, yes=yes, no=no):
-                large, otherwise = r"\displaystyle ", escaped(self.phrases.otherwise)
+                large, otherwise = r"\displaystyle ", escaped(n.say["otherwise"].say(self.language))
                 rows = rf"{large}{write(yes)} & {write(condition)} \\ {large}{write(no)} & "
                 return rf"\begin{{cases}} {rows}\text{{{otherwise}}} \end{{cases}}"
 
@@ -154,7 +155,7 @@ class _TexPrinter(n.Printer[str]):
         return (" + " if listed.sign == "Σ" else r" \times ").join(parts)
 
     def _left_out(self, count: int, rest: float | None) -> str:
-        note = rf"\text{{{escaped(self.phrases.others.format(count=count))}}}"
+        note = rf"\text{{{escaped(n.say['others'].say(self.language, count=count))}}}"
         if rest is not None:
             note = f"{note}: {number_to_tex(rest, self.digits)}"
         return rf"\underbrace{{\cdots}}_{{{note}}}"
@@ -165,6 +166,6 @@ def _bracketed(inside: str) -> str:
     return rf"\left({inside}\right)" if tall else f"({inside})"
 
 
-def to_tex(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
+def to_tex(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as LaTeX math, without dollar signs."""
-    return _TexPrinter(digits, phrases).write(formula)
+    return _TexPrinter(digits, language).write(formula)

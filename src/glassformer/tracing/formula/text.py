@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from string import Formatter
 
+from glassformer.language import Language
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.places import Place
@@ -84,7 +85,9 @@ class _TextPrinter(n.Printer[Pieces]):
 
     def _call(self, call: n.Applied) -> Pieces:
         rank = f" #{call.rank}" if call.rank else ""
-        others = f", … {self.phrases.others.format(count=call.others)}" if call.others else ""
+        others = (
+            f", … {n.say['others'].say(self.language, count=call.others)}" if call.others else ""
+        )
         opening = f"{call.name}{rank}{_below(call.letters)}("
         return self._listed(opening, call.arguments, f"{others})")
 
@@ -92,7 +95,7 @@ class _TextPrinter(n.Printer[Pieces]):
         joint = " + " if listed.sign == "Σ" else " × "
         rest = ""
         if listed.others:
-            said = self.phrases.others.format(count=listed.others)
+            said = self.others(listed.others)
             sum_of_others = "" if listed.rest is None else number(listed.rest, self.digits)
             rest = f"({said}: {sum_of_others})" if sum_of_others else f"… {said}"
             rest = f"{joint if listed.terms else ''}{rest}"
@@ -100,7 +103,7 @@ class _TextPrinter(n.Printer[Pieces]):
 
     def _cases(self, cases: n.Cases) -> Pieces:
         pieces: Pieces = []
-        for plain, field, _, _ in Formatter().parse(self.phrases.choice):
+        for plain, field, _, _ in Formatter().parse(n.say["choice"].say(self.language)):
             pieces.append((plain, None))
             pieces += [] if field is None else self.write(getattr(cases, field))
         return pieces
@@ -110,15 +113,15 @@ def _below(letters: tuple[str, ...]) -> str:
     return "".join(_SUBSCRIPTS.get(letter, f"_{letter}") for letter in letters)
 
 
-def to_text(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
+def to_text(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as plain text."""
-    return "".join([text for text, _ in _TextPrinter(digits, phrases).write(formula)])
+    return "".join([text for text, _ in _TextPrinter(digits, language).write(formula)])
 
 
-def to_pieces(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> Pieces:
+def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") -> Pieces:
     """The text in pieces, operands with their expressions, the text between them joined."""
     joined: Pieces = []
-    for text, operand in _TextPrinter(digits, phrases).write(formula):
+    for text, operand in _TextPrinter(digits, language).write(formula):
         if operand is None and joined and joined[-1][1] is None:
             joined[-1] = (joined[-1][0] + text, None)
         elif text:

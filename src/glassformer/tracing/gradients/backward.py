@@ -374,7 +374,7 @@ class TrainingRecorder(Recorder):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _GradientName:
     """A name, and its branch of the tree: a prefix of the name."""
 
     name: str
@@ -387,10 +387,10 @@ class Scribe:
     def __init__(self, recorder: TrainingRecorder) -> None:
         self._recorder = recorder
         self._start = len(recorder.calls)
-        self._names: dict[tuple[int, int], _Place] = {}
-        self._hints: dict[tuple[int, int], _Place] = {}
-        self._aliases: list[tuple[_Place, View]] = []
-        self._about: dict[int, tuple[_Place, Line | None]] = {}
+        self._names: dict[tuple[int, int], _GradientName] = {}
+        self._hints: dict[tuple[int, int], _GradientName] = {}
+        self._aliases: list[tuple[_GradientName, View]] = []
+        self._about: dict[int, tuple[_GradientName, Line | None]] = {}
         self._made_by: dict[int, tuple[Call, int]] = {}
         self._seen = self._start
 
@@ -400,11 +400,11 @@ class Scribe:
         start = len(self._recorder.calls)
         yield
         for call in self._recorder.calls[start:]:
-            self._about.setdefault(call.number, (_Place(name, owner), line))
+            self._about.setdefault(call.number, (_GradientName(name, owner), line))
 
     def claim(self, tensor: Tensor, name: str, owner: str) -> Tensor:
         """Give a tensor a name; returns the tensor."""
-        place = _Place(name, owner)
+        place = _GradientName(name, owner)
         view = self._recorder.view_of(tensor)
         made = self._maker(view)
         if made is None:
@@ -416,15 +416,17 @@ class Scribe:
         if _window(own) == _window(view) and key not in self._names:
             self._names[key] = place
         else:
-            self._hints.setdefault(key, _Place(join(name, _word(call)), owner))
+            self._hints.setdefault(key, _GradientName(join(name, _word(call)), owner))
             self._aliases.append((place, view))
         return tensor
 
     def finish(self) -> None:
         """Assign the names to the recorded operators."""
         for call in self._recorder.calls[self._start :]:
-            default, line = self._about.get(call.number, (_Place("gradients", "gradients"), None))
-            fallback = _Place(join(default.name, _word(call)), default.owner)
+            default, line = self._about.get(
+                call.number, (_GradientName("gradients", "gradients"), None)
+            )
+            fallback = _GradientName(join(default.name, _word(call)), default.owner)
             places = [
                 self._names.get(key) or self._hints.get(key) or fallback
                 for key in ((call.number, output) for output in range(len(call.outputs)))
@@ -453,7 +455,7 @@ def _window(view: View) -> tuple[object, ...]:
     return view.shape, view.strides, view.offset, view.dtype
 
 
-def _origin(places: list[_Place], line: Line | None, number: int) -> Origin:
+def _origin(places: list[_GradientName], line: Line | None, number: int) -> Origin:
     """An origin that gives these names in the trace, in the branch they share."""
     owner = places[0].owner
     while owner and not all(place.name.startswith(f"{owner}.") for place in places):

@@ -427,14 +427,22 @@ def why_moved(trace: Trace, parameter: str, index: int | tuple[int, ...]) -> Mov
     if parameter not in moved:
         raise UnknownNameError("parameter that moved", parameter, moved)
     own = f"update.{parameter}"
-    place = trace[parameter].full_index(index)
+    before = trace[parameter][index]
+    if not isinstance(before, Cell):
+        raise TraceError(
+            "a cell of {name} is one number: its index is one whole number per axis of "
+            "{shape}, got {index!r}; a part of the tensor is .value[…]",
+            name=parameter,
+            shape=trace[parameter].shape,
+            index=index,
+        )
 
     def cells(owner: str, names: tuple[str, ...]) -> dict[str, Cell]:
         known = [trace[f"{owner}.{name}"] for name in names if f"{owner}.{name}" in trace]
-        return {step.name.rpartition(".")[2]: step[_place(step, place)] for step in known}
+        return {step.name.rpartition(".")[2]: step[_place(step, before.index)] for step in known}
 
     return Move(
-        before=trace[parameter][index],
+        before=before,
         gradient=trace[f"gradients.{parameter}"][index],
         after=trace[f"{own}.weight"][index],
         remembered=cells(f"state.{parameter}", _REMEMBERED),

@@ -30,7 +30,7 @@ export const attentionEn = {
   'attention.looksAt': 'Looks mostly at {what}: {share} of the weight on average.',
   'attention.noHabit': 'No fixed place gets most of the weight.',
   'attention.between': ' ',
-  'attention.spread': 'On average a token listens to about {spread} others at once.',
+  'attention.spread': 'On average a token listens to about {spread} tokens at once.',
   'attention.spreadOne': 'On average a token listens to a single one.',
   'attention.scale': 'Colours',
   'attention.own': 'each head up to its largest weight',

@@ -1,5 +1,5 @@
 export const mapEn = {
-  'map.view': 'Model',
+  'map.view': 'Map',
   'map.picture':
     'The model as a picture. {what} Arrow keys move, plus and minus zoom, 0 shows all of it.',
   'map.towers': 'Towers: {names}.',
@@ -25,7 +25,7 @@ export const mapEn = {
   'map.path': 'Where in the model',
   'map.zoomIn': 'Zoom in',
   'map.zoomOut': 'Zoom out',
-  'map.all': 'Show all of it',
+  'tree.all': 'Show all of it',
   'map.list': 'As a list',
   'map.tree': 'Steps',
   'map.heads': 'Arcs',

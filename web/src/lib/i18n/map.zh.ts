@@ -1,7 +1,7 @@
 import type { mapEn } from './map.en';
 
 export const mapZh: Record<keyof typeof mapEn, string> = {
-  'map.view': '模型',
+  'map.view': '结构图',
   'map.picture': '模型全图。{what}方向键移动，加减号缩放，按 0 显示全图。',
   'map.towers': '包括：{names}。',
   'map.graph': '由 {n} 个方框组成的计算图。',
@@ -26,7 +26,7 @@ export const mapZh: Record<keyof typeof mapEn, string> = {
   'map.path': '在模型中的位置',
   'map.zoomIn': '放大',
   'map.zoomOut': '缩小',
-  'map.all': '显示全图',
+  'tree.all': '显示全图',
   'map.list': '以列表显示',
   'map.tree': '步骤',
   'map.heads': '弧线',

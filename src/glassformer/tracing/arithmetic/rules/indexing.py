@@ -166,7 +166,7 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class _Masked:
+class _MaskAxis:
     """One axis of a mask among the indices: it selects the positions of its Trues."""
 
     mask: View
@@ -184,11 +184,11 @@ class _Selection:
     """The indices of `x[…]`: what they select, and which of their cells select it."""
 
     def __init__(self, source: View, given: Sequence[View | None]) -> None:
-        self._indices: list[View | _Masked | None] = []
+        self._indices: list[View | _MaskAxis | None] = []
         for view in given:
             if view is not None and view.dtype in _MASKS:
                 found = np.argwhere(view.array)
-                self._indices += [_Masked(view, found, axis) for axis in range(view.ndim)]
+                self._indices += [_MaskAxis(view, found, axis) for axis in range(view.ndim)]
             else:
                 self._indices.append(view)
         self._indices += [None] * (source.ndim - len(self._indices))

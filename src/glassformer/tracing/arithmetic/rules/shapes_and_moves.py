@@ -324,7 +324,7 @@ def triangle(call: Call, index: Index) -> Expression:
 _NOTHING = 1e-12
 
 
-class _Weights:
+class _LinearWeights:
     """The derivatives of a linear operator's cells, one output cell at a time."""
 
     def __init__(self, call: Call) -> None:
@@ -359,7 +359,7 @@ def _weighted(output: int) -> Build:
     """Σ weight · cell."""
 
     def build(call: Call, index: Index) -> Expression:
-        weights = remembered(call, _Weights)
+        weights = remembered(call, _LinearWeights)
         terms: list[Expression] = []
         for view, row in zip(weights.views, weights.row(output, index), strict=True):
             values = row.cpu().numpy()
