@@ -14,6 +14,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
 
 from glassformer import __version__
 from glassformer.errors import InputError
+from glassformer.explorer.audit_api import audits_router
 from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
@@ -403,6 +404,7 @@ ROUTERS = (
     decoding_router,
     lessons_router,
     claims_router,
+    audits_router,
     watch_router,
 )
 

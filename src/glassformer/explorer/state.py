@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fastapi import Depends, Request
 
 from glassformer.explorer.model_list import Catalogue, Models
+from glassformer.explorer.open_audits import OpenAudits
 from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import OpenTrace, Runs, Store
@@ -50,6 +51,7 @@ class State:
     def __post_init__(self) -> None:
         self.lessons = Lessons(self.store)
         self.claims = OpenClaims()
+        self.audits = OpenAudits()
 
     def other_runs(self, opened: OpenTrace) -> OtherRuns:
         """Runs of the same model over other texts."""

@@ -568,6 +568,90 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/audits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Shipped
+         * @description The shipped examples.
+         */
+        get: operations["shipped_api_audits_get"];
+        put?: never;
+        /**
+         * Send
+         * @description Audit a file: every printed number checked; cancelled if the client disconnects.
+         */
+        post: operations["send_api_audits_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audits/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Audit
+         * @description The audit of a shipped example, or of a file that was sent.
+         */
+        get: operations["read_audit_api_audits__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audits/{id}/cell": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Audit Cell
+         * @description One printed number: verdict, slip, right value and arithmetic.
+         */
+        get: operations["read_audit_cell_api_audits__id__cell_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audits/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Audit
+         * @description The audit as a file.
+         */
+        get: operations["export_audit_api_audits__id__export_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/watch": {
         parameters: {
             query?: never;
@@ -703,6 +787,18 @@ export interface components {
             settings?: string[];
         };
         /**
+         * ArithmeticInfo
+         * @description One operation: `name = numbers = value`.
+         */
+        ArithmeticInfo: {
+            /** Name */
+            name: string;
+            /** Numbers */
+            numbers: string;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
          * AttentionInfo
          * @description One attention layer: where its weights are.
          */
@@ -720,6 +816,128 @@ export interface components {
             n_heads: number;
             /** Weights */
             weights: number;
+        };
+        /**
+         * AuditCellCard
+         * @description Everything about one printed number.
+         */
+        AuditCellCard: {
+            /** Step */
+            step: string;
+            /** Index */
+            index: number[];
+            /** Printed */
+            printed: string;
+            /** Verdict */
+            verdict: ("agrees" | "wrong" | "follows" | "unchecked" | "given") | null;
+            /** Right */
+            right: string | null;
+            /** Slip */
+            slip: string | null;
+            /** Finding */
+            finding: string;
+            /** End To End */
+            end_to_end: string | null;
+            /** Formula */
+            formula: string | null;
+            /** Arithmetic */
+            arithmetic: components["schemas"]["ArithmeticInfo"][];
+        };
+        /**
+         * AuditCellInfo
+         * @description A number or word where it is printed; `verdict` is null where nothing is.
+         */
+        AuditCellInfo: {
+            /** Text */
+            text: string;
+            /** Verdict */
+            verdict: ("agrees" | "wrong" | "follows" | "unchecked" | "given") | null;
+            /** Right */
+            right: string | null;
+        };
+        /**
+         * AuditInfo
+         * @description A worked example with a verdict on each printed number.
+         */
+        AuditInfo: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** Counted */
+            counted: string;
+            /** Verdicts */
+            verdicts: components["schemas"]["AuditVerdictInfo"][];
+            /** Steps */
+            steps: components["schemas"]["AuditStepInfo"][];
+        };
+        /**
+         * AuditStepInfo
+         * @description A step of the example: its cells in reading order, and what was found.
+         */
+        AuditStepInfo: {
+            /** Id */
+            id: string;
+            /** Title */
+            title: string;
+            /** Formula */
+            formula: string | null;
+            /** Quoted */
+            quoted: string | null;
+            /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "agrees" | "wrong" | "follows" | "unchecked" | "given";
+            /** Finding */
+            finding: string;
+            /** Slip */
+            slip: string | null;
+            /** Right */
+            right: string | null;
+            /** Causes */
+            causes: string[];
+            /** Shape */
+            shape: number[];
+            /** Rows */
+            rows: string[];
+            /** Columns */
+            columns: string[];
+            /** Cells */
+            cells: components["schemas"]["AuditCellInfo"][];
+        };
+        /**
+         * AuditSummary
+         * @description A shipped example.
+         */
+        AuditSummary: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** N Steps */
+            n_steps: number;
+        };
+        /**
+         * AuditVerdictInfo
+         * @description A verdict: its sign, what it is called, what it means, and how many steps have it.
+         */
+        AuditVerdictInfo: {
+            /**
+             * Name
+             * @enum {string}
+             */
+            name: "agrees" | "wrong" | "follows" | "unchecked" | "given";
+            /** Mark */
+            mark: string;
+            /** Label */
+            label: string;
+            /** Meaning */
+            meaning: string;
+            /** N Steps */
+            n_steps: number;
         };
         /**
          * Bilingual
@@ -2189,7 +2407,14 @@ export type Answer = components['schemas']['Answer'];
 export type AnswerInfo = components['schemas']['AnswerInfo'];
 export type AnswerPosition = components['schemas']['AnswerPosition'];
 export type AnswerRequest = components['schemas']['AnswerRequest'];
+export type ArithmeticInfo = components['schemas']['ArithmeticInfo'];
 export type AttentionInfo = components['schemas']['AttentionInfo'];
+export type AuditCellCard = components['schemas']['AuditCellCard'];
+export type AuditCellInfo = components['schemas']['AuditCellInfo'];
+export type AuditInfo = components['schemas']['AuditInfo'];
+export type AuditStepInfo = components['schemas']['AuditStepInfo'];
+export type AuditSummary = components['schemas']['AuditSummary'];
+export type AuditVerdictInfo = components['schemas']['AuditVerdictInfo'];
 export type Bilingual = components['schemas']['Bilingual'];
 export type BranchInfo = components['schemas']['BranchInfo'];
 export type CandidateInfo = components['schemas']['CandidateInfo'];
@@ -5024,6 +5249,497 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ClaimInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    shipped_api_audits_get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditSummary"][];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    send_api_audits_post: {
+        parameters: {
+            query?: {
+                /** @description what errors call the file */
+                name?: string;
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A worked example, as `glassformer audit FILE` reads it. */
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_audit_api_audits__id__get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_audit_cell_api_audits__id__cell_get: {
+        parameters: {
+            query: {
+                step: string;
+                /** @description a place on each axis */
+                index?: number[];
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditCellCard"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_audit_api_audits__id__export_get: {
+        parameters: {
+            query?: {
+                format?: "md" | "tex" | "html" | "xlsx" | "json";
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/markdown": unknown;
+                    "application/x-tex": unknown;
+                    "text/html": unknown;
+                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": unknown;
+                    "application/json": unknown;
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

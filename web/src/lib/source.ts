@@ -9,6 +9,9 @@
 import type {
   AnswerInfo,
   AnswerRequest,
+  AuditCellCard,
+  AuditInfo,
+  AuditSummary,
   CardInfo,
   CellPlace,
   CellRef,
@@ -148,6 +151,24 @@ export interface Source {
     settings: readonly string[],
     signal?: AbortSignal,
   ): Promise<ClaimInfo>;
+  /** The shipped examples that can be audited. */
+  audits(language: Language, signal?: AbortSignal): Promise<AuditSummary[]>;
+  audit(id: string, language: Language, signal?: AbortSignal): Promise<AuditInfo>;
+  /** Audit a file of this computer. */
+  sendAudit(file: File, language: Language, signal?: AbortSignal): Promise<AuditInfo>;
+  /** Everything about one printed number. */
+  auditCell(
+    id: string,
+    step: string,
+    index: number[],
+    language: Language,
+    signal?: AbortSignal,
+  ): Promise<AuditCellCard>;
+  exportAudit(
+    id: string,
+    format: string,
+    language: Language,
+  ): Promise<{ name: string; file: Blob }>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */

@@ -278,6 +278,26 @@ export class StaticSource implements Source {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
+  audits(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  audit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  sendAudit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  auditCell(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  exportAudit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   watch(): Promise<null> {
     return Promise.resolve(null);
   }

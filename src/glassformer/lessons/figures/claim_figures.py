@@ -37,21 +37,22 @@ def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
     spec: dict[str, Any] = _WORDS.data[id_]
 
     def say(key: str) -> str:
-        return _WORDS[f"{id_} {key}"].say(language, **outcome.figures)
+        return _WORDS[key].say(language, **outcome.figures)
 
     if "bars" in spec:
-        groups = [say(f"bars {key}") for key in spec["bars"]]
+        groups = [say(f"{id_} bars {key}") for key in spec["bars"]]
         series = [Series("", [outcome.figures[name] for name in spec["bars"]])]
     else:
-        groups = [say(f"groups {key}") for key in spec["groups"]]
-        names = [say(f"series {key}") for key in spec["series"]]
+        groups = [say(f"{id_} groups {key}") for key in spec["groups"]]
+        names = [say(f"{id_} series {key}") for key in spec["series"]]
         series = [
             Series(name, [outcome.figures[row[place]] for row in spec["cells"]], _ROLES[place])
             for place, name in enumerate(names)
         ]
     is_share = bool(spec.get("percent"))
     write, most = (_percent, 1.0) if is_share else (_number, None)
-    title, axes = say("turned" if is_curve else "title"), Axes("", say("axis"))
+    title = say(f"{id_} turned" if is_curve else f"{id_} title")
+    axes = Axes("", say(f"{id_} axis"))
     size = _chart_size(groups, len(series))
     return bar_chart(title, groups, series, axes, write=write, most=most, **size)
 

@@ -70,6 +70,10 @@ export const pageEn = {
   'start.claimsLead':
     'What the texts say about Transformers, each claim decided by an experiment that you can read and turn.',
   'start.claimsOpen': 'Look at the claims',
+  'start.checks': 'Check what is written',
+  'start.auditLead':
+    'Every printed number of a worked example recomputed: which are wrong, and which slip made them so. Bring your own article as a file.',
+  'start.auditOpen': 'Audit an example',
   'start.classify': 'classifies',
   'start.translate': 'translates',
   'start.generate': 'writes on',

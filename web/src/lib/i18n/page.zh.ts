@@ -67,6 +67,10 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'course.claims': '各篇文章关于这些内容的说法（{n}）',
   'start.claimsLead': '各篇文章关于 Transformer 的说法，每一条都由实验判定；代码可读，开关可拨。',
   'start.claimsOpen': '查看各条说法',
+  'start.checks': '检验文章所写',
+  'start.auditLead':
+    '重新计算一个实例中印出的每个数：哪些有误，是哪种失误造成的。也可以打开你自己文章的文件。',
+  'start.auditOpen': '核对一个实例',
   'start.classify': '分类',
   'start.translate': '翻译',
   'start.generate': '续写',
