@@ -20,7 +20,6 @@ export const auditEn = {
   'audit.causes': 'From:',
   'audit.printed': 'printed',
   'audit.right': 'right',
-  'audit.rightIs': 'right: {right}',
   'audit.showAll': 'Show all {n} numbers',
   'audit.slip': 'Likely slip:',
   'audit.arithmetic': 'From the numbers printed before it:',

@@ -22,7 +22,6 @@ export const auditZh: Record<keyof typeof auditEn, string> = {
   'audit.causes': '源于：',
   'audit.printed': '印出',
   'audit.right': '正确',
-  'audit.rightIs': '正确：{right}',
   'audit.showAll': '显示全部 {n} 个数',
   'audit.slip': '可能的失误：',
   'audit.arithmetic': '由它前面印出的数算得：',
