@@ -652,6 +652,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/playlist": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save Playlist
+         * @description A page in one file that shows the views in order, read-only.
+         */
+        post: operations["save_playlist_api_playlist_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/watch": {
         parameters: {
             query?: never;
@@ -1898,6 +1918,114 @@ export interface components {
             cell: components["schemas"]["CellRef"] | null;
         };
         /**
+         * PinnedPlace
+         * @description What a view of a playlist shows of a trace: a step, a slice of it, a cell's card.
+         */
+        PinnedPlace: {
+            /** Step */
+            step: number;
+            /**
+             * Lead
+             * @default []
+             */
+            lead?: number[];
+            /** Index */
+            index?: number[] | null;
+            /** Of */
+            of?: number | null;
+        };
+        /**
+         * PlaylistLesson
+         * @description A lesson with its switches.
+         */
+        PlaylistLesson: {
+            /** Name */
+            name: string;
+            /**
+             * Settings
+             * @default []
+             */
+            settings?: string[];
+        };
+        /**
+         * PlaylistNote
+         * @description A note in both languages.
+         */
+        PlaylistNote: {
+            /**
+             * En
+             * @default
+             */
+            en?: string;
+            /**
+             * Zh
+             * @default
+             */
+            zh?: string;
+        };
+        /**
+         * PlaylistRequest
+         * @description A page in one file that shows views in order; trace N is `saved-N` in their links.
+         */
+        PlaylistRequest: {
+            /** Views */
+            views: components["schemas"]["PlaylistView"][];
+            /**
+             * Traces
+             * @default []
+             */
+            traces?: components["schemas"]["PlaylistTrace"][];
+            /**
+             * Lessons
+             * @default []
+             */
+            lessons?: components["schemas"]["PlaylistLesson"][];
+            /**
+             * Searches
+             * @default []
+             */
+            searches?: components["schemas"]["DecodeRequest"][];
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+        };
+        /**
+         * PlaylistTrace
+         * @description A trace of a playlist, and what its views show of it.
+         */
+        PlaylistTrace: {
+            /** Id */
+            id: string;
+            /**
+             * Places
+             * @default []
+             */
+            places?: components["schemas"]["PinnedPlace"][];
+        };
+        /**
+         * PlaylistView
+         * @description A view: its link in the saved page, its title, its note.
+         */
+        PlaylistView: {
+            /** Link */
+            link: string;
+            /**
+             * Title
+             * @default
+             */
+            title?: string;
+            /**
+             * @default {
+             *       "en": "",
+             *       "zh": ""
+             *     }
+             */
+            note?: components["schemas"]["PlaylistNote"];
+        };
+        /**
          * PrecisionInfo
          * @description The same cell computed at several precisions.
          */
@@ -2469,6 +2597,12 @@ export type OperandInfo = components['schemas']['OperandInfo'];
 export type PanelInfo = components['schemas']['PanelInfo'];
 export type PaperLink = components['schemas']['PaperLink'];
 export type Piece = components['schemas']['Piece'];
+export type PinnedPlace = components['schemas']['PinnedPlace'];
+export type PlaylistLesson = components['schemas']['PlaylistLesson'];
+export type PlaylistNote = components['schemas']['PlaylistNote'];
+export type PlaylistRequest = components['schemas']['PlaylistRequest'];
+export type PlaylistTrace = components['schemas']['PlaylistTrace'];
+export type PlaylistView = components['schemas']['PlaylistView'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
 export type Region = components['schemas']['Region'];
@@ -5728,6 +5862,106 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/markdown": unknown;
+                    "application/x-tex": unknown;
+                    "text/html": unknown;
+                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": unknown;
+                    "application/json": unknown;
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    save_playlist_api_playlist_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaylistRequest"];
+            };
+        };
         responses: {
             /** @description The file. */
             200: {

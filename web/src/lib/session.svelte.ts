@@ -17,7 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import type { Item, Tab, Walk } from './link';
+import type { Item, Tab, TraceOrigin, Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -55,6 +55,8 @@ export class Session extends Requests<Next> {
   /** Those that a text can be given to: not modules of the user's. */
   readers = $derived(this.models.filter(({ task }) => task !== 'module'));
   view = $state<View>('start');
+  /** Whether the page is on its way to what the address says. */
+  isVisiting = $state(false);
   /** Whether the server watches a training run. */
   isWatching = $state(false);
 
@@ -134,6 +136,12 @@ export class Session extends Requests<Next> {
       if (!signal.aborted && this.trace?.model !== model) this.other = null; // a text for another
       return next;
     });
+  }
+
+  /** Make the trace of a link without showing it. */
+  async make(origin: TraceOrigin, signal: AbortSignal): Promise<TraceInfo> {
+    if (origin.kind === 'id') return source.trace(origin.id, signal);
+    return this.origins.make(origin, signal);
   }
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */

@@ -6,6 +6,7 @@
  * run in the browser would be a third one, with more in `can`.
  */
 
+import type { PinnedView } from '../lecture/playlist';
 import type {
   AnswerInfo,
   AnswerRequest,
@@ -32,6 +33,7 @@ import type {
   MeaningPlace,
   ModelInfo,
   PanelPlace,
+  PlaylistRequest,
   Problem,
   TermPage,
   TermRange,
@@ -62,6 +64,8 @@ export interface Saved {
   /** The id of its trace. */
   trace: string;
   title: string | null;
+  /** The views of a saved playlist, in order. */
+  playlist?: readonly PinnedView[];
   left: {
     /** Steps that were not asked for. */
     steps: number;
@@ -125,6 +129,8 @@ export interface Source {
     request: ExportRequest,
     signal?: AbortSignal,
   ): Promise<{ name: string; file: Blob }>;
+  /** A playlist as a page in one file. */
+  savePlaylist(request: PlaylistRequest, signal?: AbortSignal): Promise<Blob>;
   decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
   /** Ask an experiment of a trace. */
   experiment<K extends Experiment>(
@@ -178,6 +184,9 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<{ shape: number[]; data: Float32Array }>;
 }
+
+/** How many answers the page waits for. */
+export const traffic = { pending: 0 };
 
 /** The source of this page; set once, before anything is shown. */
 export let source: Source;
