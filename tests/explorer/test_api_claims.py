@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from glassformer.claims import claims
 from glassformer.claims.claim_list import ROWS
-from glassformer.claims.claim_page import source_of
+from glassformer.claims.claim_report import source_of
 from glassformer.errors import CancelledError, InputError, cancelled_by
 from glassformer.explorer.open_claims import OpenClaims
 from glassformer.lessons import LESSONS

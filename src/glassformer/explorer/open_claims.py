@@ -7,8 +7,8 @@ import threading
 from collections.abc import Sequence
 
 from glassformer.claims import GROUPS, Claim, Outcome, claims, outcomes
-from glassformer.claims.claim_list import MARKS, ROWS, TEXTS, VERDICTS, verdict_text
-from glassformer.claims.claim_page import source_of
+from glassformer.claims.claim_list import ROWS
+from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
 from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
 from glassformer.explorer.claim_schemas import (
     ClaimFigure,
