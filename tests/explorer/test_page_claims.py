@@ -27,7 +27,7 @@ def test_the_gallery_measures_and_filters(visit: Visit, axe: Axe) -> None:
     words = page.get_by_role("searchbox", name="Words")
     words.fill("G11")
     expect(cards).to_have_count(1)
-    expect(page.get_by_role("status")).to_contain_text(f"1 of {len(claims())} claims")
+    expect(page.locator("main [role=status]")).to_contain_text(f"1 of {len(claims())} claims")
     expect(page.locator("[data-claim=C74] img")).to_be_visible()  # what is shown comes first
     words.fill("no claim says this")
     page.get_by_role("button", name="Show all").click()

@@ -26,6 +26,7 @@ function partsOf(session: Session): string[] {
   const run = runOf(session);
   if (view === 'map') return [...run, t('map.view')];
   if (view === 'attention') return [...run, t('page.attention')];
+  if (view === 'experiments') return [...run, t('experiments.title')];
   if (view === 'decoding') return [...run, t('page.decoding')];
   return run;
 }

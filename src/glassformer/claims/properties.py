@@ -82,8 +82,8 @@ class RecurrentLayer(nn.Module):
         state = torch.zeros_like(x[:, 0])
         states = []
         for vector in x.unbind(dim=1):
-            summed = self.from_input(vector) + self.from_state(state)
-            state = torch.tanh(summed)
+            both = self.from_input(vector) + self.from_state(state)
+            state = torch.tanh(both)
             states.append(state)
         return torch.stack(states, dim=1)
 

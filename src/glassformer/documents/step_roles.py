@@ -163,7 +163,7 @@ def _by_symbol(step: Step) -> str | None:
         return "positions"
     if symbol == "C" and step.op in COPIES:
         return "joined"
-    if symbol in ("H", "G") and step.op in ACTIVATIONS:
+    if symbol in (f"H_{step.op}", f"G_{step.op}") and step.op in ACTIVATIONS:
         return "activated"
     role = _BY_SYMBOL.get(symbol)
     return role if role is not None and step.op in PRODUCTS else None

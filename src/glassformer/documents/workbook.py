@@ -40,6 +40,7 @@ from glassformer.documents.workbook_formulas import (
 from glassformer.documents.workbook_layout import (
     LEFT,
     MOST_COLUMNS,
+    MOST_NUMBERS,
     Layout,
     SheetBlock,
     cell_name,
@@ -336,18 +337,29 @@ class TraceSheets:
         return f"'{block.sheet}'!{cell_name(row, column)}"
 
 
-def steps_behind(trace: Trace, shown: Iterable[Step]) -> list[Step]:
-    """The computed steps that are shown, and those that they read, near and far."""
+def steps_behind(trace: Trace, shown: Sequence[Step]) -> list[Step]:
+    """The computed steps that are shown, and those that they read, near and far.
+
+    If these are too many numbers for a workbook (a trained model), the steps shown alone: what they
+    read then stands as plain numbers.
+    """
     addresses = Addresses()
     by_number = {step.number: step for step in all_steps(trace)}
+
+    def read_by(step: Step) -> list[Step]:
+        return [by_number[number] for number in addresses.read_by(step)]
+
     waiting = list(shown)
     found: dict[int, Step] = {}
     while waiting:
         step = waiting.pop()
         if step.number not in found:
             found[step.number] = step
-            waiting += [by_number[number] for number in addresses.read_by(step)]
-    return [step for step in found.values() if not step.is_view]
+            waiting += read_by(step)
+    chosen = list(found.values())
+    if sum(math.prod(step.shape) for step in chosen) > MOST_NUMBERS:
+        chosen = [one for step in shown for one in (read_by(step) if step.is_view else [step])]
+    return [step for step in chosen if not step.is_view]
 
 
 def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: TraceWords) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from contextlib import ExitStack
 from threading import Lock
 from typing import Annotated, Any, Literal
 
@@ -32,6 +33,7 @@ from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe, described
 from glassformer.explorer.panels import equation, fitting_lead, operand_of, thumbnail, window
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
+from glassformer.explorer.saved_playlist import playlist_page
 from glassformer.explorer.schemas import (
     AnswerInfo,
     AnswerRequest,
@@ -50,6 +52,7 @@ from glassformer.explorer.schemas import (
     MapInfo,
     MeaningInfo,
     ModelInfo,
+    PlaylistRequest,
     RunCurves,
     TermPage,
     Thumbnail,
@@ -361,6 +364,27 @@ async def search(request: Request, state: Holds, wanted: DecodeRequest) -> Decod
     return await state.runs.do(request, lambda: decode(state.models, wanted))
 
 
+# --- playlists ---
+# Views in the order of a lecture, as one page.
+
+
+playlist_router = APIRouter(tags=["playlists"])
+
+
+@playlist_router.post("/playlist", response_class=Response, responses=_FILES)
+async def save_playlist(request: Request, state: Holds, wanted: PlaylistRequest) -> Response:
+    """A page in one file that shows the views in order, read-only."""
+    with ExitStack() as uses:
+        traces = [uses.enter_context(state.store.use(one.id)) for one in wanted.traces]
+
+        def work() -> bytes:
+            return playlist_page(wanted, traces, state.lessons, state.models).encode()
+
+        made = await state.runs.do(request, work)
+    head = {"Content-Disposition": 'attachment; filename="playlist.html"'}
+    return Response(made, headers=head, media_type=MEDIA_TYPES["html"])
+
+
 # --- watching ---
 # The training run that is watched.
 
@@ -427,6 +451,7 @@ ROUTERS = (
     lessons_router,
     claims_router,
     audits_router,
+    playlist_router,
     watch_router,
 )
 

@@ -96,12 +96,17 @@ def page_of(
     max_cells: int = MOST_CELLS,
 ) -> str:
     """The page of an open trace, with its text and its answer."""
-    data = _Snapshot(opened, chosen, max_bytes, max_cells).data()
+    data = Snapshot(opened, chosen, max_bytes, max_cells).data()
+    return page_with({"title": title, **data}, language, title)
+
+
+def page_with(data: dict[str, Any], language: Language, title: str | None = None) -> str:
+    """The page around its data."""
     parts = {
         "lang": "zh-CN" if language == "zh" else "en",
         "language": language,
         "title": html.escape(title or words_in(language)["title"]),
-        "data": _inert({"title": title, **data}),
+        "data": _inert(data),
     }
     template = TEMPLATE.read_text(encoding="utf-8")
     return re.sub(r"@@(lang|language|title|data)@@", lambda mark: parts[mark[1]], template)
@@ -121,13 +126,22 @@ def _packed(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
-class _Snapshot:
+class Snapshot:
     """What goes into the file, and what is left out of it."""
 
     def __init__(
-        self, opened: OpenTrace, chosen: Sequence[Step] | None, max_bytes: int, max_cells: int
+        self,
+        opened: OpenTrace,
+        chosen: Sequence[Step] | None,
+        max_bytes: int,
+        max_cells: int,
+        id: str = _ID,  # noqa: A002 - the API's name
+        first: Iterable[int] = (),
     ) -> None:
+        """`first`: the steps whose cards are made before those of others, as far as they fit."""
         self._opened = opened
+        self._id = id
+        self._urgent = frozenset(first)
         self._addresses = Addresses()
         self._bytes = max_bytes
         self._cells = max_cells
@@ -182,8 +196,8 @@ class _Snapshot:
 
         return told.model_copy(
             update={
-                "id": _ID,
-                "root": _ID,
+                "id": self._id,
+                "root": self._id,
                 "parent": None,
                 "first": self._first,
                 "tree": pruned(told.tree),
@@ -232,7 +246,8 @@ class _Snapshot:
         equations = {step.number: self._equations(step) for step in steps}
         given = [step for step in steps if self._is_given(step)]
         others = [step for step in steps if not self._is_given(step)]
-        for step in [*sorted(others, key=lambda step: step.view.numel), *given]:
+        others.sort(key=lambda step: (step.number not in self._urgent, step.view.numel))
+        for step in [*others, *given]:
             writer = _StepWriter(self._opened, step, self._flat, self._addresses)
             answers: dict[str, Any] = {
                 "equations": equations[step.number],

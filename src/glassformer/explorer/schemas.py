@@ -815,3 +815,56 @@ class WatchInfo(Message):
     """Other runs in the same folder; `…/runs/NAME` has their metrics."""
     layers: list[WatchLayer]
     """The layers, in the order of `…/attention?layer=`."""
+
+
+# --- playlists ---
+# Views in the order of a lecture, as one page.
+
+
+class PinnedPlace(Message):
+    """What a view of a playlist shows of a trace: a step, a slice of it, a cell's card."""
+
+    step: Annotated[int, Field(ge=0)]
+    lead: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)] = []
+    index: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)] | None = None
+    of: Annotated[int, Field(ge=0)] | None = None
+    """The step that the cell is of, where it is another one."""
+
+
+class PlaylistTrace(Message):
+    """A trace of a playlist, and what its views show of it."""
+
+    id: Annotated[str, Field(max_length=200)]
+    places: Annotated[list[PinnedPlace], Field(max_length=200)] = []
+
+
+class PlaylistNote(Message):
+    """A note in both languages."""
+
+    en: Annotated[str, Field(max_length=2_000)] = ""
+    zh: Annotated[str, Field(max_length=2_000)] = ""
+
+
+class PlaylistView(Message):
+    """A view: its link in the saved page, its title, its note."""
+
+    link: Annotated[str, Field(max_length=40_000, pattern="^#/")]
+    title: Annotated[str, Field(max_length=200)] = ""
+    note: PlaylistNote = PlaylistNote()
+
+
+class PlaylistLesson(Message):
+    """A lesson with its switches."""
+
+    name: Annotated[str, Field(max_length=80)]
+    settings: Annotated[list[LessonSetting], Field(max_length=8)] = []
+
+
+class PlaylistRequest(Message):
+    """A page in one file that shows views in order; trace N is `saved-N` in their links."""
+
+    views: Annotated[list[PlaylistView], Field(min_length=1, max_length=200)]
+    traces: Annotated[list[PlaylistTrace], Field(max_length=16)] = []
+    lessons: Annotated[list[PlaylistLesson], Field(max_length=16)] = []
+    searches: Annotated[list[DecodeRequest], Field(max_length=16)] = []
+    language: Language = "en"

@@ -56,7 +56,7 @@ def classifier() -> _Reader:
 
 
 @lru_cache(maxsize=1)
-def _scores() -> dict[str, Any]:
+def stored_scores() -> dict[str, Any]:
     """What was measured after training."""
     about: dict[str, Any] = json.loads((_FOLDER / "digits" / "config.json").read_text("utf-8"))
     scores: dict[str, Any] = about["about"]["scores"]
@@ -205,7 +205,7 @@ def _answer(read: ReadDigit, say: Speaker) -> LessonStep:
     )
     facts = {
         "digit": read.digit, "answer": read.answer, "percent": percent(read.share),
-        "accuracy": percent(_scores()["test"]["accuracy"]), "count": _stored()["n_test"],
+        "accuracy": percent(stored_scores()["test"]["accuracy"]), "count": _stored()["n_test"],
     }  # fmt: skip
     key = "answer right" if str(read.answer) == read.digit else "answer wrong"
     parts: list[Part] = [

@@ -137,9 +137,9 @@ def _path(kind: Kind, say: Speaker) -> LessonStep:
         Figure("path", drawing),
     ]
     if kind == "recurrence":
-        parts += [Paragraph(say("state", **facts)), formula(chosen)]
-        before = chosen.operands[0].step.trace[f"from_state.{_TO + 1}"][0, 0]
-        parts.append(formula(before))
+        both = chosen.operands[0]
+        before = both.step.trace[f"from_state.{_TO + 1}"][0, 0]
+        parts += [Paragraph(say("state", **facts)), *map(formula, (chosen, both, before))]
     else:
         parts += [Paragraph(say(f"cell {kind}", **facts)), formula(chosen)]
     return LessonStep("path", say(f"path {kind} title"), tuple(parts))

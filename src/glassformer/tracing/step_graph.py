@@ -30,6 +30,7 @@ class StepGraph:
         self._before: list[int] = []
         self.products = self._all(PRODUCTS)
         self.matrices = self._all(MATRICES)
+        self.inputs = sum(1 << place for place, step in enumerate(steps) if step.role == "input")
         for step in steps:
             before = 0
             for parent in self._parents(step):

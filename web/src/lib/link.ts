@@ -15,7 +15,7 @@
  *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
  *
  * Traces live as long as the server keeps them, so a link holds what they were made from; edits are
- * as in `edit_text.ts`. `lang=zh` where the page is Chinese.
+ * as in `edit_text.ts`. `lang=zh` where the page is Chinese, `lecture=1` in lecture mode.
  */
 
 import type { EditInput, Language } from './api';
@@ -66,6 +66,8 @@ export interface Link {
   /** Which of the experiments. */
   tab: Tab | null;
   language: Language | null;
+  /** Whether it opens in lecture mode. */
+  lecture: boolean;
 }
 
 const VIEWS: readonly View[] = ['map', 'equation', 'attention', 'decoding', 'walk', 'experiments'];
@@ -87,6 +89,7 @@ export function parseLink(hash: string): Link {
     other: values.get('other') || null,
     tab: TABS.find((one) => one === values.get('tab')) ?? null,
     language: language === 'zh' || language === 'en' ? language : null,
+    lecture: values.get('lecture') === '1',
   };
   const [first, second, third] = parts;
   if (first === undefined) return link;
@@ -148,6 +151,7 @@ export function formatLink(link: Link): string {
     if (link.view === 'walk' && link.walk !== null) values.set('at', String(link.walk.step + 1));
   }
   if (link.language === 'zh') values.set('lang', 'zh');
+  if (link.lecture && link.view !== 'start') values.set('lecture', '1');
   const search = readable(values.toString());
   return `#/${path}${search === '' ? '' : `?${search}`}`;
 }

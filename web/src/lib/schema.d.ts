@@ -652,6 +652,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/playlist": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save Playlist
+         * @description A page in one file that shows the views in order, read-only.
+         */
+        post: operations["save_playlist_api_playlist_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/watch": {
         parameters: {
             query?: never;
@@ -666,6 +686,46 @@ export interface paths {
         get: operations["watch_api_watch_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/watch/runs/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Other Run
+         * @description The metrics of another run in the folder of the watched one.
+         */
+        get: operations["other_run_api_watch_runs__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/watch/traces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Trace Update
+         * @description Trace the model that the run had after an update, over the text of its pictures.
+         */
+        post: operations["trace_update_api_watch_traces_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1898,6 +1958,114 @@ export interface components {
             cell: components["schemas"]["CellRef"] | null;
         };
         /**
+         * PinnedPlace
+         * @description What a view of a playlist shows of a trace: a step, a slice of it, a cell's card.
+         */
+        PinnedPlace: {
+            /** Step */
+            step: number;
+            /**
+             * Lead
+             * @default []
+             */
+            lead?: number[];
+            /** Index */
+            index?: number[] | null;
+            /** Of */
+            of?: number | null;
+        };
+        /**
+         * PlaylistLesson
+         * @description A lesson with its switches.
+         */
+        PlaylistLesson: {
+            /** Name */
+            name: string;
+            /**
+             * Settings
+             * @default []
+             */
+            settings?: string[];
+        };
+        /**
+         * PlaylistNote
+         * @description A note in both languages.
+         */
+        PlaylistNote: {
+            /**
+             * En
+             * @default
+             */
+            en?: string;
+            /**
+             * Zh
+             * @default
+             */
+            zh?: string;
+        };
+        /**
+         * PlaylistRequest
+         * @description A page in one file that shows views in order; trace N is `saved-N` in their links.
+         */
+        PlaylistRequest: {
+            /** Views */
+            views: components["schemas"]["PlaylistView"][];
+            /**
+             * Traces
+             * @default []
+             */
+            traces?: components["schemas"]["PlaylistTrace"][];
+            /**
+             * Lessons
+             * @default []
+             */
+            lessons?: components["schemas"]["PlaylistLesson"][];
+            /**
+             * Searches
+             * @default []
+             */
+            searches?: components["schemas"]["DecodeRequest"][];
+            /**
+             * Language
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "zh";
+        };
+        /**
+         * PlaylistTrace
+         * @description A trace of a playlist, and what its views show of it.
+         */
+        PlaylistTrace: {
+            /** Id */
+            id: string;
+            /**
+             * Places
+             * @default []
+             */
+            places?: components["schemas"]["PinnedPlace"][];
+        };
+        /**
+         * PlaylistView
+         * @description A view: its link in the saved page, its title, its note.
+         */
+        PlaylistView: {
+            /** Link */
+            link: string;
+            /**
+             * Title
+             * @default
+             */
+            title?: string;
+            /**
+             * @default {
+             *       "en": "",
+             *       "zh": ""
+             *     }
+             */
+            note?: components["schemas"]["PlaylistNote"];
+        };
+        /**
          * PrecisionInfo
          * @description The same cell computed at several precisions.
          */
@@ -1969,6 +2137,27 @@ export interface components {
             lessons: components["schemas"]["LessonName"][];
             /** Command */
             command: string | null;
+        };
+        /**
+         * RunCurves
+         * @description The metrics of another run, to be drawn beside those of the watched one.
+         */
+        RunCurves: {
+            /** Name */
+            name: string;
+            /** Recipe */
+            recipe: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "finished" | "stopped";
+            /** Total */
+            total: number | null;
+            /** Metrics */
+            metrics: {
+                [key: string]: number | string | null;
+            }[];
         };
         /**
          * Scale
@@ -2324,6 +2513,10 @@ export interface components {
             next: number;
             /** Snapshots */
             snapshots: number[];
+            /** Models */
+            models: number[];
+            /** Runs */
+            runs: string[];
             /** Layers */
             layers: components["schemas"]["WatchLayer"][];
         };
@@ -2345,6 +2538,14 @@ export interface components {
             queries: string[];
             /** Keys */
             keys: string[];
+        };
+        /**
+         * WatchTraceRequest
+         * @description Run the model that a training run had after a step over the text of its pictures.
+         */
+        WatchTraceRequest: {
+            /** Update */
+            update: number;
         };
         /**
          * WordShare
@@ -2469,10 +2670,17 @@ export type OperandInfo = components['schemas']['OperandInfo'];
 export type PanelInfo = components['schemas']['PanelInfo'];
 export type PaperLink = components['schemas']['PaperLink'];
 export type Piece = components['schemas']['Piece'];
+export type PinnedPlace = components['schemas']['PinnedPlace'];
+export type PlaylistLesson = components['schemas']['PlaylistLesson'];
+export type PlaylistNote = components['schemas']['PlaylistNote'];
+export type PlaylistRequest = components['schemas']['PlaylistRequest'];
+export type PlaylistTrace = components['schemas']['PlaylistTrace'];
+export type PlaylistView = components['schemas']['PlaylistView'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
 export type Region = components['schemas']['Region'];
 export type RowInfo = components['schemas']['RowInfo'];
+export type RunCurves = components['schemas']['RunCurves'];
 export type Scale = components['schemas']['Scale'];
 export type SourceInfo = components['schemas']['SourceInfo'];
 export type StepChange = components['schemas']['StepChange'];
@@ -2492,6 +2700,7 @@ export type TrialInfo = components['schemas']['TrialInfo'];
 export type VerdictInfo = components['schemas']['VerdictInfo'];
 export type WatchInfo = components['schemas']['WatchInfo'];
 export type WatchLayer = components['schemas']['WatchLayer'];
+export type WatchTraceRequest = components['schemas']['WatchTraceRequest'];
 export type WordShare = components['schemas']['WordShare'];
 export type WordsAnswer = components['schemas']['WordsAnswer'];
 export type WordsRequest = components['schemas']['WordsRequest'];
@@ -5816,6 +6025,106 @@ export interface operations {
             };
         };
     };
+    save_playlist_api_playlist_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaylistRequest"];
+            };
+        };
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/markdown": unknown;
+                    "application/x-tex": unknown;
+                    "text/html": unknown;
+                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": unknown;
+                    "application/json": unknown;
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     watch_api_watch_get: {
         parameters: {
             query?: {
@@ -5834,6 +6143,196 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WatchInfo"] | null;
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    other_run_api_watch_runs__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCurves"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trace_update_api_watch_traces_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WatchTraceRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

@@ -3,7 +3,7 @@
 import type * as api from './api';
 import type { Experiment, Experiments } from './experiments';
 import { setting } from './setting.svelte';
-import { Refused, type Source } from './source';
+import { Refused, traffic, type Source } from './source';
 
 type Query = Record<string, string | number | null | undefined>;
 
@@ -131,6 +131,10 @@ export class ServerSource implements Source {
     return { name: fileName(answer, request.format), file: await answer.blob() };
   }
 
+  async savePlaylist(request: api.PlaylistRequest, signal?: AbortSignal): Promise<Blob> {
+    return (await this.send('playlist', posted(request, signal))).blob();
+  }
+
   decode(request: api.DecodeRequest, signal?: AbortSignal): Promise<api.DecodeAnswer> {
     return this.post('decode', request, signal);
   }
@@ -228,6 +232,14 @@ export class ServerSource implements Source {
     return this.get('watch', { since }, signal);
   }
 
+  watchRun(name: string, signal?: AbortSignal): Promise<api.RunCurves> {
+    return this.get(`watch/runs/${part(name)}`, {}, signal);
+  }
+
+  watchTrace(update: number, signal?: AbortSignal): Promise<api.TraceInfo> {
+    return this.post('watch/traces', { update }, signal);
+  }
+
   async watchAttention(
     update: number,
     layer: number,
@@ -252,6 +264,15 @@ export class ServerSource implements Source {
 
   /** A refusal throws `Refused`; a trace that the server has dropped is made again first. */
   private async send(address: string, options: RequestInit): Promise<Response> {
+    traffic.pending += 1;
+    try {
+      return await this.ask(address, options);
+    } finally {
+      traffic.pending -= 1;
+    }
+  }
+
+  private async ask(address: string, options: RequestInit): Promise<Response> {
     let answer = await fetch(`api/${address}`, options);
     const dropped = answer.status === 410 ? /^traces\/([^/?]+)/.exec(address)?.[1] : undefined;
     if (dropped !== undefined) {

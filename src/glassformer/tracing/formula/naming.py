@@ -284,7 +284,8 @@ class Names:
         if "norm" in word.lower() or word.startswith("ln"):
             return Symbol("γ" if letter == "W" else "β")
         if letter == "W" and step.name in self._weights_of("embedding"):
-            return _TABLES.get(word) or Symbol("E", "" if word.isdigit() else word)
+            owner = path[-3] if word == "table" and len(path) > 2 else word
+            return _TABLES.get(owner) or Symbol("E", "" if owner.isdigit() else owner)
         role = next((_ROLES[end] for end in _endings(path, word) if end in _ROLES), None)
         if role is None and word in _PLAIN_WORDS and len(path) > 2:
             word = path[-3]
@@ -315,8 +316,10 @@ class Names:
         if operands and (step.op in _COPIES or step.op in _ACTIVATIONS):
             source = self.symbol(operands[0])
             told = str(source) != _word(operands[0].name) or word == step.op.strip("_")
-            if (step.op in _COPIES and told) or source.base in ("H", "G"):
+            if step.op in _COPIES and (told or source.base in ("H", "G")):
                 return source
+            if step.op in _ACTIVATIONS and source.base in ("H", "G"):
+                return replace(source, below=step.op)
         return _WORDS.get(word)
 
     def _made_by(self, parameter: Step, op: str) -> Symbol | None:

@@ -7,13 +7,13 @@ the operator's own view, and are mapped from there to the axes of the writer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.tracing.arithmetic.expressions import Axis, Entry
+from glassformer.tracing.arithmetic.expressions import Axis, Entry, Expression, Lookup, Number
 from glassformer.tracing.capture.memory import Index, View
 
 if TYPE_CHECKING:
@@ -77,6 +77,39 @@ def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | 
     owner, base = find(entry.view, _at(entry, {}))
     places = _one_axis_each(entry, running, owner, base, find)
     return owner, places if places is not None else _several_axes(entry, running, owner)
+
+
+Part = int | Axis | Expression
+
+
+def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
+    """The step that wrote what a lookup reads, and the lookup's index on that step's axes.
+
+    None if the operator read it in another shape. A transposed view has its axes in another order,
+    and a slice does not begin at 0.
+    """
+    view = lookup.view
+    owner, base = view.owner((0,) * view.ndim)
+    own = owner.view
+    parts: list[Part] = list(base)
+    free = {axis for axis, size in enumerate(own.shape) if size > 1}
+    for part, size, stride in zip(lookup.index, view.shape, view.strides, strict=True):
+        if size == 1 or stride == 0:
+            continue
+        axis = next((axis for axis in free if own.strides[axis] == stride), None)
+        if axis is None or own.shape[axis] < base[axis] + size:
+            return owner, None
+        free.remove(axis)
+        start = base[axis]
+        if isinstance(part, int):
+            parts[axis] = start + part
+        elif isinstance(part, Axis):
+            parts[axis] = replace(part, start=start + part.start)
+        elif start == 0:
+            parts[axis] = part
+        else:
+            parts[axis] = Number(start) + part
+    return owner, tuple(parts)
 
 
 def _at(entry: Entry, places: dict[str, int]) -> Index:

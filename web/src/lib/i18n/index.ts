@@ -29,6 +29,8 @@ import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
 import { figureEn } from './figure.en';
 import { figureZh } from './figure.zh';
+import { lectureEn } from './lecture.en';
+import { lectureZh } from './lecture.zh';
 import { meaningEn } from './meaning.en';
 import { meaningZh } from './meaning.zh';
 import { mapEn } from './map.en';
@@ -53,6 +55,7 @@ const en = {
   ...mapEn,
   ...exportingEn,
   ...meaningEn,
+  ...lectureEn,
   ...experimentsEn,
 };
 
@@ -74,6 +77,7 @@ const zh: Record<keyof typeof en, string> = {
   ...mapZh,
   ...exportingZh,
   ...meaningZh,
+  ...lectureZh,
   ...experimentsZh,
 };
 
@@ -91,6 +95,14 @@ export function learn<Words extends Record<string, string>>(
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
   return filled(dictionaries[setting.language][key] ?? key, values);
+}
+
+/** The same with dictionaries of its own: of what comes only when it is asked for. */
+export function speaker<K extends string>(
+  english: Record<K, string>,
+  chinese: Record<K, string>,
+): (key: K, values?: Record<string, string | number>) => string {
+  return (key, values = {}) => filled((setting.language === 'zh' ? chinese : english)[key], values);
 }
 
 /** A refusal of the server in the page's language: its own line is English, and says the rest. */
