@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from glassformer import checkpoint
 from glassformer.data import EpochRNG
-from glassformer.errors import TrainingError
+from glassformer.errors import ConfigError, TrainingError
 from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
@@ -181,6 +181,16 @@ def read_watch(folder: Path, offset: int = 0) -> RunStatus:
         models=sorted({step for step in _steps(watch) if _model_of(watch, step).is_dir()}
                       | {*_final_step(folder)}),
     )  # fmt: skip
+
+
+def newest_run(folder: Path) -> Path:
+    """The folder itself if it is a run's, else that of the newest run in it."""
+    if (folder / "metrics.jsonl").is_file():
+        return folder
+    found = [file for file in folder.glob("*/metrics.jsonl") if file.is_file()]
+    if not found:
+        raise ConfigError("{folder} holds no training run", folder=folder)
+    return max(found, key=lambda file: file.stat().st_mtime).parent
 
 
 def model_folder(folder: Path, step: int) -> Path:
