@@ -53,11 +53,13 @@ from glassformer.explorer.schemas import (
     MeaningInfo,
     ModelInfo,
     PlaylistRequest,
+    RunCurves,
     TermPage,
     Thumbnail,
     TraceInfo,
     TraceRequest,
     WatchInfo,
+    WatchTraceRequest,
 )
 from glassformer.explorer.state import Holds, Opened, RunReader, State
 from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
@@ -408,6 +410,26 @@ def _watched(state: State) -> RunReader:
 def watch(state: Holds, since: Count = 0) -> WatchInfo | None:
     """Metrics from an offset on, and the attention snapshots; null if no run is watched."""
     return None if state.watched is None else state.watched.info(since)
+
+
+@watch_router.get("/runs/{name}")
+def other_run(state: Holds, name: str) -> RunCurves:
+    """The metrics of another run in the folder of the watched one."""
+    return _watched(state).other(name)
+
+
+@watch_router.post("/traces", status_code=201, response_model=TraceInfo)
+async def trace_update(request: Request, state: Holds, wanted: WatchTraceRequest) -> Response:
+    """Trace the model that the run had after an update, over the text of its pictures."""
+    run = _watched(state)
+
+    def work() -> bytes:
+        opened = run.trace(wanted.update)
+        packed = described(opened)
+        state.store.add(opened)
+        return packed
+
+    return _packed(request, await state.runs.do(request, work), 201)
 
 
 @watch_router.get("/attention", response_class=Response, responses=_BYTES_WATCHING)

@@ -19,7 +19,7 @@ from glassformer.explorer.open_audits import OpenAudits
 from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import OpenTrace, Runs, Store
-from glassformer.explorer.schemas import ModelInfo, WatchInfo
+from glassformer.explorer.schemas import ModelInfo, RunCurves, WatchInfo
 from glassformer.explorer.trace_edits import OtherRuns
 
 
@@ -28,6 +28,14 @@ class RunReader(Protocol):
 
     def info(self, since: int) -> WatchInfo:
         """The metrics from an offset on, and the available snapshots."""
+        ...
+
+    def trace(self, update: int) -> OpenTrace:
+        """The model after an update, run over the text of the pictures."""
+        ...
+
+    def other(self, name: str) -> RunCurves:
+        """Another run in the same folder, by its name."""
         ...
 
     def attention(self, update: int, layer: int) -> npt.NDArray[np.float32]:

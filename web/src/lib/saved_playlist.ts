@@ -117,6 +117,8 @@ export class SavedPlaylist implements Source {
   readonly experiment = refuse;
   readonly answer = refuse;
   readonly watchAttention = refuse;
+  readonly watchRun = refuse;
+  readonly watchTrace = refuse;
   readonly claims = refuse;
   readonly claim = refuse;
   readonly audits = refuse;

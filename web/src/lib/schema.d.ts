@@ -692,6 +692,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/watch/runs/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Other Run
+         * @description The metrics of another run in the folder of the watched one.
+         */
+        get: operations["other_run_api_watch_runs__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/watch/traces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Trace Update
+         * @description Trace the model that the run had after an update, over the text of its pictures.
+         */
+        post: operations["trace_update_api_watch_traces_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/watch/attention": {
         parameters: {
             query?: never;
@@ -2099,6 +2139,27 @@ export interface components {
             command: string | null;
         };
         /**
+         * RunCurves
+         * @description The metrics of another run, to be drawn beside those of the watched one.
+         */
+        RunCurves: {
+            /** Name */
+            name: string;
+            /** Recipe */
+            recipe: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "finished" | "stopped";
+            /** Total */
+            total: number | null;
+            /** Metrics */
+            metrics: {
+                [key: string]: number | string | null;
+            }[];
+        };
+        /**
          * Scale
          * @description How a step's numbers become colours.
          */
@@ -2452,6 +2513,10 @@ export interface components {
             next: number;
             /** Snapshots */
             snapshots: number[];
+            /** Models */
+            models: number[];
+            /** Runs */
+            runs: string[];
             /** Layers */
             layers: components["schemas"]["WatchLayer"][];
         };
@@ -2473,6 +2538,14 @@ export interface components {
             queries: string[];
             /** Keys */
             keys: string[];
+        };
+        /**
+         * WatchTraceRequest
+         * @description Run the model that a training run had after a step over the text of its pictures.
+         */
+        WatchTraceRequest: {
+            /** Update */
+            update: number;
         };
         /**
          * WordShare
@@ -2607,6 +2680,7 @@ export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
 export type Region = components['schemas']['Region'];
 export type RowInfo = components['schemas']['RowInfo'];
+export type RunCurves = components['schemas']['RunCurves'];
 export type Scale = components['schemas']['Scale'];
 export type SourceInfo = components['schemas']['SourceInfo'];
 export type StepChange = components['schemas']['StepChange'];
@@ -2626,6 +2700,7 @@ export type TrialInfo = components['schemas']['TrialInfo'];
 export type VerdictInfo = components['schemas']['VerdictInfo'];
 export type WatchInfo = components['schemas']['WatchInfo'];
 export type WatchLayer = components['schemas']['WatchLayer'];
+export type WatchTraceRequest = components['schemas']['WatchTraceRequest'];
 export type WordShare = components['schemas']['WordShare'];
 export type WordsAnswer = components['schemas']['WordsAnswer'];
 export type WordsRequest = components['schemas']['WordsRequest'];
@@ -6068,6 +6143,196 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WatchInfo"] | null;
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    other_run_api_watch_runs__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCurves"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trace_update_api_watch_traces_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WatchTraceRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

@@ -232,6 +232,14 @@ export class ServerSource implements Source {
     return this.get('watch', { since }, signal);
   }
 
+  watchRun(name: string, signal?: AbortSignal): Promise<api.RunCurves> {
+    return this.get(`watch/runs/${part(name)}`, {}, signal);
+  }
+
+  watchTrace(update: number, signal?: AbortSignal): Promise<api.TraceInfo> {
+    return this.post('watch/traces', { update }, signal);
+  }
+
   async watchAttention(
     update: number,
     layer: number,

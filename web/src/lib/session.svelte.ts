@@ -152,6 +152,14 @@ export class Session extends Requests<Next> {
     });
   }
 
+  /** Trace the watched run's model after an update, and look at a spot of it. */
+  async openUpdate(update: number, spotIn: (trace: TraceInfo) => Spot): Promise<boolean> {
+    return this.change('running', async (signal) => {
+      const trace = this.origins.remember(await source.watchTrace(update, signal));
+      return { view: 'equation', ...(await opened(trace, spotIn(trace), signal)) };
+    });
+  }
+
   /** Look at a spot of the open trace; where it has none of that name, stay. */
   async goTo(spot: Spot): Promise<void> {
     const trace = this.trace;

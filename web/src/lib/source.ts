@@ -35,6 +35,7 @@ import type {
   PanelPlace,
   PlaylistRequest,
   Problem,
+  RunCurves,
   TermPage,
   TermRange,
   Thumbnail,
@@ -177,6 +178,10 @@ export interface Source {
   ): Promise<{ name: string; file: Blob }>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
+  /** The metrics of another run in the folder of the watched one. */
+  watchRun(name: string, signal?: AbortSignal): Promise<RunCurves>;
+  /** Trace the model that the watched run had after an update, over the text of its pictures. */
+  watchTrace(update: number, signal?: AbortSignal): Promise<TraceInfo>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */
   watchAttention(
     update: number,

@@ -338,6 +338,14 @@ export class StaticSource implements Source {
     return Promise.resolve(null);
   }
 
+  watchRun(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  watchTrace(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   watchAttention(): Promise<never> {
     return Promise.reject(leftOut('saved.readOnly'));
   }
