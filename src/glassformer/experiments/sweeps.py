@@ -50,6 +50,8 @@ class Sweep(Result):
     """(layers, places), float64; NaN where a layer, or the other run, has no such place."""
     before: float
     """The measure in the run itself."""
+    there: float | None
+    """The measure in the other run, of patching between texts of the same length."""
     over: Over
     measured: Measured
     _again: Callable[[int, int], Trace] = field(repr=False, compare=False)
@@ -59,6 +61,16 @@ class Sweep(Result):
     def effects(self) -> Tensor:
         """What each intervention changed."""
         return self.values - self.before
+
+    @property
+    def recovered(self) -> Tensor:
+        """Of patching, how far each patch takes the measure to the other run: 0 not, 1 wholly."""
+        if self.there is None or self.there == self.before:
+            raise TraceError(
+                "nothing is recovered here: that takes a patch from a run of the same length whose "
+                "measure is another"
+            )
+        return self.effects / (self.there - self.before)
 
     def trace(self, layer: int, place: int) -> Trace:
         """The run after one of the interventions, computed again."""
@@ -143,18 +155,19 @@ def sweep(
     labels = tokens or tuple(map(str, range(max(sizes))))
     values = torch.full((len(layers), max(sizes)), torch.nan, dtype=torch.float64)
     before = float(measured.value)
+    there = None if other is None else _value_there(pick, other)
     record = _Record(store, lambda: {
         "layers": layers, "places": list(labels), "over": over, "to": to,
         "measure": measured.name, "before": before,
-        "other": None if other is None else float(pick(other).value),
+        "other": there,
         "runs": [float(pick(run).value) for run in runs],
     })  # fmt: skip
     batched = None if callable(measure) else _batched(measured)
     done = record.read(values)
     show = _Bar() if progress is True else progress or (lambda *_: None)
     if other is not None and over == "position":  # a text may be shorter than the other
-        there = [steps_named(other, layer, per_head=False)[0].shape[-2] for layer in layers]
-        sizes = list(map(min, sizes, there))
+        others = [steps_named(other, layer, per_head=False)[0].shape[-2] for layer in layers]
+        sizes = list(map(min, sizes, others))
     places = [(row, at) for row, size in enumerate(sizes) for at in range(size)]
     waiting = [place for place in places if place not in done]
     for group in _groups(waiting, batched.most if batched is not None else 1):
@@ -173,7 +186,15 @@ def sweep(
     def again(row: int, column: int) -> Trace:
         return trace.edit(edits(row, column))
 
-    return Sweep(tuple(layers), labels, values, before, over, measured, again, pick)
+    return Sweep(tuple(layers), labels, values, before, there, over, measured, again, pick)
+
+
+def _value_there(pick: Callable[[Trace], Measured], other: Trace) -> float | None:
+    """The measure in the other run, which may be too short to have it."""
+    try:
+        return float(pick(other).value)
+    except TraceError:
+        return None
 
 
 def swept_layers(trace: Trace, over: Over = "position", stage: str | None = None) -> list[str]:
