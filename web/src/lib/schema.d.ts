@@ -1089,6 +1089,8 @@ export interface components {
             source: components["schemas"]["SourceInfo"] | null;
             /** Is Given */
             is_given: boolean;
+            /** Is Unwritten */
+            is_unwritten: boolean;
             /** Is Edited */
             is_edited: boolean;
             /** Before */
@@ -2252,6 +2254,8 @@ export interface components {
             is_expanded: boolean;
             /** Is Opaque */
             is_opaque: boolean;
+            /** Is Unwritten */
+            is_unwritten: boolean;
             /** Is Main */
             is_main: boolean;
             title: components["schemas"]["Bilingual"] | null;
