@@ -148,9 +148,12 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": (
         ("toy", "I am"),
         ("--batch-size", "--weights", "--max-new", "--beam", "--n-best", "--length-penalty",
-         "--temperature", "--top-k", "--top-p", "--seed"),
+         "--temperature", "--top-k", "--top-p", "--seed", "--ids", "--as"),
     ),
-    "explain": (("toy", "I am", "--at", "logits[0]"), ("--at", "--depth", "--terms", "--target")),
+    "explain": (
+        ("toy", "I am", "--at", "logits[0]"),
+        ("--at", "--depth", "--terms", "--target", "--as"),
+    ),
     "trace": (("toy", "I am"), ("--output", "--step", "--target", "--lang")),
     "train": (
         ("text", "--text", "no-such-file.txt"),
@@ -158,7 +161,13 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
          "--text"),
     ),
     "audit": (("masked",), ("--lang", "--to", "--output")),
-    "lesson": (("masked",), ("--lang", "--to", "--output", "--off")),
+    "lesson": (("masked",), ("--lang", "--to", "--output", "--off", "--set", "--row")),
+    "exercise": (("scores", "no-such-file.py"), ("--lang", "--output")),
+    "experiment": (
+        ("words", "toy", "I am"),
+        ("--at", "--less", "--other", "--with", "--part", "--head", "--position", "--neuron",
+         "--to", "--texts", "--over", "--stage", "--store", "--method", "--baseline"),
+    ),
     "claims": (("C01", "C02"), ("--lang", "--to", "--plot", "--output")),
     "export": (("toy", "--to", "nowhere", "-o", "x"), ("--to", "--out")),
     "evaluate": (("toy",), ("--data", "--split", "--device")),

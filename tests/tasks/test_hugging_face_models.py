@@ -288,6 +288,11 @@ def test_settings_that_only_a_run_finds_out(
 ) -> None:
     said = refused(capsys, "run", str(broken(folders["bert"], tmp_path, return_dict=False)), "x")
     assert "cannot be run by transformers: 'tuple' object has no attribute" in said
+    folder = broken(folders["bart"], tmp_path / "other")
+    (folder / "generation_config.json").write_text('{"decoder_start_token_id": 1099511627776}')
+    assert "cannot be run by transformers" in refused(capsys, "run", str(folder), "x")
+    (folder / "generation_config.json").write_text('{"eos_token_id": [[1]]}')
+    assert run(["run", str(folder), "x"]) == 0  # what is no id ends no text
 
 
 def test_files_beside_the_weights_are_bounded(

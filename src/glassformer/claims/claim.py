@@ -22,7 +22,7 @@ from glassformer.claims.costs import DISTURBED
 from glassformer.errors import DataError
 from glassformer.language import Bilingual, Language, words
 
-say = words("glassformer.claims.claim_list")
+say = words("glassformer.claims.claim_report")
 
 Figures: TypeAlias = Mapping[str, float]
 """What was measured, by name; yes and no are 1 and 0."""

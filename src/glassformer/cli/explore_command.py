@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 say = words("glassformer.cli.messages")
 
 _PATIENCE_S = 0.4
-"""How long Ctrl+C waits for answers that are under way."""
+"""How long Ctrl+C waits for requests in progress, in seconds."""
 
 
 def explore(
@@ -55,7 +55,7 @@ def explore(
 
 
 def _loader(model: str | None) -> Callable[[], ASGIApp]:
-    """What makes the API; a model that was asked for is looked up at once."""
+    """The function that creates the API; a requested model is looked up at once."""
     if model is not None:
         from glassformer.explorer.model_list import Catalogue
 

@@ -29,6 +29,7 @@ from glassformer.explorer.schemas import (
 )
 from glassformer.language import Language
 from glassformer.tracing import Cell, Line, Step
+from glassformer.tracing.arithmetic.float64_values import at_precisions
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.cells import leaves
@@ -101,7 +102,7 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
         recomputed=card.recomputed,
         difference=card.difference,
         reproduced=card.relation == "=",
-        precisions=_precisions(cell),
+        precisions=_precisions(card),
         operands=[cell_ref(operand, card.sight) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),
         regions=blocks_of(cell),
@@ -176,10 +177,10 @@ def _before(opened: OpenTrace, cell: Cell) -> float | None:
     return None if same else old
 
 
-def _precisions(cell: Cell) -> PrecisionInfo | None:
-    if cell.expression is None or not cell.step.dtype.is_floating_point:
+def _precisions(card: Card) -> PrecisionInfo | None:
+    if card.expression is None or not card.cell.step.dtype.is_floating_point:
         return None
-    found = cell.at_precisions(_DECIMALS)
+    found = at_precisions(card.expression, card.cell.value, _DECIMALS)
     return PrecisionInfo(
         float64=found.float64,
         float32=found.float32,

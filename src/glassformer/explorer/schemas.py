@@ -11,29 +11,19 @@ shape in which the operator saw it), the leading axes held at `lead`.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from glassformer.documents.heat_maps import Scale
 from glassformer.documents.map_layout import ArrowKind, BoxKind
+from glassformer.documents.trace_data import NotFinite, json_number
 from glassformer.language import Bilingual, Language
 from glassformer.tracing.model_map import TowerKind
 from glassformer.tracing.operands import Region
 
 # --- base ---
 # What all messages have in common.
-
-
-NotFinite = Literal["NaN", "Infinity", "-Infinity"]
-
-
-def json_number(number: float) -> float | NotFinite:
-    """A number; the three that JSON lacks as strings."""
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 Number = Annotated[

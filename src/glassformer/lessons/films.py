@@ -10,7 +10,8 @@ from torch import nn
 
 from glassformer.claims.studies import Tastes, learn_tastes
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.lessons.figures.film_map import Axes, Point, draw_map
+from glassformer.lessons.figures.data_charts import Axes
+from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.lessons.figures.model_figures import score_figure
 from glassformer.lessons.figures.sheet import speaker
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number

@@ -32,7 +32,7 @@ _LAYER = 0
 _FOLDER = files(__package__)
 
 
-class _Reader(nn.Module):
+class _PatchReader(nn.Module):
     """The classifier with the softmax that turns its scores into probabilities."""
 
     def __init__(self, model: ImageClassifier) -> None:
@@ -46,13 +46,13 @@ class _Reader(nn.Module):
 
 
 @lru_cache(maxsize=1)
-def classifier() -> _Reader:
+def classifier() -> _PatchReader:
     """The shipped classifier of digits: its folder lies beside this module."""
     with as_file(_FOLDER / "digits") as folder:
         module = load(folder).module
     assert isinstance(module, ImageClassifier)
     set_attention(module.eval(), "written")
-    return _Reader(module)
+    return _PatchReader(module)
 
 
 @lru_cache(maxsize=1)

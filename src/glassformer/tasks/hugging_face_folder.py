@@ -47,7 +47,7 @@ _WIDTHS = re.compile(
 )
 _MODEL_WIDTH = re.compile(r"(hidden_size|d_model|n_embd|dim|embed_dim)")
 _POSITIONS = re.compile(r"position|n_ctx|max_len|seq_len|source_pos|target_pos")
-_LEAST_WIDTH = 2**14  # configs keep defaults of parts that they do not have
+_LEAST_WIDTH = 2**14  # configs hold defaults of parts that the model lacks
 _LEAST_VOCABULARY = 2**20  # likewise
 _MOST_NUMBER = 2**31
 POOLINGS = ("mean", "cls", "max", "lasttoken")
@@ -66,11 +66,11 @@ class Opened:
     processor: Any = None
     """Of images."""
     pooling: str = "mean"
-    """How a sentence encoder makes one vector of many; not always one of `POOLINGS`."""
+    """How a sentence encoder pools its vectors; not always one of `POOLINGS`."""
 
 
 def transformers_library() -> Any:
-    """The library that knows the architectures; it comes with the extra `hf`."""
+    """The library transformers, which the extra `hf` installs."""
     try:
         import transformers
     except ImportError:
@@ -82,14 +82,14 @@ def transformers_library() -> Any:
 
 
 def is_hugging_face(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is another program's."""
+    """Whether a config.json was written by another program."""
     return config.get("model_type") != "glassformer" and (
         "model_type" in config or "architectures" in config or "auto_map" in config
     )
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The config.json of a model folder, whoever wrote it."""
+    """The config.json of a model folder, ours or another program's."""
     if not (path / CONFIG).is_file():
         raise CheckpointError(
             "{path} is not a model folder: it has no {config}", path=path, config=CONFIG
@@ -163,7 +163,7 @@ def _no_weights(path: Path) -> CheckpointError:
 
 
 def _check_adapter(path: Path) -> None:
-    """An adapter names the model that it changes, which would be opened in its place."""
+    """Refuse an adapter, which names another model to be opened in its place."""
     if (path / _ADAPTER).exists():
         raise CheckpointError(
             "{path} holds an adapter ({file}), which is no model by itself: merge it into its "
@@ -274,7 +274,7 @@ def _check_enough(path: Path, kind: Any, entries: Mapping[str, TensorEntry]) -> 
         with torch.device("meta"):
             auto = kind is transformers.AutoModel
             module = kind.from_config(config) if auto else kind(config)
-    except Exception as error:  # whatever a config makes a constructor raise
+    except Exception as error:  # constructors raise anything for a bad config
         raise _library_failed(path, error) from None
     stored = {id(parameter): parameter for parameter in module.parameters()}
     for name, part in module.named_modules():  # what is computed, and what may be left out
@@ -317,9 +317,9 @@ def _read_module(path: Path, kind: Any, attention: Implementation, dtype: torch.
         if missing and all(name.startswith("pooler.") or ".pooler." in name for name in missing):
             module, info = kind.from_pretrained(path, add_pooling_layer=False, **options)
             missing = sorted(info["missing_keys"])
-    except Exception as error:  # whatever transformers, safetensors and torch raise
+    except Exception as error:  # transformers, safetensors and torch raise anything
         raise _library_failed(path, error) from None
-    # Sinusoids are computed by their module, and folders often leave them out.
+    # Modules compute sinusoids themselves, so folders often leave them out.
     computed = {
         f"{name}.weight" for name, part in module.named_modules() if hasattr(part, "create_weight")
     }
@@ -358,7 +358,7 @@ def _read_tokenizer(path: Path, transformers: Any) -> Any:
         return transformers.AutoTokenizer.from_pretrained(
             path, local_files_only=True, trust_remote_code=False
         )
-    except Exception as error:  # a slow tokenizer's library that is missing, a damaged file
+    except Exception as error:  # a missing library of a slow tokenizer, a damaged file
         raise _library_failed(path, error) from None
 
 
@@ -408,7 +408,7 @@ def _pooling(path: Path) -> str:
     if not modes and any(prefix in key for key in config):
         return "none"
     short = [mode.removesuffix("_tokens").removesuffix("_token") for mode in modes or ["mean"]]
-    # They differ by a factor, and vectors are given with length 1.
+    # They differ by a factor, which normalising to length 1 removes.
     return " + ".join("mean" if mode == "mean_sqrt_len" else mode for mode in short)
 
 
@@ -443,7 +443,7 @@ def _library_failed(path: Path, error: Exception) -> CheckpointError:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the library's progress bars and advice; what matters we say ourselves."""
+    """Silence the library's progress bars and advice; we report what matters."""
     transformers = transformers_library()
     logging = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -35,7 +35,7 @@ from glassformer.tasks.model import CONTINUATION, HALF_CHARACTER, Model
 from glassformer.tasks.reading import Read, texts_of
 from glassformer.tasks.results import Alternative, Generated, Translated
 
-# By the ends of class names, which transformers keeps alike across architectures.
+# By suffixes of class names, which are the same for all architectures in transformers.
 _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
     ("ForSequenceClassification", ("classify", "embed"), "a classifier"),
     ("ForTokenClassification", ("tag", "embed"), "a token classifier"),
@@ -131,7 +131,7 @@ class HuggingFaceModel(Model):
 
     @property
     def _relative(self) -> bool:
-        """Whether distances take the place of positions, so that no table runs out."""
+        """Whether positions are relative, so that there is no table to run out of."""
         return hasattr(self._config, "relative_attention_num_buckets")
 
     # --- reading ---
@@ -210,7 +210,7 @@ class HuggingFaceModel(Model):
 
     @property
     def _text_module(self) -> Any:
-        """What reads text: of a pair, the text encoder."""
+        """The module that reads text: of a CLIP-like pair, the text encoder."""
         if self._is_pair:
             return self.module.text_model
         if self.tasks == ("embed",) and self._config.is_encoder_decoder:
@@ -240,7 +240,7 @@ class HuggingFaceModel(Model):
 
     @property
     def _start(self) -> int:
-        """The token that a target begins with."""
+        """The first token of a target."""
         for config in (self.module.generation_config, self._config):
             for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
                 if isinstance(id_ := getattr(config, name, None), int):
@@ -265,7 +265,7 @@ class HuggingFaceModel(Model):
         return pixels.to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
 
     def _check_scaled(self, width: int, height: int) -> None:
-        """Whoever sends a folder chooses the size that an image is scaled to."""
+        """Refuse too large an image: the folder decides the size that images are scaled to."""
         for name in ("size", "crop_size", "pad_size"):
             size = getattr(self._processor, name, None) or {}
             sides = size if isinstance(size, Mapping) else getattr(size, "__dict__", {"": size})
@@ -286,7 +286,7 @@ class HuggingFaceModel(Model):
 
     @contextmanager
     def _foreign(self, image: str | None = None) -> Iterator[None]:
-        """Whatever the library raises: an image of another size, settings that do not go together.
+        """Turn any error of the library into one line: an image of another size, a clash.
 
         Configs are checked before a module is built, but only a run shows whether they make sense.
         """
@@ -308,7 +308,7 @@ class HuggingFaceModel(Model):
             ) from None
 
     def _seen(self, source: str) -> Any:
-        """What the module makes of an image file."""
+        """The module's output for an image file."""
         pixels = self._pixels(source)
         with self._foreign(source):
             return self.module(pixel_values=pixels)
@@ -323,7 +323,7 @@ class HuggingFaceModel(Model):
         return self._rows(read, batch_size, lambda ids: self.module(ids, **self._switches).logits)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
-        """Of classes that exclude one another, unless the config says that several may hold."""
+        """Softmax over the classes, unless the config says that several may hold at once."""
         if self._config.problem_type == "multi_label_classification":
             return logits.sigmoid()
         return logits.softmax(dim=-1)
@@ -337,7 +337,7 @@ class HuggingFaceModel(Model):
             with evaluating(self.module.modules()):
                 return [self._features(one)[0].cpu() for one in read]
         body = self._text_module
-        if self.tasks != ("embed",):  # a head on it: its body, under whatever name
+        if self.tasks != ("embed",):  # the body under the head, whatever its name
             body = getattr(body, body.base_model_prefix, body)
         return self._rows(read, batch_size, lambda ids: self._pooled(body(ids)))
 
@@ -363,7 +363,7 @@ class HuggingFaceModel(Model):
                 known=", ".join(POOLINGS),
             )
         hidden: Tensor = output.last_hidden_state
-        if hidden.dim() == 4:  # of a convolutional network: channels first
+        if hidden.dim() == 4:  # a convolutional network: channels first
             hidden = hidden.flatten(2).transpose(1, 2)
         match self._pooling:
             case "cls":
@@ -458,7 +458,7 @@ class HuggingFaceModel(Model):
     def _generated(
         self, ids: Sequence[int], search: Search, max_new: int | None
     ) -> list[Alternative]:
-        """What transformers writes after (or, of an encoder-decoder, for) these ids."""
+        """What transformers generates after these ids (for an encoder-decoder: from them)."""
         wanted = len(ids) + _MORE_THAN_SOURCE if max_new is None else max_new
         options = self._options(search, wanted)
         if self._config.is_encoder_decoder and self.max_tokens is not None:  # after the start token
@@ -487,7 +487,7 @@ class HuggingFaceModel(Model):
         return found
 
     def _options(self, search: Search, max_new: int) -> Any:
-        """A search of ours in the terms of transformers; what it leaves open, the folder says."""
+        """Our search as settings of transformers; what it leaves open, the folder decides."""
         if type(max_new) is not int or max_new < 1:
             raise ConfigError(
                 "expected room for at least one token, got max_new {max_new}", max_new=max_new
@@ -529,8 +529,7 @@ class HuggingFaceModel(Model):
         """The ids that end a text."""
         own = self.module.generation_config.eos_token_id
         ids = own if isinstance(own, list) else [own]
-        found = {*ids, self.writer.special.end} - {None}
-        return {id_ for id_ in found if isinstance(id_, int)}
+        return {id_ for id_ in (*ids, self.writer.special.end) if isinstance(id_, int)}
 
     def _streamed(
         self, ids: list[int], options: Any, seeded: AbstractContextManager[None]
@@ -573,7 +572,7 @@ class HuggingFaceModel(Model):
                 if id_ not in ends and (piece := pieces.push(id_)):
                     yield piece
             is_prompt = False
-        writer.join()  # it has the random generator until then
+        writer.join()  # until then it owns the random generator
         if rest := pieces.finish().removesuffix(HALF_CHARACTER):
             yield rest
 

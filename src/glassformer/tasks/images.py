@@ -1,4 +1,4 @@
-"""Image files, within bounds: what a stranger's file may take is decided before it is decoded."""
+"""Image files from anyone: their size is checked before they are decoded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_SIDE = 2**15  # a row of millions of pixels takes as much memory as an ima
 
 
 def read_image(source: str | Path) -> Image:
-    """An image file in three colours."""
+    """An image file as RGB."""
     path = as_path(source, InputError, "an image")
     try:
         from PIL import Image
@@ -64,7 +64,7 @@ def read_image(source: str | Path) -> Image:
             path=path,
             reason=error.strerror or "it is none of " + ", ".join(_FORMATS),
         ) from None
-    except Exception as error:  # whatever a damaged file makes a decoder raise
+    except Exception as error:  # decoders raise anything for a damaged file
         raise InputError(
             "cannot read the image {path}: {reason}", path=path, reason=type(error).__name__
         ) from None

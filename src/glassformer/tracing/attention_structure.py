@@ -17,11 +17,10 @@ from itertools import pairwise
 
 from glassformer.tracing.arithmetic.rules.products import einsum_letters
 from glassformer.tracing.capture.memory import View
-from glassformer.tracing.step_graph import PRODUCTS, StepGraph, views_read, writer_of
+from glassformer.tracing.capture.operator_calls import COPIES, PRODUCTS, SOFTMAXES
+from glassformer.tracing.step_graph import StepGraph, views_read, writer_of
 from glassformer.tracing.steps import Step
 
-COPIES = frozenset(["to", "_to_copy", "contiguous", "clone", "reshape", "copy"])
-_SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
 _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
 
 
@@ -37,7 +36,7 @@ class AttentionStages:
 def find_attentions(graph: StepGraph) -> Iterator[AttentionStages]:
     """Every softmax that is multiplied with values and comes from a product of queries and keys."""
     for weights in graph.steps:
-        if weights.op not in _SOFTMAX or weights.call is None:
+        if weights.op not in SOFTMAXES or weights.call is None:
             continue
         axis = weights.call.axis("dim", weights.view.ndim)
         chain = _back_to_scores(graph, weights)

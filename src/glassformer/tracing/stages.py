@@ -23,15 +23,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from glassformer.tracing.attention_structure import COPIES, AttentionStages, find_attentions
+from glassformer.tracing.attention_structure import AttentionStages, find_attentions
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join
-from glassformer.tracing.step_graph import (
-    MATRICES,
-    StepGraph,
-    views_read,
-    writer_of,
-)
+from glassformer.tracing.capture.operator_calls import COPIES, MATRICES
+from glassformer.tracing.step_graph import StepGraph, views_read, writer_of
 from glassformer.tracing.steps import Step
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from glassformer.claims.scaling_claims import WIDTHS
 from glassformer.documents.heat_maps import Scale, hex_colour
 from glassformer.language import Language, words
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
-from glassformer.lessons.figures.charts import Series, bar_chart, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.nn.positions import sinusoidal_table
 
 _WORDS = words(__name__)
@@ -121,3 +120,5 @@ _CURVES: dict[str, _Curve] = {
     "C32": _by_width(lambda spread: spread.deviation, log_up=True),
     "C66": _sinusoids,
 }
+DRAWN = sorted({*_CURVES, *_WORDS.data} - {"lines"})
+"""Ids of the claims that have a chart."""

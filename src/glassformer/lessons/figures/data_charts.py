@@ -1,4 +1,14 @@
-"""Lines and bars, drawn."""
+"""Line charts and bar charts in the colours of the other figures.
+
+    lines = [Series("no scaling", spreads, "query"), Series("divided by √d", scaled, "output")]
+    drawing = line_chart("Scores grow with the width", widths, lines, Axes("width d", "spread"),
+                         log_across=True)
+    drawing = bar_chart("Accuracy", ["none", "learned"], [Series("at length 8", shares)], axes)
+
+Titles, names and labels come from the caller, in the reader's language. Colours are those of the
+roles, so a chart follows the page from light to dark; lines also differ in their markers, for
+readers who do not tell colours apart.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +17,87 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
-from glassformer.lessons.figures.charts.axis_scales import (
-    AxisScale,
-    axis_extent,
-    data_ticks,
-    tick_label,
-)
-from glassformer.lessons.figures.film_map import Axes
 from glassformer.tracing.formula import number as number_text
 
 _LEFT, _RIGHT, _BELOW, _TOP = 66.0, 26.0, 52.0, 40.0
 _SIZE, _ROW = 12.5, 22.0
 _MARKER = 4.5
+_MOST_DATA_TICKS = 10
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+# --- axes -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The labels of the two axes."""
+
+    across: str
+    up: str
+
+
+@dataclass(frozen=True, slots=True)
+class AxisScale:
+    """From numbers to places on the paper."""
+
+    least: float
+    most: float
+    start: float
+    end: float
+    log: bool
+
+    def __call__(self, value: float) -> float:
+        least, most, at = self.least, self.most, value
+        if self.log:
+            least, most, at = math.log(least), math.log(most), math.log(at)
+        share = (at - least) / (most - least)
+        return self.start + share * (self.end - self.start)
+
+    def shows(self, value: float) -> bool:
+        return math.isfinite(value) and (value > 0 or not self.log)
+
+
+def axis_extent(values: Sequence[float], *, log: bool) -> tuple[float, float, list[float]]:
+    """Least and largest number of an axis, and its ticks between them."""
+    least, most = (min(values), max(values)) if values else (1.0, 10.0)
+    if log:
+        low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
+        high += low == high
+        every = max(1, math.ceil((high - low) / 7))
+        return 10.0**low, 10.0**high, [10.0**power for power in range(low, high + 1, every)]
+    if least >= 0 and least < 0.5 * most:
+        least = 0.0
+    step = _step((most - least) or abs(most) or 1.0)
+    first = math.floor(least / step + 1e-9)
+    last = max(math.ceil(most / step - 1e-9), first + 1)
+    marks = [round(step * count, 12) for count in range(first, last + 1)]
+    return marks[0], marks[-1], marks
+
+
+def _step(span: float, about: int = 5) -> float:
+    """1, 2 or 5 times a power of ten, about a fifth of the span."""
+    power = 10.0 ** math.floor(math.log10(span / about))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor * about >= span)
+
+
+def data_ticks(across: Sequence[float], *, log: bool) -> list[float]:
+    """The numbers themselves if they are few, else round ones between them."""
+    if len(across) <= _MOST_DATA_TICKS:
+        return list(dict.fromkeys(across))
+    least, most, marks = axis_extent([min(across), max(across)], log=log)
+    return [mark for mark in marks if min(across) <= mark <= max(across)] or [least, most]
+
+
+def tick_label(value: float) -> str:
+    """A number beside an axis; powers of ten below 1/1000 or above 10,000 are written as such."""
+    power = math.log10(value) if value > 0 else 0.0
+    if (power < -3 or power > 4) and math.isclose(power, round(power)):
+        return "10" + str(round(power)).translate(_RAISED)
+    return number_text(value, 3).replace("-", "−")
+
+
+# --- charts -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
