@@ -423,7 +423,7 @@ def test_a_picture_is_an_svg_of_its_own(
     assert not list(root.iter(f"{SVG}foreignObject"))
     text = saved.read_text(encoding="utf-8")
     assert not re.findall(r'(?:href="|url\()(?!data:|#)[^")]*', text)
-    assert "var(--" not in text
+    assert not re.search(r"var\(|rgba\(|color\(|oklab\(", text)  # what other programs cannot read
     page.goto(saved.as_uri())  # and a browser draws it
     assert page.evaluate("document.documentElement.getBBox().width") > 200
 
@@ -458,6 +458,19 @@ def test_the_pictures_button_by_keyboard(visit: Visit) -> None:
     with page.expect_download() as waiting:
         page.keyboard.press("Enter")
     assert waiting.value.suggested_filename == "encoder.blocks.0.attention.scores.svg"
+
+
+def test_the_export_dialog_saves_the_picture_behind_it(visit: Visit) -> None:
+    page = visit(CELL)
+    settle(page)
+    page.get_by_role("button", name="Export").click()
+    dialog = page.get_by_role("dialog", name="Export")
+    dialog.get_by_role("button", name="Save picture").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("menuitem", name="SVG").click()
+    root = ElementTree.parse(waiting.value.path()).getroot()
+    words = " ".join("".join(text.itertext()) for text in root.iter(f"{SVG}text"))
+    assert "attention scores" in words
 
 
 # --- the server's part ---

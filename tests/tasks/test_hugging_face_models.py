@@ -281,6 +281,8 @@ def test_configs_that_cannot_be(
     said = refused(capsys, "run", str(folder), "x")
     for part in parts:
         assert part in said
+    if parts[0] not in ("the weights do not fit the module", "cannot be opened by transformers"):
+        assert refused(capsys, "explore", "--model", str(folder), "--no-open") == said
 
 
 def test_settings_that_only_a_run_finds_out(

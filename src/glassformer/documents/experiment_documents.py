@@ -19,7 +19,7 @@ from glassformer.tracing.formula import number
 say = words(__name__)
 _MOST_ROWS = 400
 """Rows of a document's table; the data (`to_dict`, the JSON format) has them all."""
-_SHARES = ("score", "effect", "value", "size", "share")
+_SHARES = ("score", "effect", "mean", "value", "size", "share")
 """The columns that get bars, the first that a table has."""
 
 

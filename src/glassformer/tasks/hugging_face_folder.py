@@ -99,14 +99,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Opened:
     """The module of a folder in evaluation mode, with its tokenizer and image processor."""
-    config = read_config(path)
-    _check_adapter(path)
-    _check_quantisation(path, config)
-    _check_file_sizes(path, _SIDE_FILES, MOST_JSON)
-    entries = weight_entries(path)
-    _check_sizes(path, config, entries)
+    kind, entries = check_folder(path)
     transformers = transformers_library()
-    kind = _architecture(path, config, transformers)
     with quietly():
         _check_enough(path, kind, entries)
         module = _read_module(path, kind, attention, dtype)
@@ -116,6 +110,17 @@ def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Op
             _read_processor(path, transformers),
             _pooling(path),
         )
+
+
+def check_folder(path: Path) -> tuple[Any, dict[str, TensorEntry]]:
+    """The class of a folder's module, and its tensors; refuses a folder that cannot be opened."""
+    config = read_config(path)
+    _check_adapter(path)
+    _check_quantisation(path, config)
+    _check_file_sizes(path, _SIDE_FILES, MOST_JSON)
+    entries = weight_entries(path)
+    _check_sizes(path, config, entries)
+    return _architecture(path, config, transformers_library()), entries
 
 
 def open_tokenizer(path: Path) -> Any:

@@ -111,13 +111,17 @@ function drawCanvas(canvas: HTMLCanvasElement, found: Collected): string {
   if (canvas.width === 0 || canvas.height === 0) return '';
   const style = 'image-rendering:pixelated';
   const behind = backgroundOf(canvas, getComputedStyle(canvas), found);
-  return behind + tag('image', { ...placed(box, found), style, href: canvas.toDataURL() });
+  return behind + tag('image', { ...placed(box, found), style, 'xlink:href': canvas.toDataURL() });
 }
 
 function drawImage(image: HTMLImageElement, found: Collected): string {
   if (!image.src.startsWith('data:')) return ''; // a file that stands alone refers to nothing
   const style = `image-rendering:${getComputedStyle(image).imageRendering}`;
-  return tag('image', { ...placed(image.getBoundingClientRect(), found), style, href: image.src });
+  return tag('image', {
+    ...placed(image.getBoundingClientRect(), found),
+    style,
+    'xlink:href': image.src,
+  });
 }
 
 function placed({ left, top, width, height }: DOMRect, found: Collected) {

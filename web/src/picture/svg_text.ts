@@ -5,6 +5,7 @@ type Value = string | number | null | undefined;
 /** `tag('rect', { x: 1, rx: null }, …)`: attributes without a value are left out. */
 export function tag(name: string, attributes: Record<string, Value>, ...inside: string[]): string {
   const written = Object.entries(attributes)
+    .flatMap(([key, value]): [string, Value][] => painted(key, value))
     .filter(([, value]) => value !== null && value !== undefined && value !== '')
     .map(
       ([key, value]) => ` ${key}="${escaped(typeof value === 'number' ? round(value) : value!)}"`,
@@ -12,6 +13,28 @@ export function tag(name: string, attributes: Record<string, Value>, ...inside: 
     .join('');
   const content = inside.join('');
   return content === '' ? `<${name}${written}/>` : `<${name}${written}>${content}</${name}>`;
+}
+
+const PAINTS = ['fill', 'stroke', 'stop-color'];
+
+/** A colour that shines through is two attributes: SVG 1.1, which drawing programs read, has no rgba. */
+function painted(key: string, value: Value): [string, Value][] {
+  if (!PAINTS.includes(key) || typeof value !== 'string') return [[key, value]];
+  const rgba = /^rgba\((\d+, \d+, \d+), ([\d.]+)\)$/.exec(value);
+  const srgb = /^color\(srgb ([\d.]+) ([\d.]+) ([\d.]+)(?: \/ ([\d.]+))?\)$/.exec(value);
+  const opacity = key === 'stop-color' ? 'stop-opacity' : `${key}-opacity`;
+  if (rgba !== null) {
+    return [
+      [key, `rgb(${rgba[1]})`],
+      [opacity, rgba[2]],
+    ];
+  }
+  if (srgb === null) return [[key, value]];
+  const [red, green, blue] = srgb.slice(1, 4).map((share) => Math.round(255 * Number(share)));
+  return [
+    [key, `rgb(${red}, ${green}, ${blue})`],
+    [opacity, srgb[4]],
+  ];
 }
 
 /** Characters that XML does not have become a mark; the three that it reads as its own are named. */
@@ -42,6 +65,7 @@ export function svgFile(
       'svg',
       {
         xmlns: 'http://www.w3.org/2000/svg',
+        'xmlns:xlink': 'http://www.w3.org/1999/xlink',
         width,
         height,
         viewBox: `0 0 ${round(width)} ${round(height)}`,

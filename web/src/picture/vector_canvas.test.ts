@@ -6,6 +6,9 @@ import { VectorCanvas } from './vector_canvas';
 it('writes what XML can hold, and nothing else', () => {
   expect(escaped('a<b & "c" \u0000\ud800 词')).toBe('a&lt;b &amp; &quot;c&quot; \ufffd\ufffd 词');
   expect(tag('a', { x: 1.23456, y: null, z: '' }, 'b')).toBe('<a x="1.23">b</a>');
+  expect(tag('a', { fill: 'rgba(1, 2, 3, 0.5)', stroke: 'color(srgb 1 0 0.5)' })).toBe(
+    '<a fill="rgb(1, 2, 3)" fill-opacity="0.5" stroke="rgb(255, 0, 128)"/>',
+  );
   expect(svgFile({ width: 4, height: 3 }, '#fff', '')).toContain('viewBox="0 0 4 3"');
 });
 

@@ -162,7 +162,7 @@ export class VectorCanvas implements Pen {
       height: bottom,
       preserveAspectRatio: 'none',
       style: 'image-rendering:pixelated',
-      href: part(image, x, y, width, height).toDataURL(),
+      'xlink:href': part(image, x, y, width, height).toDataURL(),
     });
   }
 
