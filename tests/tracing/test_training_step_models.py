@@ -213,7 +213,7 @@ def alignments(log_probs: Tensor) -> Tensor:
     ("function", "reason"),
     [
         (lambda x: x.detach() * x, "detaches a tensor, which stops a part"),
-        (half_without_grad, "no_grad, .data or a hook on a tensor may stop"),
+        (half_without_grad, "no_grad, .data or a hook on a tensor may change"),
         (lambda x: straight(x * 3), "function of its own, RoundedStraight, whose"),
         (lambda x: alignments(x * 2), "as if its input came from log_softmax"),
     ],

@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from glassformer.documents.parts import UNWRITTEN
 from glassformer.documents.step_meaning import meaning
 from glassformer.errors import InputError
 from glassformer.explorer.open_traces import OpenTrace
@@ -83,7 +84,7 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     )
     return CardInfo(
         cell=cell_ref(cell, card.sight),
-        exact=number(cell.value, 9),
+        exact=UNWRITTEN if card.is_unwritten else number(cell.value, 9),
         formula=card.formula,
         tex=to_tex(whole, language=language),
         numbers=card.numbers,
@@ -108,6 +109,7 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
         regions=blocks_of(cell),
         source=source_info(cell.step.line, _SOURCE_AROUND),
         is_given=card.is_given,
+        is_unwritten=card.is_unwritten,
         is_edited=is_edited(opened, cell),
         before=_before(opened, cell),
     )

@@ -449,6 +449,7 @@ def _step(
         is_view=step.is_view,
         is_expanded=step.expanded,
         is_opaque=step.is_opaque,
+        is_unwritten=step.is_unwritten,
         is_main=step.is_main,
         title=role_title(role_of(step)),
     )

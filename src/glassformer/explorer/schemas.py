@@ -130,6 +130,8 @@ class StepInfo(Message):
     is_view: bool
     is_expanded: bool
     is_opaque: bool
+    is_unwritten: bool
+    """Memory that nothing has written to yet: its numbers mean nothing."""
     is_main: bool
     """Whether the collapsed tree shows it; False for bookkeeping."""
     title: Bilingual | None = None
@@ -536,6 +538,8 @@ class CardInfo(Message):
     source: SourceInfo | None
     is_given: bool
     """A parameter, an input, a constant, or a number set by an edit."""
+    is_unwritten: bool
+    """Memory that nothing has written to yet, or a copy of it; `exact` is ∅."""
     is_edited: bool
     before: Number | None
     """Its value before the edits, where it differs."""

@@ -791,6 +791,8 @@ export interface components {
             source: components["schemas"]["SourceInfo"] | null;
             /** Is Given */
             is_given: boolean;
+            /** Is Unwritten */
+            is_unwritten: boolean;
             /** Is Edited */
             is_edited: boolean;
             /** Before */
@@ -1822,6 +1824,8 @@ export interface components {
             is_expanded: boolean;
             /** Is Opaque */
             is_opaque: boolean;
+            /** Is Unwritten */
+            is_unwritten: boolean;
             /** Is Main */
             is_main: boolean;
             title: components["schemas"]["Bilingual"] | null;

@@ -212,7 +212,10 @@ class Reasons:
             return "the model cuts it off from the loss, by detach or no_grad", {}
         if self._detaches:
             return "the model detaches a tensor, which stops a part of the gradient", {}
-        return "no_grad, .data or a hook on a tensor may stop or change a part of it", {}
+        return (
+            "no_grad, .data or a hook on a tensor may change a part of it, or rounding decides "
+            "between two slopes at a kink"
+        ), {}
 
 
 def _graph(loss: Tensor) -> Iterator[Any]:

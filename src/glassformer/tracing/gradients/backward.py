@@ -344,6 +344,8 @@ def _rearranged(in_memory_order: Tensor, whole: View) -> Tensor:
 
 def _extent(view: View) -> int:
     """The places in memory from a window's first cell to its last."""
+    if not view.numel:
+        return 0
     return 1 + sum((size - 1) * s for size, s in zip(view.shape, view.strides, strict=True))
 
 

@@ -151,6 +151,7 @@ class _Step:
                 call.origin = replace(call.origin, targets=("loss",), owner="", visit=-1)
         forward = ForwardPass(self._recording(), self._trainable())
         scribe = Scribe(self._recorder)
+        self._forward_views = list(self._recorder.views)
         self._backward = Backward(self._recorder, forward, scribe)
         self._gradients = self._backward.run(loss)
         self._weights = self._updates.run(scribe, self._gradients)
@@ -169,7 +170,7 @@ class _Step:
             )
         backward = self._backward
         recorded = self._outputs["loss"].tensor()
-        reasons = Reasons(loss, recorded, self._recorder.views, backward.drawn)
+        reasons = Reasons(loss, recorded, self._forward_views, backward.drawn)
         loss.backward()
         agreement = Agreement(
             self._parameters(),
