@@ -114,10 +114,10 @@ SMOKES = (
     Smoke("glassformer run run/model 'the cat' --max-new 3"),
     Smoke("glassformer evaluate run/model --split validation"),
     Smoke("glassformer export toy --to onnx -o toy-onnx"),
-    Smoke("glassformer export shakespeare --to hf -o shakespeare-hf"),
-    Smoke("glassformer run shakespeare-hf 'To be' --max-new 3"),
-    Smoke("glassformer run shakespeare-hf '3 17 5' --ids --max-new 3"),
-    Smoke("glassformer trace shakespeare-hf 'To be' -o foreign.json"),
+    Smoke("glassformer export en-de --to hf -o german-hf"),
+    Smoke("glassformer run german-hf 'A dog runs.'"),
+    Smoke("glassformer run german-hf '3 17 5' --ids"),
+    Smoke("glassformer trace german-hf 'A dog runs.' -o foreign.json"),
     Smoke("glassformer nothing", 2),
 )
 

@@ -20,7 +20,7 @@ def test_the_minimal_training_loop_learns() -> None:
 
 
 def test_the_induction_heads_are_what_copies() -> None:
-    """Of four seeds of the training: right 100 %, without them 2 to 6 %, recovered 100 %."""
+    """Of five seeds of the training: right 100 %, without them 2 to 6 %, recovered 100 %."""
     figures = runpy.run_path(str(EXAMPLES / "induction.py"))["main"]()
     assert figures["before"] > 0.8
     assert figures["after"] < 0.5

@@ -249,9 +249,8 @@ def answers(campaign: Campaign, section: Section) -> None:
     os.environ["GLASSFORMER_CACHE"] = str(campaign.folder / "cache")
     for name, file in hostile_answers(campaign.folder, campaign.count(100)):
         ended = command("exercise", "scores", str(file), "--json", most_seconds=120)
-        complaint = ended.complaint if ended.code not in (0, 1) else ""
-        if not complaint and ended.code != 2 and ended.out.count("\n") != 1:
-            complaint = f"said {ended.out[-200:]!r}"
+        checked = ended.code in (0, 1) and ended.out.count("\n") == 1  # the feedback, as JSON
+        complaint = "" if checked and not ended.timed_out else ended.refusal_complaint
         section.note(name, complaint, ended)
 
 

@@ -189,6 +189,33 @@ def test_what_cannot_be_swept_is_named(tmp_path: Path) -> None:
             sweep(run, measure=asked, store=place)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"my notes", b"my notes\nand more", b"\xff\xfe", b"[" * 100_000, b"5\n", b"{}\n", b"\n"],
+)
+def test_a_file_that_is_no_store_is_left_as_it_is(content: bytes, tmp_path: Path) -> None:
+    run = trace(made("gpt2"), IDS)
+    store = tmp_path / "notes.txt"
+    store.write_bytes(content)
+    with pytest.raises(TraceError, match=r"not a file of a sweep|holds another sweep"):
+        sweep(run, measure=asked(run), over="head", store=store)
+    assert store.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["5", "{}", '{"row": 99, "column": 0, "value": 1}', '{"row": -1, "column": 0, "value": 1}',
+     '{"row": 0, "column": 0, "value": "x"}', '{"row": 0.5, "column": 0, "value": 1}'],
+)  # fmt: skip
+def test_a_line_of_a_store_that_cannot_be_is_refused(line: str, tmp_path: Path) -> None:
+    run = trace(made("gpt2"), IDS)
+    store = tmp_path / "heads.jsonl"
+    sweep(run, measure=asked(run), over="head", store=store)
+    store.write_text(f"{store.read_text()}{line}\n")
+    with pytest.raises(TraceError, match="not a file of a sweep"):
+        sweep(run, measure=asked(run), over="head", store=store)
+
+
 def test_the_store_is_lines_of_json(tmp_path: Path) -> None:
     run = trace(made("gpt2"), IDS)
     store = tmp_path / "heads.jsonl"

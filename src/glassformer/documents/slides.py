@@ -278,7 +278,7 @@ def _part_height(part: p.Part) -> float:
     if isinstance(part, p.Code):
         return 40 + 36.0 * len(part.text.splitlines())
     if isinstance(part, p.Question):
-        return 190 + _LINE * -(-columns_of(part.text) // _ACROSS)
+        return 280 + _LINE * -(-columns_of(part.text) // _ACROSS)
     if isinstance(part, p.Facts):
         return 64.0 * len(part.items)
     return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 from typing import Any, ClassVar, Literal, get_args
 
@@ -28,7 +27,7 @@ from glassformer.experiments.intervention import (
 )
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
-from glassformer.files import as_path
+from glassformer.files import as_path, read_bytes
 from glassformer.tracing import Trace
 from glassformer.tracing.stages import stage_called, stages_called
 
@@ -265,44 +264,66 @@ class _Record:
         self._sweep = None if path is None else json.loads(json.dumps(sweep()))
 
     def read(self, values: Tensor) -> set[tuple[int, int]]:
-        """Take in what an earlier call found, and say which places it was."""
+        """Take in what an earlier call found, and say which places it was.
+
+        Any file may have been named: nothing is written before its first line is that of the sweep.
+        """
         if self._path is None:
             return set()
-        lines = list(_whole_lines(self._path)) if self._path.exists() else []
-        if not lines:
-            self._path.write_text(json.dumps(self._sweep) + "\n", encoding="utf-8")
+        header = json.dumps(self._sweep) + "\n"
+        text = self._text() if self._path.exists() else ""
+        if header.startswith(text):  # also where a crash tore the first line off
+            self._path.write_text(header, encoding="utf-8")
             return set()
-        if lines[0] != self._sweep:
+        whole, _, torn = text.rpartition("\n")
+        first, *lines = [self._parsed(line) for line in whole.split("\n")]
+        if first != self._sweep:
             raise TraceError(
                 "{path} holds another sweep than this one: give another store=, or remove the file",
                 path=self._path,
             )
         done = set()
-        for line in lines[1:]:
-            values[line["row"], line["column"]] = line["value"]
-            done.add((line["row"], line["column"]))
+        for line in lines:
+            place, value = self._entry(line, values)
+            values[place] = value
+            done.add(place)
+        if torn:
+            self._path.write_text(f"{whole}\n", encoding="utf-8")
         return done
+
+    def _text(self) -> str:
+        assert self._path is not None
+        try:
+            return read_bytes(self._path, error=TraceError).decode("utf-8")
+        except UnicodeDecodeError:
+            raise self._foreign() from None
+
+    def _parsed(self, line: str) -> Any:
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            raise self._foreign() from None
+
+    def _entry(self, line: Any, values: Tensor) -> tuple[tuple[int, int], float]:
+        try:
+            place, value = (line["row"], line["column"]), line["value"]
+        except (TypeError, KeyError):
+            raise self._foreign() from None
+        fits = all(
+            type(at) is int and 0 <= at < n for at, n in zip(place, values.shape, strict=True)
+        )
+        if not fits or type(value) not in (int, float):
+            raise self._foreign()
+        return place, float(value)
+
+    def _foreign(self) -> TraceError:
+        return TraceError("{path} is not a file of a sweep: give another store=", path=self._path)
 
     def add(self, row: int, column: int, value: float) -> None:
         if self._path is not None:
             line = json.dumps({"row": row, "column": column, "value": value})
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
-
-
-def _whole_lines(path: Path) -> Iterator[Any]:
-    """The lines that were written to their end."""
-    text = path.read_text(encoding="utf-8")
-    whole, _, torn = text.rpartition("\n")
-    if torn:
-        path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
-    for line in whole.splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            raise TraceError(
-                "{path} is not a file of a sweep: give another store=", path=path
-            ) from None
 
 
 class _Bar:
