@@ -67,7 +67,7 @@ model = glassformer.load("en-de")
 model.translate(["A dog barks."])
 with counted(): model.translate(["A dog runs."])
 """,
-    "train text, 4 updates": """
+    "train text, 4 steps": """
 text = Path("words.txt")
 text.write_text("the cat sat on the mat and looked at the moon\\n" * 60)
 hops()

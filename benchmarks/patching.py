@@ -8,8 +8,8 @@ the residual stream before each layer is patched at each position, and the diffe
 watched. Each side runs in a process of its own, by turns. It takes the time from the two texts to
 the table: its own capture of both runs included, the making of the model not. Peak memory is what
 the process takes at most above what it held before. Times are the best of the repeats, on the clock
-and of the processor, which other work on the machine disturbs less. The tables are compared,
-relative to the largest effect.
+and of the processor, which other work on the machine disturbs less; ratios are those of each round,
+from the smallest to the largest. The tables are compared, relative to the largest effect.
 
 - `ours`: `glassformer.experiments.sweep`.
 - `theirs`: `transformer_lens.patching.get_act_patch_resid_pre`.
@@ -133,6 +133,13 @@ def measure(side: str, sizes: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": seconds, "processor": worked, "bytes": peak, "table": table.tolist()}
 
 
+def _compared(runs: list[dict[str, Any]], ours: list[dict[str, Any]], what: str) -> str:
+    """The best time, and the ratios to ours of the same round."""
+    ratios = [run[what] / own[what] for run, own in zip(runs, ours, strict=True)]
+    best = min(run[what] for run in runs)
+    return f"{best:7.2f} s ({min(ratios):.2f} to {max(ratios):.2f} × ours)"
+
+
 def _memory(what: str) -> int:
     """Bytes that the process holds (VmRSS) or held at most (VmHWM); of Linux."""
     status = Path("/proc/self/status").read_text()
@@ -160,8 +167,6 @@ def main() -> None:
             sys.stderr.write(f"{side}: {found[side][-1]['seconds']:.2f} s\n")
     tables = {side: torch.tensor(runs[0]["table"]) for side, runs in found.items()}
     scale = float((tables["ours"] - tables["ours"].mean()).abs().max())
-    best = {side: min(run["seconds"] for run in runs) for side, runs in found.items()}
-    worked = {side: min(run["processor"] for run in runs) for side, runs in found.items()}
     say = sys.stdout.write
     say(
         f"GPT-2 of {sizes.layers} layers, width {sizes.width}, {sizes.tokens} tokens, "
@@ -171,10 +176,10 @@ def main() -> None:
     for side, runs in found.items():
         peak = max(run["bytes"] for run in runs) / 1024**2
         apart = float((tables[side] - tables["ours"]).abs().max()) / scale
-        ratio, busy = best[side] / best["ours"], worked[side] / worked["ours"]
+        clock, busy = (_compared(runs, found["ours"], what) for what in ("seconds", "processor"))
         say(
-            f"{side:16} {best[side]:7.2f} s ({ratio:.2f} × ours)  processor {worked[side]:7.2f} s "
-            f"({busy:.2f} ×)  peak {peak:5.0f} MiB  table within {apart:.0e} of ours\n"
+            f"{side:16} {clock}  processor {busy}  peak {peak:5.0f} MiB  "
+            f"table within {apart:.0e} of ours\n"
         )
         if apart > 1e-3:
             raise SystemExit(f"{side} has another table than ours")

@@ -54,10 +54,14 @@ SCREENS = {
     "lesson": "#/lesson/illustrated/6",
     "export": TOY,
     "training": "#/training",
+    "lecture": f"{TOY}&cell=0,0,3,2&lecture=1",
+    "lecture-map": f"{DE}&view=map&lecture=1",
 }
 EXPORT = re.compile("^(Export|导出)$")
 TRAINING = ["--loop.steps=200", "--loop.evaluate_every=25", "--loop.log_every=5"]
 SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
+HALL = {"hall": (1920, 1080)}
+"""A projector, for lecture mode alone."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ FOR_DOCS = [
     Shot("shakespeare", "en", "dark", "desktop"),
     Shot("export", "en", "light", "desktop"),
     Shot("training", "zh", "light", "desktop"),
+    Shot("lecture", "en", "light", "hall"),
+    Shot("lecture-map", "zh", "dark", "hall"),
 ]
 
 
@@ -117,7 +123,7 @@ def train(folder: Path) -> Path:
 
 def picture(browser: Browser, address: str, shot: Shot) -> bytes:
     """Open a screen as someone with this language, theme and size would see it."""
-    width, height = SIZES[shot.size]
+    width, height = (SIZES | HALL)[shot.size]
     is_phone = shot.size == "phone"
     context = browser.new_context(
         viewport={"width": width, "height": height},
@@ -164,7 +170,10 @@ def main() -> None:
     given = parser.parse_args()
     shots = [
         Shot(*parts)
-        for parts in product(given.screens or SCREENS, ("en", "zh"), ("light", "dark"), SIZES)
+        for screen in given.screens or SCREENS
+        for parts in product(
+            [screen], ("en", "zh"), ("light", "dark"), HALL if "lecture" in screen else SIZES
+        )
     ]
     folder = DOCS if given.docs else EVERY
     folder.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,8 @@ from safetensors.numpy import load_file
 from glassformer.data import find
 from glassformer.data.readers import Ratings, read_ratings
 from glassformer.data.text_files import read_text
-from glassformer.lessons.figures.film_map import Axes, Point, draw_map
+from glassformer.lessons.figures.data_charts import Axes
+from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.training import recipe, train
 
 RATED_OFTEN, SHOWN, PERSON = 50, 48, 0

@@ -3,7 +3,7 @@
 The variables are set before anything of ours is imported. Three more are for whoever looks for
 tests that depend on what they should not (`make matrix` sets them):
 
-    GLASSFORMER_TEST_THREADS=4   threads of torch; one unless told, since pytest has every core
+    GLASSFORMER_TEST_THREADS=4   threads of torch and numpy; otherwise 1: pytest has every core
     GLASSFORMER_TEST_ORDER=7     shuffle the files and the tests inside each, by this seed
     GLASSFORMER_TEST_SHAPES=1    check shapes in the tests of the other packages, too
 """
@@ -17,6 +17,10 @@ os.environ["GLASSFORMER_CHECK_SHAPES"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GLASSFORMER_LANG"] = "en"  # whatever the locale; tests of Chinese set their own
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# For the processes that tests start, too: threads that wait for one another on cores that are taken
+# made a lesson of half a second last two minutes.
+THREADS = os.environ.get("GLASSFORMER_TEST_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", THREADS)
 
 import numpy as np
 import pytest
@@ -24,10 +28,12 @@ import torch
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from jaxtyping import config, install_import_hook
+from threadpoolctl import threadpool_limits
 
 _NN = Path(__file__).parent / "nn"
 install_import_hook("glassformer.nn", "beartype.beartype")
-torch.set_num_threads(int(os.environ.get("GLASSFORMER_TEST_THREADS", "1")))
+threadpool_limits(int(THREADS))  # a plugin has imported numpy before us
+torch.set_num_threads(int(THREADS))
 # No test measures time, and each run looks at the same examples, so that a failure is due to the
 # change it comes with. New ones: `pytest --hypothesis-profile seek`.
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -148,7 +148,7 @@ def test_explain_shows_as_many_terms_as_asked(glassformer: Command) -> None:
     [
         ([*EXPLAIN, "logts[0]"], 2, ["logts", "did you mean", "logits"]),
         ([*EXPLAIN, "logits[7]"], 1, ["logits", "(1, 2)"]),
-        ([*EXPLAIN, "logits[x]"], 1, ["whole numbers", "[x]", "(1, 2)"]),
+        ([*EXPLAIN, "logits[x]"], 2, ["unknown label 'x'", "there are happy, sad"]),
         ([*EXPLAIN, "logits[0"], 1, ["step[i, j]", "logits[0"]),
         (["explain", "toi", "I", "--at", "logits[0]"], 2, ["toi", "did you mean", "toy"]),
         (["explain", "toy", "", "--at", "logits[0]"], 1, ["the text is empty"]),

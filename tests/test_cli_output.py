@@ -53,7 +53,7 @@ def test_claims_without_a_picture_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["claims", "C33", "--plot", str(tmp_path / "pictures")]) == 2
-    assert "none of these claims has a picture; C13," in capsys.readouterr().err
+    assert "none of these claims has a picture; C05," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [["--off", "bias"], ["films", "--off", "bias"]])

@@ -123,6 +123,10 @@ ELSEWHERE = ("help.toml", "reference.toml", "corpora.toml")  # keys that are nam
 )
 def test_every_text_is_used(file: Path) -> None:
     plain, patterns = asked_for()
+    if file.name == "errors.toml":  # an error is found by its template: one string, or two joined
+        starts = [re.escape(text) for text in plain if len(text) > 40]
+        ends = "|".join(re.escape(text) for text in plain if len(text) > 10)
+        patterns = [re.compile(f"(?:{'|'.join(starts)})(?:{ends})")]
     keys = set(Words(file)) - plain - SYSTEM
     unused = [key for key in keys if not any(pattern.fullmatch(key) for pattern in patterns)]
     assert unused == []

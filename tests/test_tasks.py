@@ -236,7 +236,7 @@ def test_wrong_tasks_and_settings_are_one_clear_line(ask: object, message: str) 
 def test_wrong_types_are_named() -> None:
     with pytest.raises(InputError, match="received one string; put it in a list"):
         classifier().classify("a text")
-    with pytest.raises(InputError, match="text 1 is no string but int"):
+    with pytest.raises(InputError, match="text 1 is not a string but int"):
         classifier().classify(["a", 3])  # type: ignore[list-item]  # that is the point
     with pytest.raises(InputError, match="expected one prompt, a text, received list"):
         writer().generate(["a"])  # type: ignore[arg-type]  # that is the point

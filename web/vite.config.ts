@@ -33,8 +33,9 @@ function onlyOurFonts(): Plugin {
 /** What only a page with a server shows; a saved page has an empty component in its place. */
 const SERVED = new RegExp(
   `/(?:${[
-    ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'LessonPage', 'TrainingView'],
-    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'DecodingView', 'ExportDialog'],
+    ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'TrainingView'],
+    ...['ClaimsView', 'AuditView'],
+    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'ExportDialog'],
   ].join('|')})\\.svelte$`,
 );
 const NOTHING = '\0nothing';

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from math import inf
 from numbers import Real
 from operator import index
 
@@ -196,6 +197,42 @@ def expect_number(value: object, name: str) -> None:
             name=name,
             value=shown(value),
         ) from None
+
+
+_WRONG = {
+    "[": "{name} must be at least {least:,}, got {value}",
+    "(": "{name} must be above {least:,}, got {value}",
+    "]": "{name} must be at most {most:,}, got {value}",
+    ")": "{name} must be below {most:,}, got {value}",
+}
+
+
+def expect_in(value: float | None, name: str, interval: str) -> None:
+    """Raise unless a number is in an interval, such as "(0, ∞)" or "[1, 2^24]"; None passes."""
+    if value is None:
+        return
+    expect_number(value, name)
+    if not -inf < value < inf:
+        raise ConfigError("{name} must be a finite number, got {value}", name=name, value=value)
+    least, most = map(_end, interval[1:-1].split(", "))
+    if value < least or (value == least and interval[0] == "("):
+        raise ConfigError(_WRONG[interval[0]], name=name, least=least, value=shown(value))
+    if value > most or (value == most and interval[-1] == ")"):
+        raise ConfigError(_WRONG[interval[-1]], name=name, most=most, value=shown(value))
+
+
+def _end(text: str) -> float:
+    """An end of an interval: `0.99`, `2^24` or `∞`."""
+    if "^" in text:
+        base, exponent = map(int, text.split("^"))
+        return int(base**exponent)
+    return inf if text == "∞" else int(text) if text.isdigit() else float(text)
+
+
+def expect_fields(config: object, names: str, interval: str, section: str = "") -> None:
+    """`expect_in` for several fields of a config, whose names are separated by spaces."""
+    for name in names.split():
+        expect_in(getattr(config, name), f"{section}{name}", interval)
 
 
 def expect_whole(

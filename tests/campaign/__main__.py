@@ -27,14 +27,12 @@ import torch
 
 from glassformer.data import corpora
 from glassformer.errors import GlassformerError
+from tests.campaign.hostile_answers import hostile_answers
+from tests.campaign.hostile_folders import hostile_folders
+from tests.campaign.hostile_hugging_face import EXECUTED, hostile_hugging_face
+from tests.campaign.hostile_images import hostile_images
 from tests.campaign.sandbox import Ended, command, forked
-from tests.campaign.strangers import (
-    bad_calls,
-    bad_commands,
-    hostile_examples,
-    hostile_files,
-    hostile_folders,
-)
+from tests.campaign.strangers import bad_calls, bad_commands, hostile_examples, hostile_files
 from tests.training.made import make_data, registered, tiny
 from tests.training.runs import assert_same_bits
 from tests.training.test_resume import kill_and_resume
@@ -63,6 +61,8 @@ class Section:
         if complaint:
             self.failures.append(f"{case}: {complaint}")
             print(f"FAILED {self.name} {case}: {complaint}", flush=True)
+        if self.cases % 50 == 0:
+            print(f"{self.name}: {self.cases} cases so far", flush=True)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,8 @@ def _same(ended: Ended, whole: Path, folder: Path) -> str:
 def damage(campaign: Campaign, section: Section) -> None:
     """Bits flipped in and bytes cut from every file of a run and of a model folder."""
     rng = random.Random(0)
-    run = training_case("shakespeare", campaign, loop__steps=12)
+    # Of the states 6, 9 and 12 the last is taken away: damage to one leaves another.
+    run = training_case("shakespeare", campaign, loop__steps=12, loop__keep=3)
     whole = campaign.folder / "damage-whole"
     ended = forked(lambda: run(whole), 600)
     if ended.code != 0:
@@ -223,6 +224,34 @@ def folders(campaign: Campaign, section: Section) -> None:
     for name, folder in hostile_folders(campaign.folder, campaign.count(300)):
         ended = command("run", str(folder), "x" * 200 + " I am not happy", "--max-new", "5")
         section.note(name, ended.refusal_complaint, ended)
+
+
+def foreign_folders(campaign: Campaign, section: Section) -> None:
+    """Folders of Hugging Face; none of their code may run."""
+    for case in hostile_hugging_face(campaign.folder, campaign.count(600)):
+        ended = command("run", str(case.folder), case.text, "--max-new", "5")
+        executed = "executed" if (case.folder / EXECUTED).exists() else ""
+        section.note(case.name, executed or ended.refusal_complaint, ended)
+
+
+def images(campaign: Campaign, section: Section) -> None:
+    """Image files for a classifier of images."""
+    from tests.tasks.foreign_folders import FOLDERS
+
+    model = str(FOLDERS["vit"].write(campaign.folder / "vit"))
+    for name, file in hostile_images(campaign.folder, campaign.count(150)):
+        ended = command("run", model, str(file))
+        section.note(name, ended.refusal_complaint, ended)
+
+
+def answers(campaign: Campaign, section: Section) -> None:
+    """A learner's files. They are run, in a process of their own, which may take more than ours."""
+    os.environ["GLASSFORMER_CACHE"] = str(campaign.folder / "cache")
+    for name, file in hostile_answers(campaign.folder, campaign.count(100)):
+        ended = command("exercise", "scores", str(file), "--json", most_seconds=120)
+        checked = ended.code in (0, 1) and ended.out.count("\n") == 1  # the feedback, as JSON
+        complaint = "" if checked and not ended.timed_out else ended.refusal_complaint
+        section.note(name, complaint, ended)
 
 
 def examples(campaign: Campaign, section: Section) -> None:
@@ -307,8 +336,11 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0, help="of each section's cases")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    everything = (kills, workers, damage, folders, single_files, examples, commands, calls)
-    known = {f.__name__: f for f in (*everything, traces, load, slow_clients)}
+    sections = (
+        kills, workers, damage, folders, foreign_folders, images, single_files, answers,
+        examples, commands, calls, traces, load, slow_clients,
+    )  # fmt: skip
+    known = {section.__name__: section for section in sections}
     unknown = set(options.sections) - set(known)
     if unknown:
         parser.error(f"unknown sections {sorted(unknown)}; there are {', '.join(known)}")

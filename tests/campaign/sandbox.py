@@ -79,11 +79,18 @@ def _text(file: IO[bytes]) -> str:
     return file.read(1 << 20).decode("utf-8", "replace")
 
 
-def command(*arguments: str, most_seconds: float = 60.0) -> Ended:
-    """The command `glassformer` with these arguments."""
+def command(*arguments: str, most_seconds: int = 60) -> Ended:
+    """The command `glassformer` with these arguments, within so many seconds of CPU time.
+
+    One that only waits, for a pipe say, is ended by the clock, which has room for a busy machine.
+    """
     from glassformer.cli import run
 
-    return forked(lambda: run(arguments), most_seconds)
+    def limited() -> int:
+        resource.setrlimit(resource.RLIMIT_CPU, (most_seconds, most_seconds + 5))
+        return run(arguments)
+
+    return forked(limited, 10 * most_seconds)
 
 
 def _run(case: Callable[[], int], out: int, err: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.claims import claims
-from glassformer.claims.claim_page import claims_page
+from glassformer.claims.claim_report import claims_page
 from glassformer.cli import run
 from glassformer.documents import render_text
 from glassformer.language import Language, words

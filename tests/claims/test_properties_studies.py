@@ -5,6 +5,7 @@ from statistics import mean
 import pytest
 import torch
 
+from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
 from glassformer.claims.studies import (
     NOUNS,
     ONE_HEAD_BOUND,
@@ -78,6 +79,16 @@ def test_products_that_no_question_concerns_may_be_the_largest(seed: int) -> Non
     both = learn_relatedness("who and where", seed=seed)
     assert both.accuracy == 1.0
     assert both.mean_product(NOUNS, PLACES) > both.mean_product(NOUNS, VERBS) > 1.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_with_weight_decay_only_what_is_asked_for_is_related(seed: int) -> None:
+    learnt = learn_relatedness("who", decay=DECAY, steps=DECAY_STEPS, seed=seed)
+    asked = min(learnt.products_between(NOUNS, VERBS))
+    stray = learnt.products_between(NOUNS, PLACES)
+    stray += learnt.products_between(("the",), (*NOUNS, *VERBS, *PLACES))
+    assert learnt.accuracy == 1
+    assert asked > 1 > 2 * max(stray)
 
 
 def test_before_training_nothing_is_related() -> None:

@@ -34,8 +34,8 @@ def seen(loader: Loader, start: int, end: int) -> list[list[float]]:
     """Indices and random numbers of every batch, flat."""
     return [
         [*batch.inputs[0].flatten().tolist(), *batch.labels.flatten().tolist()]  # type: ignore[union-attr]  # ids are there
-        for update in loader.updates(start, end)
-        for batch in update.batches
+        for step in loader.steps(start, end)
+        for batch in step.batches
     ]
 
 
@@ -88,7 +88,7 @@ def test_buckets_end_at_multiples_of_their_width() -> None:
 @pytest.mark.parametrize("start", [0, 1, 5, 6, 13])
 def test_a_loader_resumes_anywhere_as_if_uninterrupted(start: int) -> None:
     loader = Loader(Numbers(), Order(LENGTHS, batch_size=3, seed=4))
-    assert loader.updates_per_epoch == 5
+    assert loader.order.n_batches == 5
     assert seen(loader, 0, 15)[start:] == seen(loader, start, 15)
 
 
@@ -96,16 +96,16 @@ def test_accumulation_and_processes_divide_the_same_examples_and_random_numbers(
     order = Order(LENGTHS, batch_size=8, bucket_width=100, seed=3)
 
     def pairs(loaders: list[Loader]) -> list[set[tuple[float, float]]]:
-        updates = zip(*(loader.updates(0, 4) for loader in loaders), strict=True)
+        steps = zip(*(loader.steps(0, 4) for loader in loaders), strict=True)
         return [
             {
                 (float(i), float(draw))
-                for update in per_process
-                for batch in update.batches
+                for step in per_process
+                for batch in step.batches
                 if batch.n_scored
                 for i, draw in zip(batch.inputs[0], batch.labels, strict=True)
             }
-            for per_process in updates
+            for per_process in steps
         ]
 
     whole = pairs([Loader(Numbers(), order)])
@@ -115,9 +115,9 @@ def test_accumulation_and_processes_divide_the_same_examples_and_random_numbers(
 
 def test_every_process_takes_part_in_every_update() -> None:
     order = Order(LENGTHS[:1], batch_size=4)
-    updates = [next(iter(Loader(Numbers(), order, 1, r, 3).updates(0, 1))) for r in range(3)]
-    assert [u.batches[0].n_scored for u in updates] == [1, 0, 0]
-    assert (updates[2].batches[0].labels == -100).all()
+    steps = [next(iter(Loader(Numbers(), order, 1, r, 3).steps(0, 1))) for r in range(3)]
+    assert [u.batches[0].n_scored for u in steps] == [1, 0, 0]
+    assert (steps[2].batches[0].labels == -100).all()
 
 
 def test_shares_are_nearly_equal() -> None:
@@ -130,13 +130,13 @@ def test_an_exception_in_the_thread_reaches_the_consumer() -> None:
             raise DataError("line 7 is damaged")
 
     with pytest.raises(DataError, match="line 7 is damaged"):
-        list(Loader(Broken(), Order(LENGTHS, batch_size=3)).updates(0, 3))
+        list(Loader(Broken(), Order(LENGTHS, batch_size=3)).steps(0, 3))
 
 
 def test_a_consumer_that_stops_early_leaves_no_thread() -> None:
-    updates = Loader(Numbers(), Order(LENGTHS, batch_size=1)).updates(0, 1000)
-    list(islice(updates, 2))
-    updates.close()  # type: ignore[attr-defined]  # it is a generator
+    steps = Loader(Numbers(), Order(LENGTHS, batch_size=1)).steps(0, 1000)
+    list(islice(steps, 2))
+    steps.close()  # type: ignore[attr-defined]  # it is a generator
     assert not [thread for thread in threading.enumerate() if thread.name == "batches"]
 
 

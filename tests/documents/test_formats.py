@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from glassformer.audit.audit_report import audit_document
-from glassformer.claims.claim_list import claims_document
+from glassformer.claims.claim_report import claims_document
 from glassformer.documents import FORMATS, Document, Renderer, render, render_text
 from glassformer.documents.parts import (
     Code,

@@ -68,6 +68,22 @@ def test_a_long_table_is_continued_with_its_heads() -> None:
     assert shown.count("number</th>") == len(deck) - 1  # all but the title
 
 
+def test_a_drawing_stands_below_its_sentence_where_it_stays_large() -> None:
+    """Scaled by 1.5 at least, and otherwise on a slide of its own, under its caption."""
+    (wide, tall) = (
+        next(part for part in lesson(name).figures() if part.name == which)
+        for name, which in (("recurrence", "growth"), ("multi-head", "pipeline"))
+    )
+    said = Paragraph("A sentence.")
+    told, alone, drawn = slides_of(Document("t", tuple(
+        Section(f"s{number}", (said, figure), number)
+        for number, figure in enumerate((wide, tall), 1)
+    )))[1:]  # fmt: skip
+    assert 'class="slide drawing told"' in told and "A sentence." in told and ">s1" not in alone
+    assert "A sentence." in alone and "<svg" not in alone
+    assert f"</span>{tall.caption}" in unescape(drawn)
+
+
 def test_an_audit_is_a_deck_too() -> None:
     deck = slides_of(audit_document(audit_of("masked"), "en"))
     assert len(deck) > 1
@@ -125,7 +141,14 @@ def test_slides_fit_and_can_be_read_from_the_back(
         page.keyboard.press("n")
         assert page.locator("#notes").is_visible() and page.locator("#notes").inner_text()
         page.mouse.click(100, 500)
-        assert page.url.endswith("#1")
+        page.wait_for_function("location.hash === '#1'")
+        for answer in page.locator("summary").all()[:1]:  # opening an answer turns no slide
+            number = answer.evaluate("(e) => [...document.querySelectorAll('.slide')]"
+                                     ".indexOf(e.closest('.slide')) + 1")  # fmt: skip
+            page.evaluate(f"location.hash = '#{number}'")
+            answer.click()
+            assert answer.evaluate("(e) => e.parentElement.open")
+            page.wait_for_function(f"location.hash === '#{number}'")
         page.keyboard.press("End")
         assert page.locator(".slide.shown").count() == 1
         assert wrong == []

@@ -27,6 +27,8 @@ class Sketch:
 
     markup: str
     title: str = "t"
+    width: float = 90
+    height: float = 40
     beats: ClassVar[int] = 0
     style: ClassVar[str] = """\
 .s { --blue: #0000ff; --ink: #102030; }

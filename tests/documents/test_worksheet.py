@@ -74,6 +74,19 @@ def test_the_rows_of_questions_are_blank() -> None:
     assert asked and len(asked & blank) >= len(asked) / 2  # others are told by later formulas
 
 
+def test_the_sheet_itself_tells_no_answer_and_asks_for_what_is_blank() -> None:
+    made = lesson("training-step").document()
+    assert "Answers. Question 1: −0.315, −0.084." in render_text(made, "md")
+    sheet = render_text(made, "worksheet")
+    assert "Answers." not in sheet and "−0.315" not in sheet.partition("Answer sheet")[0]
+    for name in ("illustrated", "by-hand"):
+        document = lesson(name).document()
+        _, blank = numbers_shown(sheet_of(name, "en")[0])
+        asked = [part for part in document.walk() if isinstance(part, Question)]
+        text = render_text(document, "worksheet")
+        assert all((part.text in text) == bool(blank & set(part.cells)) for part in asked)
+
+
 def test_the_answers_are_right() -> None:
     """Recomputed in float64 from the numbers on the sheet."""
     _, answers = sheet_of("illustrated", "zh")

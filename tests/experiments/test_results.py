@@ -14,6 +14,7 @@ from glassformer.documents.experiment_documents import experiment_document
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments import (
     Result,
+    average,
     compare,
     composition,
     contributions,
@@ -49,6 +50,12 @@ MAKE: dict[str, Callable[[Trace, Trace], Result]] = {
     "difference": lambda one, _: words(difference(cell_of(one), one["logits"][0, 0, 6])),
     "scores": lambda one, other: head_scores([one, other], "previous"),
     "composition": lambda one, _: composition([one]),
+    "average": lambda one, other: average([
+        sweep(one, other, measure=cell_of(one)), sweep(other, one, measure=cell_of(other))
+    ]),
+    "average of parts": lambda one, other: average([
+        contributions(cell_of(one)), contributions(cell_of(other))
+    ]),
     "comparison": lambda one, other: compare(one, other),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer import build
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.experiments import ablate, difference, patch, sweep
+from glassformer.experiments import ablate, average, difference, patch, sweep
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
 from glassformer.experiments.intervention import StepPart, patching
 from glassformer.tracing import Trace, trace
@@ -189,6 +189,33 @@ def test_what_cannot_be_swept_is_named(tmp_path: Path) -> None:
             sweep(run, measure=asked, store=place)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"my notes", b"my notes\nand more", b"\xff\xfe", b"[" * 100_000, b"5\n", b"{}\n", b"\n"],
+)
+def test_a_file_that_is_no_store_is_left_as_it_is(content: bytes, tmp_path: Path) -> None:
+    run = trace(made("gpt2"), IDS)
+    store = tmp_path / "notes.txt"
+    store.write_bytes(content)
+    with pytest.raises(TraceError, match=r"not a file of a sweep|holds another sweep"):
+        sweep(run, measure=asked(run), over="head", store=store)
+    assert store.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["5", "{}", '{"row": 99, "column": 0, "value": 1}', '{"row": -1, "column": 0, "value": 1}',
+     '{"row": 0, "column": 0, "value": "x"}', '{"row": 0.5, "column": 0, "value": 1}'],
+)  # fmt: skip
+def test_a_line_of_a_store_that_cannot_be_is_refused(line: str, tmp_path: Path) -> None:
+    run = trace(made("gpt2"), IDS)
+    store = tmp_path / "heads.jsonl"
+    sweep(run, measure=asked(run), over="head", store=store)
+    store.write_text(f"{store.read_text()}{line}\n")
+    with pytest.raises(TraceError, match="not a file of a sweep"):
+        sweep(run, measure=asked(run), over="head", store=store)
+
+
 def test_the_store_is_lines_of_json(tmp_path: Path) -> None:
     run = trace(made("gpt2"), IDS)
     store = tmp_path / "heads.jsonl"
@@ -281,3 +308,30 @@ def test_a_head_of_a_layer_that_runs_again_is_off_at_every_call() -> None:
     handle.remove()
     found = ablate(run, name, head=1)["logits"].value
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_the_mean_over_texts_and_what_is_recovered() -> None:
+    model = made("gpt2")
+    clean = [trace(model, ids) for ids in (IDS, IDS.flip(1), IDS.roll(1, 1))]
+    corrupted = [trace(model, ids) for ids in (OTHER, OTHER.flip(1), OTHER.roll(2, 1))]
+    pairs = list(zip(corrupted, clean, strict=True))
+    found = [sweep(one, other, measure=one["logits"][0, -1, 5]) for one, other in pairs]
+    whole = found[0].recovered
+    torch.testing.assert_close(whole, found[0].effects / (found[0].there - found[0].before))  # type: ignore[operator]
+    everything = patch(corrupted[0], clean[0], "transformer.h.0.resid_pre")
+    assert float(everything["logits"][0, -1, 5].value) == pytest.approx(found[0].there)
+    mean = average(found)
+    effects = torch.stack([one.effects for one in found])
+    torch.testing.assert_close(mean.values, effects.mean(0))
+    torch.testing.assert_close(mean.deviations, effects.std(0))
+    assert mean.cell(2, 1, 3).value == pytest.approx(float(found[2].values[1, 3]), rel=1e-6)
+    assert mean.rows()[7]["mean"] == float(mean.values[1, 2])
+    assert average(found[:1]).deviations.isnan().all()
+    short = trace(model, IDS[:, :3])
+    with pytest.raises(TraceError, match="take texts of the same number of tokens"):
+        average([found[0], sweep(short, measure=short["logits"][0, -1, 5])])
+    with pytest.raises(TraceError, match="an average is over sweeps"):
+        average([])
+    with pytest.raises(TraceError, match="nothing is recovered here"):
+        sweep(short, measure=short["logits"][0, -1, 5]).recovered  # noqa: B018
+    assert sweep(corrupted[0], short, measure=corrupted[0]["logits"][0, -1, 5]).there is None

@@ -15,6 +15,7 @@ __all__ = [
     "agree",
     "grid",
     "panel",
+    "pixels_of",
     "read",
     "recorded",
     "show_exact",
@@ -23,6 +24,14 @@ __all__ = [
     "wait_for_numbers",
 ]
 
+_PIXELS = """(canvas) => {
+  const copy = document.createElement('canvas');
+  [copy.width, copy.height] = [canvas.width, canvas.height];
+  const context = copy.getContext('2d', {willReadFrequently: true});
+  context.drawImage(canvas, 0, 0);
+  return [...context.getImageData(0, 0, copy.width, copy.height).data];
+}"""
+
 Cells = dict[tuple[int, int], str]
 
 
@@ -30,6 +39,13 @@ Cells = dict[tuple[int, int], str]
 def recorded(model: str, text: str, target: str | None = None) -> Trace:
     """The run as this process records it, without any server."""
     return load(model, attention="written").trace(text, target=target)
+
+
+def pixels_of(canvas: Locator) -> npt.NDArray[np.int64]:
+    """Red, green, blue and opacity of each pixel, from a copy: to read one often makes it slow."""
+    found: list[int] = canvas.evaluate(_PIXELS)
+    height = int(canvas.get_attribute("height") or 0)
+    return np.array(found, dtype=np.int64).reshape(height, -1, 4)
 
 
 def grid(page: Page, name: str) -> Locator:

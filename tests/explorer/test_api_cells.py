@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from starlette.testclient import TestClient
+from torch import Tensor
 
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.state import State
@@ -192,3 +193,24 @@ def test_complex_numbers_are_pairs_with_cards_of_their_own(held: State, client: 
     answer = client.post(f"/api/traces/{opened.id}/edits", json=asked)
     assert answer.status_code == 201, answer.text
     assert card(client, answer.json(), doubled.number, 0, 0)["cell"]["value"] == 5
+
+
+def test_memory_that_was_never_written_is_not_shown_as_a_number(
+    held: State, client: TestClient
+) -> None:
+    def filled_in_part(x: Tensor) -> Tensor:
+        memory = torch.empty_like(x)
+        memory[0] = x[0]
+        return memory
+
+    recorded = trace_of(filled_in_part, torch.ones(2, 2))
+    opened = held.store.add(OpenTrace(recorded, "memory", "module"))
+    told = client.get(f"/api/traces/{opened.id}").json()
+    empty, copied = (
+        next(s for s in told["steps"] if s["op"] == op) for op in ("empty_like", "copy")
+    )
+    assert (empty["is_unwritten"], copied["is_unwritten"]) == (True, False)
+    unwritten = card(client, told, empty["number"], 1, 1)
+    assert (unwritten["is_unwritten"], unwritten["exact"]) == (True, "∅")
+    written = card(client, told, copied["number"], 1)
+    assert (written["is_unwritten"], written["exact"]) == (False, "1")

@@ -64,9 +64,9 @@ def ask(case: Case[Any], opened: str) -> None:
     if "id" not in places or case.method == "DELETE":
         return
     places["id"] = opened
-    for holder, name in ((places, "number"), (case.query, "step")):
-        if isinstance(holder.get(name), int):
-            holder[name] %= STEPS
+    for holder, name in ((places, "number"), (case.query, "step"), (case.body, "step")):
+        if isinstance(holder, dict) and isinstance(given := holder.get(name), int):
+            holder[name] = given % STEPS
     case.call_and_validate(checks=CHECKS)
 
 

@@ -15,6 +15,7 @@ import glassformer
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import Scale
 from tests.explorer.conftest import Visit
+from tests.explorer.reading import pixels_of
 
 TEXT = "A dog runs across the street."
 LINK = f"#/en-de?text={quote(TEXT)}&view=attention"
@@ -69,10 +70,7 @@ def test_the_pixels_of_a_picture_are_the_weights(visit: Visit) -> None:
     weights = layers("Cross-attention")[1][2]
     cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 2, head 3$"))
     expect(cell.locator("canvas")).to_have_attribute("height", str(weights.shape[0]))
-    pixels = cell.locator("canvas").evaluate(
-        "c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
-    )
-    shown = np.array(pixels, dtype=int).reshape(*weights.shape, 4)[..., :3]
+    shown = pixels_of(cell.locator("canvas"))[..., :3]
     scale = Scale("probability")
     most = float(weights.max())  # each head has a scale of its own
     shares = [[scale.colour(float(x) / most) for x in row] for row in weights]
@@ -173,18 +171,10 @@ def test_a_scale_for_all_heads_and_masked_cells_without_colour(visit: Visit) -> 
     page = visit(LINK)
     weights = layers("Decoder")[0][0]
     cell = page.get_by_role("gridcell", name=re.compile("^Decoder, layer 1, head 1$"))
-    read = """(drawn) => {
-      const copy = document.createElement('canvas');
-      [copy.width, copy.height] = [drawn.width, drawn.height];
-      const context = copy.getContext('2d', {willReadFrequently: true});
-      context.drawImage(drawn, 0, 0);
-      return [...context.getImageData(0, 0, copy.width, copy.height).data];
-    }"""
 
     def pixels() -> NDArray[np.int64]:
         expect(cell.locator("canvas")).to_have_attribute("height", str(weights.shape[0]))
-        found = cell.locator("canvas").evaluate(read)
-        return np.array(found, dtype=np.int64).reshape(*weights.shape, 4)
+        return pixels_of(cell.locator("canvas"))
 
     own = pixels()
     assert ((own[..., 3] == 0) == (weights == 0)).all()  # hatched: the ground shows through

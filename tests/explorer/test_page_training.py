@@ -21,6 +21,7 @@ from glassformer.explorer.training_watch import watch
 from glassformer.training.snapshots import read_attention
 from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import PATIENCE
+from tests.explorer.reading import pixels_of
 
 STEPS = 240
 PROGRAM = """
@@ -61,11 +62,7 @@ def number(text: str) -> float:
 
 
 def picture(page: Page) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    canvas = page.locator("[data-update] canvas")
-    pixels = canvas.evaluate(
-        "c => [c.height, c.width, ...c.getContext('2d').getImageData(0,0,c.width,c.height).data]"
-    )
-    return np.array(pixels[2:], dtype=np.int64).reshape(*pixels[:2], 4)[..., :3]
+    return pixels_of(page.locator("[data-update] canvas"))[..., :3]
 
 
 def test_a_run_is_watched_from_its_first_update_to_its_end(

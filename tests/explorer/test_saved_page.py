@@ -17,7 +17,6 @@ import torch
 from playwright.sync_api import BrowserContext, Page, expect
 
 from glassformer.documents import render
-from glassformer.documents.addresses import index_of
 from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
@@ -32,6 +31,7 @@ from glassformer.explorer.saved_page import TEMPLATE, page_of, page_text
 from glassformer.explorer.schemas import Edit
 from glassformer.explorer.state import State
 from glassformer.tracing import Trace, trace
+from glassformer.tracing.cell_block import index_of
 from tests.explorer.conftest import PATIENCE
 from tests.explorer.saved import data_of, step_names
 from tests.tracing.operator_examples import EXAMPLES
@@ -198,7 +198,7 @@ EVERYTHING = """async (wanted) => {
 def cells_of(opened: OpenTrace) -> list[dict[str, Any]]:
     """Every cell of every step, views included."""
     return [
-        {"step": step.number, "index": list(index_of(step.shape, place))}
+        {"step": step.number, "index": list(index_of(place, step.shape))}
         for step in opened.steps
         for place in range(math.prod(step.shape))
     ]

@@ -4,7 +4,6 @@ import inspect
 import json
 import math
 import time
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.exercise_hints import written, wrong_answers
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.language import words
 from glassformer.lessons import EXERCISES, Exercise, exercise
@@ -27,17 +27,7 @@ from glassformer.lessons.exercises.exercise_track import (
     starter,
 )
 
-WRONG_ANSWERS: list[dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("wrong_answers.toml").read_text(encoding="utf-8")
-)["answer"]
-
-
-def written(code: str) -> Callable[..., Any]:
-    """The function `f` of a learner's code, which may use the solutions of earlier exercises."""
-    names = {"torch": torch, "F": F, "math": math, **vars(solutions)}
-    exec(compile(code, "answer", "exec"), names)
-    function: Callable[..., Any] = names["f"]
-    return function
+WRONG_ANSWERS = wrong_answers()
 
 
 @pytest.mark.parametrize("name", EXERCISES)

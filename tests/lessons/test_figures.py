@@ -16,7 +16,8 @@ from glassformer.language import Language
 from glassformer.lessons import Figure
 from glassformer.lessons.figures import STYLE, SvgDrawing
 from glassformer.lessons.figures.canvas import Box, Canvas, text_width
-from glassformer.lessons.figures.film_map import Axes, Point, draw_map
+from glassformer.lessons.figures.data_charts import Axes
+from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.lessons.figures.sheet import cell_number
 from tests.lessons.shared_lessons import lesson
 

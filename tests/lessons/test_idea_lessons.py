@@ -28,8 +28,7 @@ from glassformer.lessons import several_heads as heads
 from glassformer.lessons import stack_depth as depth
 from glassformer.lessons import word_order as order
 from glassformer.lessons.causal_masks import LETTERS, changes
-from glassformer.lessons.figures.charts import Series, bar_chart, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from tests.lessons.test_figures import drawing_of, placed, words
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")

@@ -87,6 +87,14 @@ def test_a_file_that_ends_python_does_not_end_us(answer: Callable[[str], Path]) 
     assert "exit code 3" in found.text.en
 
 
+def test_a_file_that_takes_all_memory_does_not_get_it(answer: Callable[[str], Path]) -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux counts what a process asks for")
+    found = check_apart("scores", answer("taken = bytearray(6 * 2**30)\n"))
+    assert found.hints == ("raised",)
+    assert "Line 1: MemoryError" in found.text.en
+
+
 # --- the command -------------------------------------------------------------------------------
 
 

@@ -452,6 +452,6 @@ def test_every_format_shows_the_code(to: str) -> None:
 def test_a_gradient_names_the_line_it_goes_back_through() -> None:
     codes = {part.card.name: part.code for part in lesson("training-step").parts()
              if isinstance(part, Formula)}  # fmt: skip
-    assert codes["∂H′[1]"] == "loss.backward()  # F.relu(expanded)"
+    assert codes["∂H[1]"] == "loss.backward()  # F.relu(expanded)"
     assert codes["new W_2[1, 1]"] == "optimiser.step()"
     assert codes["H[1]"] == "expanded = self.expand(x)"

@@ -105,8 +105,9 @@ def test_a_lesson_is_written_in_every_format(name: str, to: str) -> None:
         assert not re.search(r"\{\w*\}", prose(made))
 
 
-@pytest.mark.parametrize("name", ["training", "masked-words"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_lesson_becomes_a_workbook(name: str, tmp_path: Path) -> None:
+    """Of a model with millions of numbers, the steps shown and what they read."""
     render(lesson(name).document(), path=tmp_path / "lesson.xlsx")
     assert (tmp_path / "lesson.xlsx").stat().st_size > 4000
 
@@ -353,7 +354,7 @@ def test_the_stored_images_are_test_images_and_the_model_recognises_the_others_t
         assert torch.equal(images.image(digit), pixels)
     answers = images.shares(torch.from_numpy(test.images)).argmax(dim=-1).numpy()
     accuracy = float((answers == test.labels).mean())
-    assert accuracy == pytest.approx(images._scores()["test"]["accuracy"], abs=0.006)
+    assert accuracy == pytest.approx(images.stored_scores()["test"]["accuracy"], abs=0.006)
     assert f"Of {len(test.labels)} test images" in prose(lesson("images"))
 
 

@@ -266,6 +266,8 @@ def test_only_pickles(
         ({"text_config": {"quantization_config": {"quant_method": "awq"}}}, ["quantised (awq)"]),
         ({"n_layer": 3}, ["the weights do not fit the module"]),
         ({"n_head": 7}, ["cannot be opened by transformers"]),
+        ({"model_type": ["gpt2"]}, ["does not know the architecture ['gpt2']"]),
+        ({"vocab_size": 2**30}, ["vocab_size = 1,073,741,824, more than its weights can fill"]),
     ],
 )  # fmt: skip
 def test_configs_that_cannot_be(
@@ -279,6 +281,31 @@ def test_configs_that_cannot_be(
     said = refused(capsys, "run", str(folder), "x")
     for part in parts:
         assert part in said
+    if parts[0] not in ("the weights do not fit the module", "cannot be opened by transformers"):
+        assert refused(capsys, "explore", "--model", str(folder), "--no-open") == said
+
+
+def test_settings_that_only_a_run_finds_out(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(capsys, "run", str(broken(folders["bert"], tmp_path, return_dict=False)), "x")
+    assert "cannot be run by transformers: 'tuple' object has no attribute" in said
+    folder = broken(folders["bart"], tmp_path / "other")
+    (folder / "generation_config.json").write_text('{"decoder_start_token_id": 1099511627776}')
+    assert "cannot be run by transformers" in refused(capsys, "run", str(folder), "x")
+    (folder / "generation_config.json").write_text('{"eos_token_id": [[1]]}')
+    assert run(["run", str(folder), "x"]) == 0  # what is no id ends no text
+
+
+def test_files_beside_the_weights_are_bounded(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = broken(folders["gpt2"], tmp_path)
+    for name in ("generation_config.json", "chat_template.jinja"):
+        with (folder / name).open("wb") as opened:
+            opened.truncate(8 * 2**30)
+        assert f"{name} is larger than 16,777,216 bytes" in refused(capsys, "run", str(folder), "x")
+        (folder / name).unlink()
 
 
 def test_an_adapter_is_no_model(
@@ -331,8 +358,13 @@ def test_images_that_cannot_be_read(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(folders["vit"])
+    from PIL import Image
+
     (tmp_path / "text.png").write_text("no image")
     assert "cannot read the image" in refused(capsys, "run", folder, str(tmp_path / "text.png"))
     assert "No such file" in refused(capsys, "run", folder, str(tmp_path / "none.png"))
+    for size, said in (((8_000, 8_000), "8,000 × 8,000 pixels"), ((40_000, 1), "32,768 on a side")):
+        Image.new("1", size).save(tmp_path / "large.png")
+        assert said in refused(capsys, "run", folder, str(tmp_path / "large.png"))
     assert run(["run", folder, str(picture(tmp_path / "p.png"))]) == 0
     assert capsys.readouterr().out.split("\t")[0] in CLASSES

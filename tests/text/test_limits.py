@@ -55,6 +55,14 @@ def split(pattern: str) -> dict[str, Any]:
 FIFTYFOLD = replace({"String": "x"}, "x" * 50)
 TEXT = {"Sequence": {"id": "A", "type_id": 0}}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "an id beyond any vocabulary": (
+        {"model": {"type": "BPE", "vocab": {"a": 0, "b": 2**31}, "merges": []}},
+        "ids of tokens must be at most 4,194,304, got 2,147,483,648",
+    ),
+    "an added token beyond any vocabulary": (
+        {"added_tokens": [{"id": 2**23, "content": "<x>", "special": True}]},
+        "ids of tokens must be at most 4,194,304, got 8,388,608",
+    ),
     "a pattern that explodes": (
         {"normalizer": replace({"Regex": "(x+x+)+y"}, "z")},
         "matches in several ways",

@@ -261,8 +261,8 @@ def status_of(outcome: Outcome) -> Status | None:
 
 
 def _general(said: str) -> str:
-    """An error message without its figures, names and advice."""
-    return re.sub(r"\([\d, ]*\)|[\d.]+e[-+]\d+|own\.\d+", "…", said.partition(":")[0])
+    """An error message without its figures and names."""
+    return re.sub(r"\([\d, ]*\)|[\d.]+e[-+]\d+|own\.\d+", "…", said)
 
 
 def read_table() -> Table:

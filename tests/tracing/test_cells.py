@@ -73,7 +73,7 @@ def test_a_long_dot_product_shows_its_largest_terms(length: int) -> None:
     assert "(-5) × 1" in cell.numbers
     assert "4 × 1" in cell.numbers
     rest = (length - 8) * 0.01
-    assert cell.numbers.endswith(f"({length - 8} others: {rest:.4g})")
+    assert cell.numbers.endswith(f"({length - 8} more: {rest:.4g})")
     assert len(cell.terms) == length
     assert math.isclose(sum(term.value for term in cell.terms), cell.recomputed)
     assert "positive and negative terms" in cell.explain()

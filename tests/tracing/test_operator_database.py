@@ -104,7 +104,6 @@ FAMILIES = ("nn.functional.", "scatter", "index_", "gather", "take", "masked_")
 # In training, by entry: why its step is refused, or which step of the backward pass has no rule.
 NOT_IN_TRAINING = {
     "nn.functional.ctc_loss": "differs from autograd's",  # which assumes a log_softmax before it
-    "nn.functional.rrelu": "draws random numbers",
 }
 
 

@@ -1,5 +1,6 @@
 """The stages of any Transformer, compared with the outputs that the models themselves report."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -130,22 +131,78 @@ def test_no_attention_is_seen_where_there_is_none() -> None:
     assert "resid_mid" not in traced
 
 
-class SoftHash(nn.Module):
-    """softmax(x · W₁) · W₂: a layer, not attention, however its matrices are stored."""
+WIDE, TALL, ROWS = torch.randn(4, 5), torch.randn(5, 4), torch.randn(3, 4)
 
-    def __init__(self, copied: bool) -> None:
+
+class WithASoftmax(nn.Module):
+    """Two matrices, two projections, a learned query, and a forward pass of our choice."""
+
+    def __init__(self, run: Callable[["WithASoftmax", Tensor], Tensor]) -> None:
         super().__init__()
-        self.first, self.second = nn.Parameter(torch.randn(4, 5)), nn.Parameter(torch.randn(5, 4))
-        self.copied = copied
+        self.first, self.second = nn.Parameter(WIDE.clone()), nn.Parameter(TALL.clone())
+        self.query = nn.Parameter(torch.randn(2, 4))
+        self.vector = nn.Parameter(torch.randn(4))
+        self.project, self.memory = nn.Linear(4, 4), nn.Parameter(torch.randn(5, 4))
+        self.experts = nn.ModuleList(nn.Linear(4, 4) for _ in range(5))
+        self.run = run
 
     def forward(self, x: Tensor) -> Tensor:
-        first = self.first.mT.contiguous().mT.clone() if self.copied else self.first
-        return (x @ first).softmax(-1) @ self.second
+        return self.run(self, x)
 
 
-@pytest.mark.parametrize("copied", [False, True])
-def test_a_softmax_between_two_parameters_is_no_attention(copied: bool) -> None:
-    assert trace(SoftHash(copied), torch.randn(3, 4)).stages == {}
+def experts_of(m: WithASoftmax, x: Tensor) -> Tensor:
+    return torch.stack([expert(x) for expert in m.experts], dim=1)
+
+
+NO_ATTENTION: dict[str, Callable[[WithASoftmax, Tensor], Tensor]] = {
+    "two parameters": lambda m, x: (x @ m.first).softmax(-1) @ m.second,
+    "copied": lambda m, x: (x @ m.first.mT.contiguous().mT.clone()).softmax(-1) @ m.second,
+    "scaled": lambda m, x: (x @ (m.first * 0.5)).softmax(-1) @ (m.second + 1),
+    "normalised": lambda m, x: (x @ F.normalize(m.first, dim=0)).softmax(-1) @ m.second,
+    "linear": lambda m, x: F.linear(F.linear(x, m.first.T).softmax(-1), m.second.T),
+    "constants": lambda m, x: (x @ WIDE).softmax(-1) @ TALL,
+    "a router": lambda m, x: torch.einsum(
+        "te,ted->td", (x @ m.first).softmax(-1), experts_of(m, x)
+    ),
+    "no values": lambda m, x: (m.project(x) @ x.T).softmax(-1) @ torch.ones(3, 3),
+    "softmax over the queries": lambda m, x: (m.project(x) @ x.T).softmax(0) @ x,
+    "sum over the queries": lambda m, x: (m.project(x) @ x.T).softmax(-1).T @ x,
+}
+ATTENTION: dict[str, Callable[[WithASoftmax, Tensor], Tensor]] = {
+    "plain": lambda m, x: (m.project(x) @ x.T).softmax(-1) @ x,
+    "in columns": lambda m, x: (x @ m.project(x).T).softmax(0).T @ x,
+    "einsum": lambda m, x: torch.einsum(
+        "jd,ij->id", x, torch.einsum("jd,id->ij", x, m.project(x)).softmax(-1)
+    ),
+    "learned queries": lambda m, x: (m.query @ x.T).softmax(-1) @ x,
+    "one learned query": lambda m, x: (x @ m.vector).softmax(-1) @ x,
+    "learned memory": lambda m, x: (x @ m.project(m.memory).T).softmax(-1) @ (m.memory * 2),
+}
+
+
+@pytest.mark.parametrize("name", NO_ATTENTION)
+def test_a_softmax_between_two_products_need_not_be_attention(name: str) -> None:
+    traced = trace(WithASoftmax(NO_ATTENTION[name]), ROWS)
+    assert not {"queries", "keys", "scores", "weights"} & traced.stages.keys()
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_however_it_is_written(name: str) -> None:
+    """Its stages reproduce it: softmax(queries · keysᵀ) · values."""
+    traced = trace(WithASoftmax(ATTENTION[name]), ROWS)
+    queries, keys, values = (traced[stage].value for stage in ("queries", "keys", "values"))
+    positions = values.shape[0]
+    assert keys.shape[0] == positions
+    scores = queries @ keys.T
+    torch.testing.assert_close(traced["context"].value, scores.softmax(-1) @ values)
+
+
+def test_a_function_of_matrices_is_attention_if_it_reads_keys_by_rows() -> None:
+    def layer(x: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return (x @ first).softmax(-1) @ second
+
+    assert trace(layer, ROWS, WIDE, TALL).stages == {}
+    assert "keys" in trace(lambda q, k, v: (q @ k.T).softmax(-1) @ v, ROWS, TALL, TALL).stages
 
 
 @pytest.mark.parametrize("preset", ["gpt2", "llama", "vaswani_2017_base"])

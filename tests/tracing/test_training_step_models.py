@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -178,10 +179,85 @@ def test_a_dropout_of_nothing_or_of_everything_draws_no_random_numbers(p: float)
     assert traced.verify().ok
 
 
-def test_a_model_that_stops_gradients_is_refused() -> None:
-    model = Map(lambda x: x.detach() * x)
-    with pytest.raises(TraceError, match=r"recorded gradient of map\.\w+ differs from autograd's"):
+class RoundedStraight(torch.autograd.Function):
+    """round(x), whose backward passes the gradient on as it is."""
+
+    @staticmethod
+    def forward(_context: Any, x: Tensor) -> Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(_context: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+def straight(x: Tensor) -> Tensor:
+    rounded: Tensor = RoundedStraight.apply(x)  # type: ignore[no-untyped-call]  # torch's
+    return rounded
+
+
+def half_without_grad(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        scale = x * 2
+    return x * scale
+
+
+LABELS = torch.tensor([[1, 2]])
+
+
+def alignments(log_probs: Tensor) -> Tensor:
+    return F.ctc_loss(log_probs.reshape(6, 1, 4), LABELS, torch.tensor([6]), torch.tensor([2]))
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: x.detach() * x, "detaches a tensor, which stops a part"),
+        (half_without_grad, "no_grad, .data or a hook on a tensor may change"),
+        (lambda x: straight(x * 3), "function of its own, RoundedStraight, whose"),
+        (lambda x: alignments(x * 2), "as if its input came from log_softmax"),
+    ],
+)
+def test_another_gradient_than_autograds_is_refused_with_its_cause(
+    function: Callable[[Tensor], Tensor], reason: str
+) -> None:
+    with pytest.raises(TraceError, match=rf"gradient of map\.\w+ differs .*{reason}"):
+        traced_and_gradients(Map(function), X, loss=lambda y: y.sum())
+
+
+def test_a_loss_cut_off_from_its_parameters_is_refused() -> None:
+    with pytest.raises(TraceError, match="cuts the loss off from every parameter"):
+        model = Map(lambda x: x.detach().square())
+        rates = torch.optim.SGD(model.parameters(), lr=0.1)
+        trace_training_step(model, X, loss=lambda y: y.sum(), optimiser=rates)
+    first_cut = nn.Sequential(Map(lambda x: x.detach()), nn.Linear(4, 4))
+    with pytest.raises(TraceError, match=r"0\.map\.\w+ .* cuts it off from the loss, by detach or"):
+        traced_and_gradients(first_cut, X, loss=lambda y: y.square().sum())
+
+
+def test_a_hook_is_named_where_it_changes_a_gradient() -> None:
+    model = Map(lambda x: x * 2)
+    next(model.parameters()).register_hook(lambda gradient: gradient * 2)
+    with pytest.raises(TraceError, match="a hook changes it"):
         traced_and_gradients(model, X, loss=lambda y: y.sum())
+
+
+def test_a_model_whose_second_run_differs_is_refused() -> None:
+    runs: list[int] = []
+
+    def counted(x: Tensor) -> Tensor:
+        runs.append(1)
+        return x * len(runs)
+
+    with pytest.raises(TraceError, match=r"ran twice and computed a loss of .*, then"):
+        traced_and_gradients(Map(counted), X, loss=lambda y: y.square().sum())
+
+
+def test_ctc_loss_of_log_probabilities_is_traced() -> None:
+    traced, _ = traced_and_gradients(
+        Map(lambda x: alignments(x.reshape(6, 4).log_softmax(-1))), X, loss=lambda y: y.sum()
+    )
+    assert traced.verify().ok
 
 
 def overlapping(x: Tensor) -> Tensor:
@@ -302,6 +378,23 @@ def test_short_floats_are_compared_by_their_own_rounding(dtype: torch.dtype) -> 
 
 
 def test_a_loss_that_depends_on_random_draws_alone_is_refused() -> None:
-    model = Map(lambda x: F.rrelu(x, training=True))
-    with pytest.raises(TraceError, match="only through rrelu_with_noise, which draws random"):
+    model = Map(lambda x: torch.bernoulli(x.sigmoid()))
+    with pytest.raises(TraceError, match="depends on parameters only through bernoulli"):
         traced_and_gradients(model, X, loss=lambda y: y.sum())
+
+
+def test_a_gradient_through_random_draws_is_refused_with_their_name() -> None:
+    def drawn(x: Tensor) -> Tensor:
+        gamma: Tensor = torch._standard_gamma(x.exp())
+        return gamma
+
+    model = nn.Sequential(Map(drawn), Map(lambda x: x * 2))
+    with pytest.raises(TraceError, match="comes through _standard_gamma, whose random numbers"):
+        traced_and_gradients(model, X, loss=lambda y: y.sum())
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_random_slope_is_traced_in_training(training: bool) -> None:
+    model = Map(lambda x: F.rrelu(x - 0.5, training=training))
+    traced, _ = traced_and_gradients(model, X, loss=lambda y: y.square().sum())
+    assert traced.verify().ok

@@ -250,6 +250,60 @@ def test_muon_over_three_steps(make: Callable[[Any], Optimizer]) -> None:
     assert "orthogonal = " in str(why_moved(traced, "0.weight", (1, 2)))
 
 
+class SignsOfMomentum(Optimizer):
+    """w − lr · sign(m), m = β·m + g; it writes out its own update, rightly or with another sign."""
+
+    def __init__(self, params: Any, sign: float = 1) -> None:
+        super().__init__(params, {"lr": 0.01, "beta": 0.9})
+        self._sign = sign
+
+    def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {"memory": torch.zeros_like(parameter)}
+
+    def written_update(
+        self, note: Any, weight: Tensor, gradient: Tensor, state: Any, settings: Any
+    ) -> Tensor:
+        memory = note("memory", state["memory"] * settings["beta"] + gradient)
+        direction = note("direction", memory.sign() * self._sign)
+        return torch.sub(weight, direction, alpha=settings["lr"])
+
+    @torch.no_grad()
+    def step(self, _closure: Any = None) -> None:  # type: ignore[override]  # no loss
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter] = self.state[parameter] or self.first_state(parameter)
+                state["memory"].mul_(group["beta"]).add_(parameter.grad)
+                parameter.sub_(state["memory"].sign(), alpha=group["lr"])
+
+
+def test_an_optimiser_that_writes_out_its_update_is_traced() -> None:
+    model = small_model()
+    optimiser = SignsOfMomentum(model.parameters())
+    for _ in range(2):
+        traced = trace_training_step(model, IDS, loss=loss, optimiser=optimiser)
+    assert traced.verify().ok
+    memory, direction = (traced[f"update.to_classes.weight.{n}"] for n in ("memory", "direction"))
+    before = traced["state.to_classes.weight.memory"].value
+    gradient = traced["gradients.to_classes.weight"].value
+    torch.testing.assert_close(memory.value, before * 0.9 + gradient)
+    assert before.any() and torch.equal(direction.value, memory.value.sign())
+
+
+def test_an_update_written_out_falsely_is_refused() -> None:
+    model = small_model()
+    with pytest.raises(TraceError, match=r"recorded update of .* differs from the optimiser's"):
+        trace_training_step(
+            model, IDS, loss=loss, optimiser=SignsOfMomentum(model.parameters(), sign=-1)
+        )
+
+
+def test_an_optimiser_is_not_known_by_its_name() -> None:
+    model = small_model()
+    namesake = type("Muon", (torch.optim.Rprop,), {})
+    with pytest.raises(TraceError, match=r"updates by Muon cannot be traced.* written_update"):
+        trace_training_step(model, IDS, loss=loss, optimiser=namesake(model.parameters()))
+
+
 def test_moments_are_read_from_the_optimiser_and_updated_there() -> None:
     model = small_model()
     optimiser = AdamW(model.parameters(), lr=1e-2)

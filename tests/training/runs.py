@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from glassformer.data import Loader, Update
+from glassformer.data import Loader, StepBatches
 from glassformer.nn import build
 from glassformer.training import RunConfig
 from glassformer.training.log import Reporter
@@ -54,16 +54,16 @@ def make_trainer(config: RunConfig, folder: Path) -> Trainer:
 class Given(Loader):
     """A loader of prepared steps."""
 
-    given: Sequence[Update] = ()
+    given: Sequence[StepBatches] = ()
 
-    def updates(self, _start: int, _end: int) -> Iterator[Update]:
+    def steps(self, _start: int, _end: int) -> Iterator[StepBatches]:
         return iter(self.given)
 
 
-def run_updates(trainer: Trainer, updates: Sequence[Update]) -> list[dict[str, Any]]:
+def run_steps(trainer: Trainer, steps: Sequence[StepBatches]) -> list[dict[str, Any]]:
     """Take these steps, without evaluation or checkpoint; returns what was logged of each."""
-    trainer.loader = Given(trainer.loader.examples, trainer.loader.order, given=updates)
-    trainer.total = max(trainer.total, len(updates) + 1)
+    trainer.loader = Given(trainer.loader.examples, trainer.loader.order, given=steps)
+    trainer.total = max(trainer.total, len(steps) + 1)
     trainer.evaluate_every = trainer.save_every = trainer.total
     trainer.folder.path.mkdir(parents=True, exist_ok=True)
     trainer.run(Interruption())

@@ -27,7 +27,7 @@ from glassformer.training.processes import Processes
 from glassformer.training.settings import changed, to_json
 from glassformer.training.training_loop import Trainer
 from tests.training.made import tiny
-from tests.training.runs import make_trainer, run_updates
+from tests.training.runs import make_trainer, run_steps
 
 NO_DROPOUT = {f"model__{part}__dropout": 0.0 for part in ("block", "attention", "feed_forward")}
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
@@ -63,7 +63,7 @@ def recorded_trainer(config: RunConfig, folder: Path) -> Trainer:
 
 def after_steps(trainer: Trainer, n_steps: int = 6) -> dict[str, Tensor]:
     """The parameters, and what was logged."""
-    records = run_updates(trainer, list(trainer.loader.updates(0, n_steps)))
+    records = run_steps(trainer, list(trainer.loader.steps(0, n_steps)))
     logged = [[record[key] for key in ("loss", "grad_norm", "n_tokens")] for record in records]
     return {
         "the log": torch.tensor(logged),
@@ -99,8 +99,8 @@ def test_padded_batches_have_one_shape_per_bucket(name: str, tmp_path: Path) -> 
     loader: Loader = replace(trainer.loader, fixed_shapes=True)
     shapes = {
         tuple(None if x is None else tuple(x.shape) for x in (*batch.inputs, batch.labels))
-        for update in loader.updates(0, 3 * loader.updates_per_epoch)
-        for batch in update.batches
+        for step in loader.steps(0, 3 * loader.order.n_batches)
+        for batch in step.batches
     }
     assert len(shapes) == loader.order.n_shapes
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.training import RunConfig, train
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
-from tests.training.runs import At, make_trainer, run_updates, weights
+from tests.training.runs import At, make_trainer, run_steps, weights
 
 NO_DROPOUT = {"model__block__dropout": 0.0, "model__feed_forward__dropout": 0.0}
 
@@ -38,9 +38,9 @@ def gradients(name: str, folder: Path, accumulate: int) -> dict[str, Tensor]:
             kept[name] = parameter.grad.clone()
 
     trainer.optimiser.step = keep  # type: ignore[assignment,method-assign]  # look, do not move
-    update = next(iter(trainer.loader.updates(0, 1)))
-    assert len(update.batches) == accumulate
-    run_updates(trainer, [update])
+    step = next(iter(trainer.loader.steps(0, 1)))
+    assert len(step.batches) == accumulate
+    run_steps(trainer, [step])
     return kept
 
 

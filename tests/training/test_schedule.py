@@ -10,7 +10,7 @@ from glassformer.training import ScheduleConfig
 from glassformer.training.optimiser import learning_rate_share
 from glassformer.training.problems.problem_readers import prepare
 from tests.training.made import tiny
-from tests.training.runs import make_trainer, run_updates
+from tests.training.runs import make_trainer, run_steps
 
 KINDS = ("constant", "linear", "cosine", "noam")
 
@@ -30,8 +30,8 @@ def test_trap_29_the_first_step_moves_the_parameters(kind: str, tmp_path: Path) 
     config = tiny("imdb", schedule__kind=kind, schedule__warmup=100, loop__steps=1)
     trainer = make_trainer(config, tmp_path)
     before = [p.detach().clone() for p in trainer.model.parameters()]
-    update = next(iter(trainer.loader.updates(0, 1)))
-    run_updates(trainer, [update])
+    step = next(iter(trainer.loader.steps(0, 1)))
+    run_steps(trainer, [step])
     moved = [not torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True)]
     assert all(moved)
 

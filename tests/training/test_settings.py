@@ -74,15 +74,15 @@ def test_explicit_epochs_override_the_recipes_steps(tmp_path: Path) -> None:
         loop("shakespeare", config_file=str(file)),
         loop("text", "--loop.epochs=2"),
     ):
-        assert found.updates(per_epoch=7) == (14, found.evaluate_every or 20)
-    assert loop("shakespeare", "--loop.epochs=2", "--loop.steps=3").updates(7)[0] == 3
-    assert loop("text", "--loop.epochs=2", "--loop.least_steps=30").updates(7)[0] == 30
+        assert found.n_steps(per_epoch=7) == (14, found.evaluate_every or 20)
+    assert loop("shakespeare", "--loop.epochs=2", "--loop.steps=3").n_steps(7)[0] == 3
+    assert loop("text", "--loop.epochs=2", "--loop.least_steps=30").n_steps(7)[0] == 30
     with pytest.raises(UnknownNameError, match=r"'first\.loop\.epochs'"):  # what was typed
         loop("text", "--first.loop.epochs=2")
 
 
 @pytest.mark.parametrize(
-    ("settings", "updates"),
+    ("settings", "steps"),
     [
         ({"epochs": 3.0}, (21, 20)),
         ({"epochs": 0.01}, (1, 20)),
@@ -94,10 +94,10 @@ def test_explicit_epochs_override_the_recipes_steps(tmp_path: Path) -> None:
     ],
 )
 def test_few_examples_are_repeated_more_often(
-    settings: dict[str, Any], updates: tuple[int, int]
+    settings: dict[str, Any], steps: tuple[int, int]
 ) -> None:
-    assert LoopConfig(**settings).updates(per_epoch=7) == updates
-    assert LoopConfig(epochs=3.0, least_steps=60).updates(per_epoch=70) == (210, 70)
+    assert LoopConfig(**settings).n_steps(per_epoch=7) == steps
+    assert LoopConfig(epochs=3.0, least_steps=60).n_steps(per_epoch=70) == (210, 70)
 
 
 def test_pretraining_has_its_own_settings() -> None:
@@ -129,9 +129,9 @@ def test_a_typo_in_a_file_names_the_file_and_the_nearest_key(tmp_path: Path) -> 
         ("loop.epochs", "0", "loop.epochs must be above 0"),
         ("loop.keep", "0", "loop.keep must be at least 1"),
         ("data.bucket_width", "9" * 20, "data.bucket_width must be below 2,147,483,648"),
-        ("loop.ema", "1", "loop.ema must be in"),
-        ("loop.seed", "-1", "loop.seed must be from 0"),
-        ("loop.seed", str(2**63), "loop.seed must be from 0"),
+        ("loop.ema", "1", "loop.ema must be below 1"),
+        ("loop.seed", "-1", "loop.seed must be at least 0"),
+        ("loop.seed", str(2**63), "loop.seed must be below 9,223,372,036,854,775,808"),
         ("loop.epochs", "nan", "loop.epochs must be a number, got 'nan'"),
         ("optimiser.lr", "inf", "optimiser.lr must be a number, got 'inf'"),
         (
@@ -143,12 +143,12 @@ def test_a_typo_in_a_file_names_the_file_and_the_nearest_key(tmp_path: Path) -> 
         ("model.architecture", "seq2seq", "needs model.architecture classifier, got seq2seq"),
         ("data.problem", "continue-file", "needs model.architecture language_model"),
         ("optimiser.lr", "0", "optimiser.lr must be above 0"),
-        ("optimiser.beta2", "1", "optimiser.beta2 must be in"),
-        ("optimiser.clip", "-1", "optimiser.clip must not be negative"),
-        ("schedule.warmup", "-1", "schedule.warmup must not be negative"),
-        ("schedule.floor", "2", "schedule.floor must be from 0 to 1"),
+        ("optimiser.beta2", "1", "optimiser.beta2 must be below 1"),
+        ("optimiser.clip", "-1", "optimiser.clip must be at least 0"),
+        ("schedule.warmup", "-1", "schedule.warmup must be at least 0"),
+        ("schedule.floor", "2", "schedule.floor must be at most 1"),
         ("data.share", "0", "data.share must be above 0"),
-        ("data.share", "1.5", "data.share must be from 0 to 1"),
+        ("data.share", "1.5", "data.share must be at most 1"),
         ("data.max_tokens", "100", "set one of data.max_tokens and data.batch_size"),
         ("model.attention.n_heads", "5", "multiple of n_heads"),
     ],

@@ -1,7 +1,7 @@
 """Finite weights never give NaN or infinity, in float32.
 
 A run of imdb at a high learning rate once met a loss that was no number. These are the places where
-one could come from: texts of padding alone, scores so large that softmax is certain, updates in
+one could come from: texts of padding alone, scores so large that softmax is certain, steps in
 which nothing is scored, gradients of length zero.
 """
 
@@ -12,18 +12,18 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.data import Update
+from glassformer.data import StepBatches
 from glassformer.nn import set_attention
 from glassformer.training.training_loop import Trainer
 from tests.training.made import tiny
-from tests.training.runs import make_trainer, run_updates
+from tests.training.runs import make_trainer, run_steps
 
 MODELS = ["imdb", "multi30k", "shakespeare"]
 
 
-def one_update(trainer: Trainer, update: Update) -> tuple[float, float]:
+def one_step(trainer: Trainer, step: StepBatches) -> tuple[float, float]:
     """Loss and gradient norm of one step."""
-    (record,) = run_updates(trainer, [update])
+    (record,) = run_steps(trainer, [step])
     return record["loss"], record["grad_norm"]
 
 
@@ -31,8 +31,8 @@ def all_finite(model: nn.Module) -> bool:
     return all(bool(parameter.isfinite().all()) for parameter in model.parameters())
 
 
-def first_update(trainer: Trainer) -> Update:
-    return next(iter(trainer.loader.updates(0, 1)))
+def first_step(trainer: Trainer) -> StepBatches:
+    return next(iter(trainer.loader.steps(0, 1)))
 
 
 @pytest.mark.parametrize("attention", ["fused", "written"])
@@ -46,7 +46,7 @@ def test_large_weights(name: str, factor: float, attention: str, tmp_path: Path)
         for part in trainer.model.modules():
             if isinstance(part, nn.Linear):
                 part.weight.mul_(factor)
-    nll, norm = one_update(trainer, first_update(trainer))
+    nll, norm = one_step(trainer, first_step(trainer))
     assert torch.tensor([nll, norm]).isfinite().all()
     assert all_finite(trainer.model)
 
@@ -55,22 +55,22 @@ def test_large_weights(name: str, factor: float, attention: str, tmp_path: Path)
 def test_nothing_scored(name: str, tmp_path: Path) -> None:
     trainer = make_trainer(tiny(name, optimiser__weight_decay=0.0), tmp_path)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
-    update = first_update(trainer)
-    silent = replace(update, batches=tuple(batch.unscored() for batch in update.batches))
-    assert one_update(trainer, silent) == (0.0, 0.0)
+    step = first_step(trainer)
+    silent = replace(step, batches=tuple(batch.unscored() for batch in step.batches))
+    assert one_step(trainer, silent) == (0.0, 0.0)
     for old, new in zip(before, trainer.model.parameters(), strict=True):
         assert torch.equal(old, new)
 
 
 def test_a_text_of_padding_alone(tmp_path: Path) -> None:
     trainer = make_trainer(tiny("imdb"), tmp_path)
-    update = first_update(trainer)
+    step = first_step(trainer)
     pad_id = trainer.problem.model.pad_id
     assert pad_id is not None
-    (batch,) = update.batches
+    (batch,) = step.batches
     ids = batch.inputs[0]
     assert ids is not None
     ids[0] = pad_id
-    nll, norm = one_update(trainer, update)
+    nll, norm = one_step(trainer, step)
     assert torch.tensor([nll, norm]).isfinite().all()
     assert all_finite(trainer.model)

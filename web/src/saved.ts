@@ -5,13 +5,15 @@ import './app.css';
 import { mount } from 'svelte';
 
 import App from './App.svelte';
+import { SavedPlaylist, type EmbeddedPlaylist } from './lib/saved_playlist';
 import { useSource } from './lib/source';
 import { StaticSource, type Embedded } from './lib/static';
 
 const target = document.getElementById('page');
-const data = document.getElementById('data')?.textContent;
-if (target === null || !data) throw new Error('the page has no #page or no #data');
-const answers = new StaticSource(JSON.parse(data) as Embedded);
+const text = document.getElementById('data')?.textContent;
+if (target === null || !text) throw new Error('the page has no #page or no #data');
+const data = JSON.parse(text) as Embedded | EmbeddedPlaylist;
+const answers = 'playlist' in data ? new SavedPlaylist(data) : new StaticSource(data);
 useSource(answers);
 Object.assign(globalThis, { glassformer: answers }); // for scripts and for curious readers
 mount(App, { target });

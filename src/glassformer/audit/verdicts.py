@@ -177,7 +177,7 @@ class StepResult:
             if self.verdict != "wrong" or self.note is not None:
                 return None
             return say["no known slip"].say(language)
-        joint, choice = say[" and "].say(language), say["; or "].say(language)
+        joint, choice = say["; and also "].say(language), say["; or "].say(language)
         return choice.join(
             joint.join(_say(slip, language, counted_from) for slip in explanation.slips)
             for explanation in self.explanations

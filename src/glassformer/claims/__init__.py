@@ -5,7 +5,7 @@
         print(outcome.verdict, outcome.sentence("en"))
 
 Read `claim` (what a claim is), `basic_claims` (the first group of experiments; its words are in
-`basic_claims.toml`), `claim_list` (finding, running and reporting them) and `claim_plots`. The
+`basic_claims.toml`), `claim_list` (finding and running them) and `claim_report`. The
 experiments are built from `specimens`, `properties`, `costs` and `studies`.
 """
 

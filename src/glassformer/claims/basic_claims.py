@@ -172,15 +172,20 @@ def only_attention_joins_positions() -> Figures:
     return {"attention": joins, "others": parts_join, "silent": influence(made, x).mixes_positions}
 
 
-@group.claim("C10", lambda f: f["unread"] > 0 and f["attention"] < f["convolution"])
-def attention_saves_by_reading_little() -> Figures:
+@group.claim(
+    "C10",
+    lambda f: f["unread"] > 0 and f["attention"] < f["convolution"],
+    length=(16, 64, 128),
+    width=(16, 64, 256),
+)
+def attention_saves_by_reading_little(length: int = 64, width: int = 64) -> Figures:
     """How many inputs an output ignores, and multiply-adds of attention and other layers."""
-    strength = influence(attention(8, n_heads=1), vectors(1, 64, 8)).depends
+    strength = influence(attention(8, n_heads=1), vectors(1, length, 8)).depends
     costs = {
-        kind: layer_cost(kind, 64, 64).multiply_adds
+        kind: layer_cost(kind, length, width).multiply_adds
         for kind in ("attention", "convolution", "dense")
     }
-    return {"unread": int((~strength).sum()), **costs}
+    return {"length": length, "width": width, "unread": int((~strength).sum()), **costs}
 
 
 @group.claim("C11", lambda f: f["first_three"] == 0 and f["last_two"] > 0)
@@ -211,6 +216,9 @@ def a_repeated_word_has_one_embedding() -> Figures:
 
 
 _SEEDS = range(3)
+DECAY, DECAY_STEPS = 1e-3, 300
+"""What a square of an embedding costs where products are to say only what was asked for, and how
+long that takes."""
 
 
 @group.claim(
@@ -227,13 +235,19 @@ def training_relates_cat_and_walks() -> Figures:
     """Products of embeddings, trained on who does what (and where) in 64 sentences."""
     who = [learn_relatedness("who", seed=seed) for seed in _SEEDS]
     both = [learn_relatedness("who and where", seed=seed) for seed in _SEEDS]
+    decayed = [
+        learn_relatedness("who", decay=DECAY, steps=DECAY_STEPS, seed=seed) for seed in _SEEDS
+    ]
     content = (*NOUNS, *VERBS, *PLACES)
 
     def mean(runs: list[Relatedness], some: tuple[str, ...], others: tuple[str, ...]) -> float:
         return sum(run.mean_product(some, others) for run in runs) / len(runs)
 
-    def most(some: tuple[str, ...], others: tuple[str, ...]) -> float:
-        return max(max(run.products_between(some, others)) for run in who)
+    def most(runs: list[Relatedness], some: tuple[str, ...], others: tuple[str, ...]) -> float:
+        return max(max(run.products_between(some, others)) for run in runs)
+
+    def least(runs: list[Relatedness]) -> float:
+        return min(min(run.products_between(NOUNS, VERBS)) for run in runs)
 
     return {
         "seeds": len(who),
@@ -246,9 +260,14 @@ def training_relates_cat_and_walks() -> Figures:
         "above_the": min(
             run.mean_product(NOUNS, VERBS) - run.mean_product(NOUNS, ("the",)) for run in who
         ),
-        "noun_verb_least": min(min(run.products_between(NOUNS, VERBS)) for run in who),
-        "noun_place_most": most(NOUNS, PLACES),
-        "the_most": most(("the",), content),
+        "noun_verb_least": least(who),
+        "noun_place_most": most(who, NOUNS, PLACES),
+        "the_most": most(who, ("the",), content),
+        "decay": DECAY,
+        "decayed_noun_verb_least": least(decayed),
+        "decayed_noun_place_most": most(decayed, NOUNS, PLACES),
+        "decayed_the_most": most(decayed, ("the",), content),
+        "decayed_the": mean(decayed, ("the",), content),
         "both_noun_verb": mean(both, NOUNS, VERBS),
         "both_noun_place": mean(both, NOUNS, PLACES),
     }

@@ -1,9 +1,9 @@
-"""All claims: finding and running them, and their outcomes as a document."""
+"""All claims: finding and running them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from glassformer.claims import (
     basic_claims,
@@ -17,10 +17,8 @@ from glassformer.claims import (
     scaling_claims,
     token_claims,
 )
-from glassformer.claims.claim import Claim, Group, Outcome, Verdict
-from glassformer.documents import parts as p
+from glassformer.claims.claim import Claim, Group, Outcome
 from glassformer.errors import UnknownNameError
-from glassformer.language import Language, words
 
 PROPERTIES: dict[str, tuple[str, ...]] = {
     "A06": ("C17",),
@@ -137,108 +135,21 @@ def find(ids: Iterable[str]) -> list[Claim]:
     return [known[id_] for id_ in dict.fromkeys(wanted)] or list(known.values())
 
 
-def outcomes(chosen: Iterable[Claim], *, slow: bool = False) -> Iterator[Outcome]:
+def claims_about(rows: Iterable[str]) -> list[Claim]:
+    """The claims that bear on some rows, each once; none for a row without claims."""
+    known = claims()
+    return [known[id_] for id_ in dict.fromkeys(one for row in rows for one in ROWS.get(row, ()))]
+
+
+def outcomes(
+    chosen: Iterable[Claim],
+    *,
+    slow: bool = False,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Outcome]:
     """Run each claim in turn; slow ones are recalled from their stored results unless `slow`."""
     for claim in chosen:
-        yield claim.recall() if claim.slow and not slow else claim.run(slow=slow)
-
-
-# --- the report ------------------------------------------------------------------------------
-
-MARKS: dict[Verdict, str] = {
-    "holds": "✓",
-    "holds in part": "◐",
-    "fails": "✗",
-    "not decidable here": "?",
-    "not measured yet": "·",
-}
-
-LOOKS: dict[Verdict, p.Look] = {
-    "holds": "good",
-    "holds in part": "caution",
-    "fails": "bad",
-    "not decidable here": "quiet",
-    "not measured yet": "quiet",
-}
-
-_COLUMNS = ("id", "claim", "text", "verdict", "measured")
-say = words(__name__)
-VERDICTS = {verdict: say[f"is {verdict}"] for verdict in MARKS}
-
-
-def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Document:
-    """One table per group of claims, then the properties that these claims demonstrate."""
-    heads = tuple(say[heading].say(language) for heading in _COLUMNS)
-    sections = [
-        p.Section(group.title.say(language), (p.Table("", heads, rows),))
-        for group in GROUPS
-        if (rows := tuple(_row(o, language) for o in outcomes if o.claim.id in group.claims))
-    ]
-    return p.Document(
-        say["title"].say(language),
-        (
-            *introduction(language),
-            p.Paragraph(counted(outcomes, language), "strong"),
-            *sections,
-            *properties_sections(outcomes, language),
-        ),
-        language,
-        say["label"].say(language),
-        lambda: {"claims": [outcome.to_dict(language) for outcome in outcomes]},
-    )
-
-
-def introduction(language: Language) -> tuple[p.Paragraph, ...]:
-    """How the claims were decided, and which texts they are from."""
-    said = say["introduction"].say(language) + say["texts"].say(language)
-    return (p.Paragraph(p.with_code(said)),)
-
-
-def counted(outcomes: Sequence[Outcome], language: Language) -> str:
-    """`holds: 60, holds in part: 18, …`."""
-    counts = Counter(outcome.verdict for outcome in outcomes)
-    parts = [
-        say["count"].say(language, verdict=name, count=counts[verdict])
-        for verdict, name in VERDICTS.items()
-        if counts[verdict]
-    ]
-    return say["comma"].say(language).join(parts)
-
-
-def _row(outcome: Outcome, language: Language) -> tuple[p.Inline, ...]:
-    return (
-        outcome.claim.id,
-        p.with_code(outcome.claim.says.say(language)),
-        " ".join(outcome.claim.texts),
-        p.Span(verdict_text(outcome, language), LOOKS[outcome.verdict]),
-        p.with_code(outcome.sentence(language)),
-    )
-
-
-def verdict_text(outcome: Outcome, language: Language) -> str:
-    """The verdict, and whether it is based on counts, if the claim is also timed."""
-    said = f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
-    if outcome.claim.seconds is None:
-        return said
-    basis = outcome.claim.seconds.basis.say(language)
-    if outcome.taken_back:
-        basis = say["not in seconds"].say(language, basis=basis)
-    return say["with basis"].say(language, verdict=said, basis=basis)
-
-
-def properties_sections(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
-    """Which claims demonstrate which property of the texts."""
-    known = {outcome.claim.id: outcome.claim for outcome in outcomes}
-    between = say["semicolon"].say(language)
-    rows = tuple(
-        (
-            id_,
-            p.Span(f"glassformer claims {id_}", "code"),
-            p.with_code(between.join(f"{one}: {known[one].says.say(language)}" for one in ids)),
-        )
-        for id_, ids in PROPERTIES.items()
-        if set(ids) <= set(known)
-    )
-    heads = tuple(say[name].say(language) for name in ("property", "command", "claim"))
-    title = say["properties"].say(language)
-    return [p.Section(title, (p.Table("", heads, rows),))] if rows else []
+        if claim.slow and not slow and not settings:
+            yield claim.recall()
+        else:
+            yield claim.run(slow=slow, settings=settings)

@@ -13,7 +13,7 @@ from glassformer.training import RECIPES
 group = Group("token_claims")
 
 
-def _corpus() -> list[str]:
+def three_sentences() -> list[str]:
     """The three sentences of the by-hand text, as its worked example has them."""
     printed = load_example("thrones")["corpus"].printed
     assert isinstance(printed, WordList)
@@ -23,7 +23,7 @@ def _corpus() -> list[str]:
 @group.claim("C95", VerdictRule(lambda f: f["kept"] == 23, partly=lambda f: f["ignored"] == 23))
 def the_vocabulary_has_23_words() -> Figures:
     """Distinct words of the corpus, case-sensitive and not."""
-    corpus = _corpus()
+    corpus = three_sentences()
     return {
         "words": sum(len(split_words(text, "drop")) for text in corpus),
         "kept": len(WordTokenizer.build(corpus, case="keep").words),

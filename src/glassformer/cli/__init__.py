@@ -44,7 +44,7 @@ app = App(
     name="glassformer",
     version=__version__,
     help_format="plaintext",
-    suppress_keyboard_interrupt=False,  # we say so in one line, and how to go on
+    suppress_keyboard_interrupt=False,  # we report it in one line and say how to resume
 )
 # Which module has which commands; a module is imported when one of them is run.
 for _module, _commands in {
@@ -52,6 +52,7 @@ for _module, _commands in {
     "claims_command": ["claims"],
     "data_command": ["data"],
     "exercise_command": ["exercise"],
+    "experiment_command": ["experiment"],
     "explore_command": ["explore"],
     "lesson_command": ["lesson"],
     "model_commands": ["describe", "evaluate", "export", "models"],
@@ -76,14 +77,14 @@ def run(arguments: Sequence[str]) -> int:
             encoding, n = sys.stdout.encoding, len(lost) - 1
             return _fail(say(f"failed encoding{more}", encoding=encoding, first=lost[0], n=n), 1)
         return code
-    except (ConfigError, UnknownNameError) as error:  # no such language
+    except (ConfigError, UnknownNameError) as error:  # an unknown language
         return _fail(message_of(error), 2)
     finally:
         speak(before)
 
 
 def _without_language(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """The arguments without `--lang`, wherever it stands, and what it names."""
+    """The arguments without `--lang`, wherever it is, and its value."""
     rest, option = list(arguments), None
     end = rest.index("--") if "--" in rest else len(rest)
     for at, argument in reversed(list(enumerate(rest[:end]))):
@@ -111,7 +112,7 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
-        # Of a move that failed, the second name is the one that the user gave.
+        # When a rename fails, the second name is the one that the user gave.
         named = error.filename2 or error.filename or say("failed output")
         return _fail(say("failed file", name=named, reason=in_language(error.strerror or error)), 1)
     except KeyboardInterrupt as error:
@@ -119,7 +120,7 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if is_out_of_memory(error):
             return _fail(say("failed memory"), 1)
-        # Not 1, which says that the command did its work and that something is amiss with yours.
+        # Not 1, which means that the command worked and found something wrong with the input.
         traceback.print_exc()
         return _fail(say("failed fault"), 70)
     return 0
@@ -131,7 +132,7 @@ def _asks_for_help(arguments: Sequence[str]) -> bool:
 
 
 def _prepare_help(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `help COMMAND` as `COMMAND --help`, and the page in our language."""
+    """Rewrite `help COMMAND` as `COMMAND --help` and set up the help page in our language."""
     from rich.console import Console
 
     from glassformer.cli.help import HelpPage, say
@@ -159,10 +160,10 @@ def _wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
 
 
 def _prepare_streams() -> list[str]:
-    """A closed stream (Python calls it None) or a console of another encoding must not stop us.
+    """Cope with a closed stream (None in Python) and with consoles of another encoding.
 
-    Returns a list that fills with the characters which stdout's encoding cannot hold: an answer of
-    question marks is no answer, and must not look like one.
+    Returns a list that collects the characters that stdout's encoding lacks: an answer made of
+    question marks must not look like a success.
     """
     lost: list[str] = []
 
@@ -178,22 +179,24 @@ def _prepare_streams() -> list[str]:
             nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
             setattr(sys, name, nowhere)
         elif isinstance(stream, TextIOWrapper):
-            # Data are UTF-8 wherever we may choose, as they are on stdin: a pipe on Windows would
-            # get the code page of its consoles. A terminal knows best what it shows.
+            # Pipes and files get UTF-8, as stdin does: on Windows a pipe would otherwise get the
+            # console's code page. A terminal keeps its own encoding.
             chosen = stream.isatty() or "PYTHONIOENCODING" in os.environ
             stream.reconfigure(encoding=None if chosen else "utf-8", errors=errors)
     return lost
 
 
 def _taken_for_an_option(command: str, arguments: Sequence[str]) -> str | None:
-    """A text that begins with a dash where the command takes texts."""
+    """A text that begins with a dash, if the command takes texts."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     texts = [given for given in options if given.startswith("-") and not _OPTION.match(given)]
-    return texts[0] if texts and command.endswith(("run", "trace", "explain")) else None
+    return (
+        texts[0] if texts and command.endswith(("run", "trace", "explain", "experiment")) else None
+    )
 
 
 def _reader_left() -> int:
-    """The reader has gone, as `| head` does: nothing is wrong, and nothing more is to be said."""
+    """The reader has closed the pipe, as `| head` does, which is not an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

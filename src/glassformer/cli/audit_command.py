@@ -28,7 +28,7 @@ def audit(
     to: Format | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
-    """Check every printed number of a worked example; exit 1 where one is wrong."""
+    """Check every printed number of a worked example; exit 1 if one is wrong."""
     from glassformer.audit.audit_report import audit_document
     from glassformer.audit.example_file import example_names, load_example
     from glassformer.audit.judgement import audit as check

@@ -1,4 +1,4 @@
-"""`glassformer claims`: what the texts say, run."""
+"""`glassformer claims`: run the experiments behind the claims of the texts."""
 
 import json
 import sys
@@ -32,11 +32,13 @@ def claims(
     to: Format | None = None,
     slow: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Run the claims of the texts: verdict, figures, and what was measured."""
     from glassformer.claims import find
-    from glassformer.claims.claim_list import claims_document
+    from glassformer.claims.claim_report import claims_document
+    from glassformer.lessons.course import settings_of
 
     if as_json and to is not None:
         raise ConfigError("expected either --json or --to {to}, got both", to=to)
@@ -48,9 +50,12 @@ def claims(
     if only_rows:
         return
     chosen = find(ids)
+    turned = settings_of(settings or ())
+    for claim in chosen:
+        claim.turned(turned)
+    run = _run(chosen, turned, slow=slow)
     if plot is not None:
-        _draw(chosen, plot)
-    run = _run(chosen, slow=slow)
+        run = _drawn(chosen, run, plot)
     if chosen_format == "json":
         _write_json(run, lang, output)
     elif chosen_format in ("html", "slides"):
@@ -60,7 +65,7 @@ def claims(
 
 
 def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-    """Say what shows the rows that no claim bears on; the other ids, and whether there are none."""
+    """Print where rows without a claim are shown; returns the other ids, and if none is left."""
     from glassformer.claims.claim_list import ROWS
     from glassformer.lessons.course import row, row_ids
 
@@ -75,8 +80,8 @@ def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     return others, bool(shown) and not others
 
 
-def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
-    """The outcomes, with the claim at work on stderr where a person looks on."""
+def _run(chosen: "list[Claim]", settings: dict[str, str], *, slow: bool) -> "Iterable[Outcome]":
+    """The outcomes; on a terminal, stderr shows which claim is running."""
     from glassformer.claims import outcomes
 
     watched = sys.stderr.isatty()
@@ -85,7 +90,7 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
             progress = say("claims progress", id=claim.id, at=at, all=len(chosen))
             sys.stderr.write(f"\r\033[K{progress}")
             sys.stderr.flush()
-        found = list(outcomes([claim], slow=slow))
+        found = list(outcomes([claim], slow=slow, settings=settings))
         if watched:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
@@ -94,7 +99,7 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
 
 def _page(run: "list[Outcome]", lang: Language) -> "Document":
     """The page of the claims, with a chart for each that has one."""
-    from glassformer.claims.claim_page import claims_page
+    from glassformer.claims.claim_report import claims_page
     from glassformer.lessons.figures.claim_figures import claim_figure
 
     drawn = {outcome.claim.id: claim_figure(outcome, lang) for outcome in run}
@@ -102,7 +107,7 @@ def _page(run: "list[Outcome]", lang: Language) -> "Document":
 
 
 def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -> None:
-    """One object a line; on stdout each as soon as it is there, since all take half a minute."""
+    """One object per line, printed as soon as it is known: all of them take half a minute."""
     lines = (json.dumps(outcome.to_dict(lang), ensure_ascii=False) + "\n" for outcome in run)
     if output is not None:
         write_text("".join(lines), output)
@@ -112,12 +117,16 @@ def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -
         sys.stdout.flush()
 
 
-def _draw(chosen: "list[Claim]", folder: Path) -> None:
-    from glassformer.claims.claim_plots import PLOTS, draw
+def _drawn(chosen: "list[Claim]", run: "Iterable[Outcome]", folder: Path) -> "list[Outcome]":
+    """The outcomes; their charts are written to a folder, as SVG."""
+    from glassformer.documents.renderer import write_figures
+    from glassformer.lessons.figures.claim_figures import DRAWN
 
-    if not any(claim.id in PLOTS for claim in chosen):
+    if not any(claim.id in DRAWN for claim in chosen):
         raise ConfigError(
-            "none of these claims has a picture; {names} have one", names=", ".join(PLOTS)
+            "none of these claims has a picture; {names} have one", names=", ".join(DRAWN)
         )
-    for file in draw((claim.id for claim in chosen), folder):
+    found = list(run)
+    for file in write_figures(_page(found, spoken()), folder):
         sys.stderr.write(f"{file}\n")
+    return found

@@ -1,4 +1,4 @@
-"""`glassformer data`: which data sets there are, where they are, on what terms."""
+"""`glassformer data`: the data sets, where they are, and their licences."""
 
 import json
 import sys
@@ -55,7 +55,7 @@ def data(
 
 
 def _unpack(name: str | None, archive: Path, folder: Path | None) -> None:
-    """Make the files of a data set from the archive that it is published as."""
+    """Make the files of a data set from its published archive."""
     from glassformer.data.corpora import cache_folder
     from glassformer.data.imdb import convert
     from glassformer.errors import ConfigError

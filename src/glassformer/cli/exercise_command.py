@@ -115,7 +115,7 @@ def _check(name: str, file: Path, *, as_json: bool) -> None:
     from glassformer.lessons.exercises.exercise_track import EXERCISES, note_done, title
     from glassformer.lessons.exercises.learner_file import check_apart, read_source
 
-    title(name)  # an unknown name and a file that cannot be read are refused first
+    title(name)  # refuses an unknown name or an unreadable file first
     read_source(file)
     sys.stderr.write(f"{say('exercise run', file=file)}\n")
     found = check_apart(name, file)

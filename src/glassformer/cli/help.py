@@ -1,6 +1,6 @@
-"""Pages of `--help` and complaints about wrong usage, in the language of this process.
+"""Help pages and messages about wrong usage, in the language of this process.
 
-cyclopts finds out which arguments there are; what is said of them stands in help.toml.
+cyclopts finds the arguments; their descriptions are in help.toml.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class HelpPage(DefaultFormatter):
         console.print(Prose("\n\n".join(paragraphs)), "")
 
     def describe(self, entry: "HelpEntry") -> str:
-        """What an entry is for, and what may be given for it."""
+        """What an entry is for, and its possible values."""
         name = entry.positional_label or entry.names[0]
         keys = (f"{self._command} {name}", f"every {name}", f"command {name}")
         parts = [say(key).strip() for key in keys if key in say][:1]
@@ -78,7 +78,7 @@ class HelpPage(DefaultFormatter):
 
 
 def wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
-    """What is wrong with a command line, without where to read more."""
+    """What is wrong with a command line, without the hint where to read more."""
     if spoken() == "en":
         return " ".join(str(error).split())
     if isinstance(error, UnknownCommandError):

@@ -25,10 +25,10 @@ AS_IT_IS = ModelOptions()
 
 
 def check_model(model: str) -> None:
-    """Answer a wrong name without waiting for torch."""
+    """Refuse an unknown name before torch is imported."""
     from glassformer.checkpoint import find
 
-    if not Path(model).is_file():  # of nanoGPT or llama2.c
+    if not Path(model).is_file():  # a checkpoint of nanoGPT or llama2.c
         find(model)
 
 

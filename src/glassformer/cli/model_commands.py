@@ -18,7 +18,7 @@ _TASKS = {
     "LanguageModel": "continue",
     "MatrixFactorisation": "recommend",
 }
-# The measure that people ask for first, of those that a model may have.
+# The measures that a model may have, the most asked-for first.
 _MEASURES = ("accuracy", "bleu", "rmse", "loss")
 
 
@@ -49,7 +49,7 @@ def _row(folder: Path, language: Language) -> dict[str, Any]:
 
 
 def _metric(about: dict[str, Any], language: Language) -> str:
-    """The main measure of each test part (of validation, where there is no test part)."""
+    """The main measure of each test split, or of validation if there is none."""
     scores: dict[str, dict[str, float]] = about.get("scores", {})
     tests = {part: values for part, values in scores.items() if part != "validation"} or scores
     found = []
@@ -72,7 +72,7 @@ def describe(
     """Show a preset's parts with their parameter counts, without building it."""
     from glassformer.nn.presets import preset as find
 
-    # Options arrive as floats; a whole one is meant as a whole number.
+    # Options arrive as floats; 4.0 means 4.
     given = {
         name.replace("-", "_"): int(value) if value.is_integer() else value
         for name, value in sizes.items()
@@ -94,7 +94,7 @@ def evaluate(
     """Score a model on the data that its recipe tests with."""
     from glassformer import checkpoint
 
-    folder = checkpoint.find(model)  # a wrong name is answered without waiting for torch
+    folder = checkpoint.find(model)  # refuses an unknown name before torch is imported
 
     from glassformer.training.evaluation import assess
 
@@ -124,7 +124,7 @@ def export(
     """Write a model for another engine, and check it there."""
     from glassformer import checkpoint
 
-    folder = checkpoint.find(model)  # a wrong name is answered without waiting for torch
+    folder = checkpoint.find(model)  # refuses an unknown name before torch is imported
 
     from glassformer.export import export as write
 

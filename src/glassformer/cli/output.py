@@ -1,4 +1,4 @@
-"""Where a command writes: to the screen, or to a file that is whole or not there at all."""
+"""Where a command writes: to the screen, or atomically to a file."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 say = words("glassformer.cli.messages")
 
 Format = Literal["terminal", "md", "tex", "html", "xlsx", "slides", "worksheet"]
-"""What `--to` takes: `documents.FORMATS`, which would take long to import here, less JSON."""
+"""What `--to` takes: `documents.FORMATS` without JSON. Repeated here: importing it is slow."""
 
 
 def check_place(output: Path | None) -> None:
@@ -44,7 +44,7 @@ def show_size(n_bytes: int) -> str:
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """A text to the screen or to a file."""
+    """Write a text to the screen or to a file."""
     if output is None:
         sys.stdout.write(text)
         return
@@ -67,7 +67,7 @@ def check_format(to: str, output: Path | None) -> None:
 def write_documents(
     documents: Sequence["Document"], to: str, output: Path | None, width: int
 ) -> None:
-    """Documents to the screen, or to a file; a file of plain text is `width` characters wide."""
+    """Write documents to the screen, or to a file, where plain text is `width` characters wide."""
     from glassformer.documents import render
 
     options: dict[str, Any] = {}
@@ -85,8 +85,7 @@ def write_documents(
 
 def show_words(found: "WordScores") -> str:
     """Which words made a number: the text in colours (in a terminal), scores, what they mean."""
-    _, _, bars = str(found).partition("\n")
-    parts = [found.title(spoken()), "", bars, "", found.note(spoken())]
+    parts = [found.text(spoken()), found.note(spoken())]
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        parts[1:1] = ["", found.coloured()]
-    return "\n".join(parts)
+        parts.insert(0, found.coloured())
+    return "\n\n".join(parts)

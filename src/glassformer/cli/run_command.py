@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 say = words("glassformer.cli.messages")
 
 _MANY = 200  # lines before progress is shown
-_NAMED = 20  # texts whose unknown words are named; of thousands of lines nobody reads them
+_NAMED = 20  # texts whose unknown words are listed; nobody reads them for thousands of lines
 _MOST_WORDS = 5
 
 
@@ -46,7 +46,7 @@ def print_answers(
         for number, answer in enumerate(answers, start=1):
             found = _explained(model, answer, number, counter) if why else None
             _write(_shown(answer, as_json, found) + "\n")
-            if model.task == "generate":  # it may read the end of anything
+            if model.task == "generate":  # it reads the end of a text of any length
                 continue
             if answer.cut:
                 counter.note(say("run cut", number=number))
@@ -73,7 +73,7 @@ def _unknown_note(model: Model, answer: Answer, number: int) -> str | None:
 
 
 def _explained(model: Model, answer: Answer, number: int, counter: Counter) -> WordScores | None:
-    """Which words made an answer; a note where a text is too long or too short for that."""
+    """Which words made an answer; a note if a text is too long or too short for that."""
     from glassformer.errors import InputError
     from glassformer.language import message_of
     from glassformer.tasks.forward_pass import EmptyTextError, TooLongError
@@ -122,10 +122,10 @@ class _Typed:
 
 
 def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
-    """The texts on the command line, or lines of stdin where there are none."""
+    """The texts on the command line, or lines of stdin if there are none."""
     if texts:
         return list(texts)
-    if sys.stdin is None:  # closed by whoever started us
+    if sys.stdin is None:  # closed by the parent process
         return []
     return _Typed() if sys.stdin.isatty() else _stdin()
 

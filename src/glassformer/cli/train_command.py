@@ -23,7 +23,7 @@ def train(
 
 
 def _watch(folder: Path) -> AbstractContextManager[None]:
-    """Imported only where `--watch` asks for it: a mistyped recipe does not wait for torch."""
+    """Imported only for `--watch`: a mistyped recipe is reported without importing torch."""
     from glassformer.explorer.training_watch import watch
 
     return watch(folder)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         SentencePairs,
         Windows,
     )
-    from glassformer.data.loader import Loader, Update, evaluation_batches
+    from glassformer.data.loader import Loader, StepBatches, evaluation_batches
     from glassformer.data.token_store import TokenStore, key_of, prepared_folder, write_store
 
 __all__ = [
@@ -47,8 +47,8 @@ __all__ = [
     "Order",
     "PairBatch",
     "SentencePairs",
+    "StepBatches",
     "TokenStore",
-    "Update",
     "WindowBatch",
     "Windows",
     "cache_folder",
@@ -76,7 +76,7 @@ _HOMES = {
     "PairBatch": "glassformer.data.batches",
     "SentencePairs": "glassformer.data.examples",
     "TokenStore": "glassformer.data.token_store",
-    "Update": "glassformer.data.loader",
+    "StepBatches": "glassformer.data.loader",
     "WindowBatch": "glassformer.data.batches",
     "Windows": "glassformer.data.examples",
     "cache_folder": "glassformer.data.corpora",

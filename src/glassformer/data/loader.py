@@ -1,8 +1,8 @@
 """The batches of each optimiser step, prefetched in a thread while the model computes.
 
-An update has one batch per gradient accumulation step: this process's share of its examples. The
-loader has no state: `updates(start)` starts at any update, even in the middle of an epoch, and
-gives the batches that an uninterrupted run would have got.
+With gradient accumulation a step has several batches; each process gets its share of their
+examples. The loader has no state: `steps(start, end)` starts at any step, even in the middle of an
+epoch, and gives the batches that an uninterrupted run would have got.
 """
 
 import queue
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Update:
+class StepBatches:
     """The batches of one optimiser step."""
 
     epoch: int
@@ -36,26 +36,22 @@ class Loader:
     fixed_shapes: bool = False
     """Whether all batches of a bucket are filled up to the same shape."""
 
-    @property
-    def updates_per_epoch(self) -> int:
-        return self.order.n_batches
+    def steps(self, start: int, end: int) -> Iterator[StepBatches]:
+        """The batches of steps `start` to `end` − 1, prefetched."""
+        return _prefetch(self._steps(start, end), room=4)
 
-    def updates(self, start: int, end: int) -> Iterator[Update]:
-        """Updates number `start` to `end` − 1, prefetched."""
-        return _prefetch(self._updates(start, end), room=4)
-
-    def _updates(self, start: int, end: int) -> Iterator[Update]:
-        first_epoch, first_batch = divmod(start, self.updates_per_epoch)
-        left = max(0, end - start)  # a resumed run may ask for fewer updates than it has made
-        for epoch in range(first_epoch, first_epoch + left // self.updates_per_epoch + 2):
+    def _steps(self, start: int, end: int) -> Iterator[StepBatches]:
+        first_epoch, first_batch = divmod(start, self.order.n_batches)
+        left = max(0, end - start)  # a resumed run may ask for fewer steps than it has taken
+        for epoch in range(first_epoch, first_epoch + left // self.order.n_batches + 2):
             batches = self.order.epoch(epoch)[first_batch:][:left]
             for indices in batches:
-                yield Update(epoch, self._share(indices, EpochRNG(self.order.seed, epoch)))
+                yield StepBatches(epoch, self._share(indices, EpochRNG(self.order.seed, epoch)))
             left -= len(batches)
             first_batch = 0
 
     def _share(self, indices: Ids, rng: EpochRNG) -> tuple[Batch, ...]:
-        """This process's batches of the examples of one update."""
+        """This process's batches of the examples of one step."""
         n_parts = self.accumulate * self.n_processes
         mine = divide_batch(indices, n_parts)[self.rank :: self.n_processes]
         shape = self.order.shape_of(indices) if self.fixed_shapes else None

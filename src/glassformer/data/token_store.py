@@ -199,7 +199,7 @@ def prepared_folder(
 
 @contextmanager
 def _partial_folder(parent: Path, key: str) -> Iterator[Path]:
-    """A new folder `.KEY.MACHINE.….filling`, and beside it a lock file held meanwhile."""
+    """A new folder `.KEY.MACHINE.….filling`, and a locked file beside it."""
     prefix = f".{key}.{_machine()}."
     with tempfile.NamedTemporaryFile(prefix=prefix, suffix=_LOCK, dir=parent) as lock:
         try_lock(lock.file)

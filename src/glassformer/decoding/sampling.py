@@ -105,7 +105,10 @@ class RandomChooser:
         self.settings = settings
         n_samples = settings.n_samples
         self.generators = [
-            [_generator(settings.seed + number * n_samples + sample) for sample in range(n_samples)]
+            [
+                torch.Generator().manual_seed(settings.seed + number * n_samples + sample)
+                for sample in range(n_samples)
+            ]
             for number in (range(len(prompts)) if numbers is None else numbers)
         ]
         self.prompts = prompts
@@ -143,10 +146,6 @@ def draw(chances: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]) -> Int[
     sums = chances.to(device).double().cumsum(dim=-1)
     targets = numbers.to(device).double().unsqueeze(-1) * sums[..., -1:]
     return torch.searchsorted(sums, targets, right=True).squeeze(-1).to(chances.device)
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def penalise_repetition(

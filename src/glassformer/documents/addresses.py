@@ -9,36 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.tracing.arithmetic.expressions import Axis, Entry
 from glassformer.tracing.capture.memory import Index, Version, View
+from glassformer.tracing.cell_block import Flat, lattice
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
-
-Whole = npt.NDArray[np.int64]
 
 
 def all_steps(trace: Trace) -> list[Step]:
     """Return every step of a trace once, ordered by number: sources, steps, views."""
     return list(dict.fromkeys(trace[name] for name in trace.names))
-
-
-def flat_place(shape: Index, index: Index) -> int:
-    """The position of a cell in row-major order."""
-    place = 0
-    for size, position in zip(shape, index, strict=True):
-        place = place * size + position
-    return place
-
-
-def index_of(shape: Index, place: int) -> Index:
-    """The inverse of `flat_place`."""
-    index = []
-    for size in reversed(shape):
-        place, position = divmod(place, size)
-        index.append(position)
-    return tuple(reversed(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +43,7 @@ class Addresses:
 
     def __init__(self) -> None:
         self._sole: dict[int, Step | None] = {}
-        self._tables: dict[tuple[int, int], tuple[Whole, Whole]] = {}
+        self._tables: dict[tuple[int, int], tuple[Flat, Flat]] = {}
 
     def of(self, entry: Entry) -> Cells:
         """The cells that an entry reads."""
@@ -116,9 +97,7 @@ class Addresses:
         key = (id(view.version), view.dtype.itemsize)
         if key not in self._tables:
             self._tables[key] = _table(view.version, view.dtype.itemsize)
-        address = np.asarray(start, dtype=np.int64)
-        for size, stride in zip(sizes, strides, strict=True):
-            address = address[..., None] + stride * np.arange(size, dtype=np.int64)
+        address = lattice(start, sizes, strides)
         steps, places = (table[address] for table in self._tables[key])
         first = int(steps.flat[0]) if steps.size else -1
         regular = _strides(places) if bool((steps == first).all()) else None
@@ -128,19 +107,17 @@ class Addresses:
         return Cells(letters, sizes, None, pairs=tuple(pairs))
 
 
-def _strides(places: Whole) -> Index | None:
+def _strides(places: Flat) -> Index | None:
     """The stride of each axis; None if the positions are not affine in the indices."""
     if not places.size:
         return None
     first = int(places.flat[0])
     strides: list[int] = []
-    wanted = np.asarray(first)
     for axis, size in enumerate(places.shape):
         second = tuple(int(other == axis) for other in range(places.ndim))
-        stride = int(places[second]) - first if size > 1 else 0
-        strides.append(stride)
-        wanted = wanted[..., None] + stride * np.arange(size)
-    return tuple(strides) if bool((wanted == places).all()) else None
+        strides.append(int(places[second]) - first if size > 1 else 0)
+    regular = (lattice(first, places.shape, strides) == places).all()
+    return tuple(strides) if regular else None
 
 
 def _sole_owner(version: Version) -> Step | None:
@@ -159,7 +136,7 @@ def _sole_owner(version: Version) -> Step | None:
     return version.owners[0] if plain else None
 
 
-def _table(version: Version, itemsize: int) -> tuple[Whole, Whole]:
+def _table(version: Version, itemsize: int) -> tuple[Flat, Flat]:
     """For each element of a storage, the number of its last writer and the position there."""
     size = version.nbytes // itemsize
     if version.base is not None:
@@ -173,9 +150,7 @@ def _table(version: Version, itemsize: int) -> tuple[Whole, Whole]:
         own = np.arange(view.numel, dtype=np.int64).reshape(view.shape)
         # A broadcast axis (stride 0) holds one number under many indices: the first one counts.
         first = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in view.strides)
-        address = np.asarray(view.offset, dtype=np.int64)
-        for length, stride in zip(view.shape, view.strides, strict=True):
-            address = address[..., None] + stride * np.arange(length, dtype=np.int64)
+        address = lattice(view.offset, view.shape, view.strides)
         steps[address[first]] = step.number
         places[address[first]] = own[first]
     return steps, places

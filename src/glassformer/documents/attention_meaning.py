@@ -21,7 +21,6 @@ from glassformer.documents.meaning_phrases import (
     tokens_at,
 )
 from glassformer.documents.step_roles import (
-    PRODUCTS,
     AttentionSteps,
     attention_of,
     attention_reading,
@@ -31,6 +30,7 @@ from glassformer.documents.step_roles import (
 )
 from glassformer.tracing import Step
 from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import LINEAR_MAPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def projection(p: Phrasing, step: Step, lead: Index) -> str:
     role = role_of(step)
     found = attention_reading(step)
     key = f"{role} step"
-    if step.op not in PRODUCTS:
+    if step.op not in LINEAR_MAPS:
         key = f"{role} step plain"
     elif found is not None and found.is_cross:
         key = f"{role} step cross"

@@ -11,6 +11,7 @@ from typing import Any
 from glassformer.documents import parts as p
 from glassformer.experiments import Result
 from glassformer.experiments.measure import signed_cells
+from glassformer.experiments.result import heading
 from glassformer.language import as_language, words
 from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import number
@@ -18,7 +19,7 @@ from glassformer.tracing.formula import number
 say = words(__name__)
 _MOST_ROWS = 400
 """Rows of a document's table; the data (`to_dict`, the JSON format) has them all."""
-_SHARES = ("score", "effect", "value", "size", "share")
+_SHARES = ("score", "effect", "mean", "value", "size", "share")
 """The columns that get bars, the first that a table has."""
 
 
@@ -53,13 +54,7 @@ def _table(rows: list[dict[str, Any]], lang: Any) -> p.Table:
         limit = max((abs(size) for size in sizes if math.isfinite(size)), default=0.0) or 1.0
         shares = tuple(max(-1.0, min(1.0, size / limit)) for size in sizes)
     lines = tuple(tuple(_said(row[head]) for head in heads) for row in shown)
-    return p.Table("", tuple(_head(head, lang) for head in heads), lines, shares)
-
-
-def _head(head: str, lang: Any) -> str:
-    name, _, place = head.partition(" ")
-    said = say[f"column {name}"].say(lang)
-    return f"{said} {place}" if place else said
+    return p.Table("", tuple(heading(head, lang) for head in heads), lines, shares)
 
 
 def _said(value: object) -> p.Inline:

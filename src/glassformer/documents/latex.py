@@ -35,6 +35,7 @@ _SIGNS = {
     "✓": r"\checkmark", "✗": r"\times", "↳": r"\hookrightarrow", "·": r"\cdot",
     "◐": r"\circleddash", p.UNWRITTEN: r"\varnothing", "≠": r"\neq", "≤": r"\le", "≥": r"\ge",
     "√": r"\surd", "ᵀ": r"^{\top}", "⇥": r"\mapsto", "½": r"\tfrac{1}{2}",
+    "⅓": r"\tfrac{1}{3}", "⅔": r"\tfrac{2}{3}",
     "Σ": r"\Sigma", "α": r"\alpha", "μ": r"\mu", "σ": r"\sigma", "≈": r"\approx", "∈": r"\in",
     "ε": r"\varepsilon", "ḡ": r"\bar{g}", "Π": r"\Pi",
     "ₖ": "_{k}", "ₗ": "_{l}", "ₘ": "_{m}", "ₙ": "_{n}", "ⱼ": "_{j}",
@@ -58,7 +59,7 @@ class Latex(Renderer[str]):
         self._whole = whole
 
     def render(self) -> str:
-        title = rf"\title{{{_prose(self.document.title)}}}\date{{}}\author{{}}\maketitle"
+        title = rf"{{\centering\LARGE {_prose(self.document.title)}\par}}\bigskip"
         made = self.write_all(self.document.parts)
         body = "\n\n".join([title, *made] if self.document.title else made) + "\n"
         if not self._whole:
@@ -100,7 +101,7 @@ class Latex(Renderer[str]):
         heads = " & ".join(rf"\textbf{{{_inline(head)}}}" for head in part.heads)
         lines = [" & ".join(map(_inline, row)) for row in part.rows]
         lines = [heads, *lines] if any(map(p.plain, part.heads)) else lines
-        lines[1:2] = [rf"\hline {line}" for line in lines[1:2]]
+        lines[1:2] = [rf"\hline\rule{{0pt}}{{2.7ex}}{line}" for line in lines[1:2]]  # off the line
         widths = part.widths()
         if not any(widths):
             columns = "".join("r" if numeric else "l" for numeric in part.is_numeric())
@@ -111,7 +112,7 @@ class Latex(Renderer[str]):
         return f"{title}{{\\small\\begin{{longtable}}{{{columns}}}\n{inside}\n\\end{{longtable}}}}"
 
     def facts(self, part: p.Facts) -> str:
-        lines = (f"{_prose(label)}: {_inline(said)}" if label else _inline(said)
+        lines = (rf"\textbf{{{_prose(label)}}}\quad {_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 

@@ -10,7 +10,6 @@ import numpy as np
 from glassformer.documents.attention_meaning import StepSentence, rows_of
 from glassformer.documents.meaning_phrases import Phrasing, Row, digits, percent, tokens_along
 from glassformer.documents.step_roles import (
-    ACTIVATIONS,
     branch_kind,
     floats,
     picked_position,
@@ -20,6 +19,7 @@ from glassformer.documents.step_roles import (
 )
 from glassformer.tracing import Operand, Step
 from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.capture.operator_calls import ACTIVATIONS
 from glassformer.tracing.explanation import Card
 
 _SMOOTH = {"gelu": "GELU", "silu": "SiLU", "relu": "ReLU"}
@@ -365,12 +365,12 @@ def _has_rows(step: Step) -> bool:
     return len(step.shape) > 2 or (len(step.shape) == 2 and step.shape[0] > 1)
 
 
-def softmax(row: Row) -> Row:
-    """Of logits; infinite ones have no probability."""
+def softmax(logits: Row) -> Row:
+    """The probabilities of logits, row by row; infinite or NaN ones have none."""
     with np.errstate(all="ignore"):
-        powers = np.exp(row - row.max())
-        found: Row = np.nan_to_num(powers / powers.sum(), nan=0.0)
-    return found
+        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        found: Row = powers / powers.sum(axis=-1, keepdims=True)
+    return np.nan_to_num(found, nan=0.0)
 
 
 def answer(p: Phrasing, step: Step, lead: Index) -> str:

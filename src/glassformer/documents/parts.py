@@ -59,6 +59,8 @@ def with_code(said: str) -> Inline:
 class Paragraph:
     text: Inline
     look: Look = "plain"
+    is_answer: bool = False
+    """Whether it gives the answers to questions: a worksheet leaves it out."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "text", "text": plain(self.text)}
@@ -303,6 +305,12 @@ class Drawing(Protocol):
 
     style: ClassVar[str]
     """What all drawings of its class share."""
+
+    @property
+    def width(self) -> float: ...
+
+    @property
+    def height(self) -> float: ...
 
     @property
     def title(self) -> str: ...

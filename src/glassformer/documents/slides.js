@@ -66,7 +66,7 @@
     move();
   });
   addEventListener('click', (event) => {
-    if (event.target.closest('.gf-steps, #notes, a') || getSelection().toString()) return;
+    if (event.target.closest('.gf-steps, #notes, a, summary') || getSelection().toString()) return;
     show(event.clientX < innerWidth / 3 ? at - 1 : at + 1);
   });
   let touched = null;

@@ -35,6 +35,8 @@ _LINE = 54.0
 _ACROSS = 92
 """Half-width characters in a line."""
 _ROWS, _COLUMNS, _CODE_LINES = 12, 14, 20
+_LARGE = 1.5
+"""How many times its own size a drawing needs to be read from the back."""
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|$)", re.DOTALL)
 _LONGEST = 190
 """Half-width characters of a paragraph that a slide shows; the notes have all of it."""
@@ -54,6 +56,17 @@ class _Slide:
     @property
     def is_drawing(self) -> bool:
         return any(isinstance(part, p.Figure) for part in self.parts)
+
+    def takes(self, part: p.Part) -> bool:
+        """Whether a drawing may stand here: alone, or below sentences if it stays large enough."""
+        if not isinstance(part, p.Figure):
+            return not self.is_drawing
+        told = all(isinstance(before, p.Paragraph) for before in self.parts)
+        width, height = part.drawing.width, part.drawing.height
+        alone, below = (
+            min(_WIDTH / width, (_HEIGHT - used) / height) for used in (0.0, self.used + _LINE)
+        )
+        return not self.parts or (told and below >= min(_LARGE, alone))
 
     def following(self) -> _Slide:
         return _Slide(self.title, self.number, self.part + 1)
@@ -126,9 +139,8 @@ class Slides(Html):
             if isinstance(first, p.Paragraph):
                 slide.notes.append(first.text)
                 block = [replace(first, text=_lead(first.text))]
-            height = _height(block)
-            is_full = slide.used + height > _HEIGHT or slide.is_drawing
-            if slide.parts and (is_full or isinstance(first, p.Figure)):
+            height = 0.0 if isinstance(first, p.Figure) else _height(block)  # made to fit
+            if slide.parts and (slide.used + height > _HEIGHT or not slide.takes(first)):
                 yield slide
                 slide = slide.following()
             slide.parts += block
@@ -138,13 +150,15 @@ class Slides(Html):
 
     def _slide(self, slide: _Slide) -> str:
         number = f'<span class="number">{slide.number}</span>' if slide.number is not None else ""
-        drawn = [part.caption for part in slide.parts if isinstance(part, p.Figure)]
-        again = slide.part > 1 and not drawn
+        first = slide.parts[0] if slide.parts else None
+        alone = first.caption if isinstance(first, p.Figure) else None
+        again = slide.part > 1 and alone is None
         more = f' <span class="more">({slide.part})</span>' if again else ""
-        said = escape(drawn[0] if drawn else p.plain(slide.title))
+        said = escape(p.plain(slide.title) if alone is None else alone)
         body = "\n".join(self.write_all(slide.parts))
         notes = "".join(self.paragraph(p.Paragraph(text)) for text in slide.notes)
         kind = "slide drawing" if slide.is_drawing else "slide"
+        kind += " told" if slide.is_drawing and alone is None else ""
         return (
             f'<section class="{kind}"><h2>{number}{said}{more}</h2>\n'
             f'<div class="room"><div class="body">{body}</div></div>'
@@ -264,7 +278,7 @@ def _part_height(part: p.Part) -> float:
     if isinstance(part, p.Code):
         return 40 + 36.0 * len(part.text.splitlines())
     if isinstance(part, p.Question):
-        return 190 + _LINE * -(-columns_of(part.text) // _ACROSS)
+        return 280 + _LINE * -(-columns_of(part.text) // _ACROSS)
     if isinstance(part, p.Facts):
         return 64.0 * len(part.items)
     return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0

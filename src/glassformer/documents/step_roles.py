@@ -6,22 +6,23 @@ A role is given only where the structure shows it, in any module; every other st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from glassformer.tracing import Operand, Step
+from glassformer.tracing import Operand, Step, Trace
 from glassformer.tracing.capture.memory import Index, View
-
-COPIES = frozenset(
-    ["contiguous", "clone", "to", "_to_copy", "reshape", "copy", "flatten", "type_as", "expand"]
+from glassformer.tracing.capture.operator_calls import (
+    ACTIVATIONS,
+    COPIES,
+    LINEAR_MAPS,
+    NORMS,
+    SOFTMAXES,
 )
-ACTIVATIONS = frozenset(["relu", "gelu", "silu", "tanh", "sigmoid"])
-NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"])
-PRODUCTS = frozenset(["linear", "addmm", "mm", "matmul", "bmm"])
-_SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
+from glassformer.tracing.step_graph import writer_of
+
 _PROJECTED = ("queries", "keys", "values")
 _ATTENTION = ("weights", "scaled", "scores", "context")
 _BRANCHES = {"attn_out": "output", "cross_out": "output", "mlp_out": "contracted"}
@@ -66,10 +67,10 @@ def _by_stage(step: Step) -> str | None:
     if "queries_rotated" in stages or "keys_rotated" in stages:
         return "rotated"
     projected = [role for role in _PROJECTED if role in stages]
-    if len(projected) == 1 and step.op in PRODUCTS | COPIES | {"cat"} | {step.role}:
+    if len(projected) == 1 and step.op in LINEAR_MAPS | COPIES | {"cat"} | {step.role}:
         return projected[0]
     for stage, role in _BRANCHES.items():
-        if stage in stages and step.op in PRODUCTS:
+        if stage in stages and step.op in LINEAR_MAPS:
             return role
     if _RESIDUAL.intersection(stages) and residual_sides(step) is not None:
         return "residual"
@@ -92,7 +93,7 @@ def _by_operator(step: Step) -> str | None:
         return "norm" if whole and step.output == 0 else None
     if step.op == "embedding":
         return _table_role(operands)
-    if step.op in _SOFTMAX:
+    if step.op in SOFTMAXES:
         source = operands[0].step
         return "probabilities" if source is not None and role_of(source) == "logits" else None
     if step.op == "add" and len(operands) == 2 and all(o.step is not None for o in operands):
@@ -120,7 +121,7 @@ def _pooling(step: Step) -> str | None:
         return None
     if step.op == "div" and len(operands) == 2 and role_of(first) == "total":
         return "pooled" if operands[1].view.numel * first.shape[-1] == step.view.numel else None
-    if step.op in PRODUCTS and picked_position(operands) is not None:
+    if step.op in LINEAR_MAPS and picked_position(operands) is not None:
         return "picked"
     return None
 
@@ -163,10 +164,10 @@ def _by_symbol(step: Step) -> str | None:
         return "positions"
     if symbol == "C" and step.op in COPIES:
         return "joined"
-    if symbol in ("H", "G") and step.op in ACTIVATIONS:
+    if symbol in (f"H_{step.op}", f"G_{step.op}") and step.op in ACTIVATIONS:
         return "activated"
     role = _BY_SYMBOL.get(symbol)
-    return role if role is not None and step.op in PRODUCTS else None
+    return role if role is not None and step.op in LINEAR_MAPS else None
 
 
 # --- attention ---
@@ -174,13 +175,13 @@ def _by_symbol(step: Step) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class AttentionSteps:
-    """The steps of one attention, from its scores to its context; None where there is none."""
+    """The steps of one attention, from its scores to its context; not all scale or mask."""
 
     scores: Step
     scaled: Step | None
     masked: Step | None
     weights: Step
-    context: Step | None
+    context: Step
 
     def before_mask(self) -> View | None:
         """The scores as the mask found them."""
@@ -207,54 +208,27 @@ class AttentionSteps:
         return asking is not None and asked is not None and asking is not asked
 
 
+def _attentions(trace: Trace) -> Iterator[AttentionSteps]:
+    """Every attention of a run, as the trace found it."""
+    for found in trace.found_stages.attentions:
+        scaled, masked = found.get("scaled"), found.get("masked")
+        yield AttentionSteps(found["scores"], scaled, masked, found["weights"], found["context"])
+
+
 def attention_of(step: Step) -> AttentionSteps | None:
     """The attention that a step is part of, if it is its scores, weights, context or between."""
-    for weights in step.trace.steps:
-        if weights.module == step.module and "weights" in stages_of(weights):
-            found = _chain(weights)
-            parts = () if found is None else (found.scores, found.scaled, found.masked)
-            if found is not None and any(step is part for part in (*parts, weights, found.context)):
-                return found
+    for found in _attentions(step.trace):
+        parts = (found.scores, found.scaled, found.masked, found.weights, found.context)
+        if any(step is part for part in parts):
+            return found
     return None
 
 
 def attention_reading(step: Step) -> AttentionSteps | None:
     """The attention whose queries, keys or values a step is."""
-    for weights in step.trace.steps:
-        if "weights" in stages_of(weights):
-            found = _chain(weights)
-            read = () if found is None else (found.scores.operands, _operands(found.context))
-            if any(step is _unmoved(o.view) for given in read for o in given):
-                return found
-    return None
-
-
-def _operands(step: Step | None) -> tuple[Operand, ...]:
-    return () if step is None else step.operands
-
-
-def _chain(weights: Step) -> AttentionSteps | None:
-    """Back from a softmax to its scores."""
-    found: dict[str, Step] = {}
-    step: Step | None = weights
-    for _ in range(8):
-        view = None if step is None else _input_of(step)
-        step = None if view is None else _owner(view)
-        if step is None or step.shape != weights.shape:
-            return None
-        stages = stages_of(step)
-        found |= {stage: step for stage in ("masked", "scaled", "scores") if stage in stages}
-        if "scores" in stages:
-            return AttentionSteps(
-                step, found.get("scaled"), found.get("masked"), weights, _context_of(weights)
-            )
-    return None
-
-
-def _context_of(weights: Step) -> Step | None:
-    for step in weights.trace.steps[weights.trace.steps.index(weights) + 1 :]:
-        if step.module == weights.module and "context" in stages_of(step):
-            return step
+    for found in _attentions(step.trace):
+        if any(step is _unmoved(o.view) for o in (*found.scores.operands, *found.context.operands)):
+            return found
     return None
 
 
@@ -268,17 +242,13 @@ def _input_of(step: Step) -> View | None:
     return None
 
 
-def _owner(view: View) -> Step:
-    return view.owner((0,) * view.ndim)[0]
-
-
 def _unmoved(view: View) -> Step | None:
     """The step that a product's factor was written by, before copies and joins with a cache."""
     if not view.numel:
         return None
-    step = _owner(view)
+    step = writer_of(view)
     while step.op in (*COPIES, "cat") and step.operands:
-        step = _owner(step.operands[-1].view)
+        step = writer_of(step.operands[-1].view)
     return step
 
 

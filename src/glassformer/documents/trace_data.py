@@ -37,7 +37,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -118,9 +118,19 @@ def json_text(data: dict[str, Any], indent: int | None = None) -> str:
     return json.dumps(_strict(data), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
+NotFinite = Literal["NaN", "Infinity", "-Infinity"]
+
+
+def json_number(number: float) -> float | NotFinite:
+    """A number; the three that JSON lacks as strings."""
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
 def _strict(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, float):
+        return json_number(value)
     if isinstance(value, dict):
         return {key: _strict(part) for key, part in value.items()}
     return [_strict(part) for part in value] if isinstance(value, list | tuple) else value

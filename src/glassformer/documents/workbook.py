@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.documents.addresses import Addresses, all_steps, flat_place, index_of
+from glassformer.documents.addresses import Addresses, all_steps
 from glassformer.documents.heat_maps import (
     BLUE,
     ORANGE,
@@ -40,6 +40,7 @@ from glassformer.documents.workbook_formulas import (
 from glassformer.documents.workbook_layout import (
     LEFT,
     MOST_COLUMNS,
+    MOST_NUMBERS,
     Layout,
     SheetBlock,
     cell_name,
@@ -49,6 +50,7 @@ from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
 from glassformer.tracing.arithmetic.float64_values import Evaluation, relation
 from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.cell_block import flat_place, index_of
 from glassformer.tracing.explanation import NOT_REPRODUCED, Card
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
@@ -157,7 +159,7 @@ class _BlockWriter:
         self._auxiliary = _AuxiliaryCells(block)
         shape, all_places = block.step.shape, range(block.rows * block.columns)
         places = all_places if block.step.trace.has_unwritten_memory else ()
-        self._holes = {p for p in places if is_unwritten(block.step, index_of(shape, p))}
+        self._holes = {p for p in places if is_unwritten(block.step, index_of(p, shape))}
         self._formulas = Formulas(
             setting.layout, setting.addresses, block.sheet, self._auxiliary.add
         )
@@ -187,7 +189,7 @@ class _BlockWriter:
             return None
         try:
             return [
-                self._formula_of(place, step.expression(index_of(step.shape, place)))
+                self._formula_of(place, step.expression(index_of(place, step.shape)))
                 for place in range(self._block.rows * self._block.columns)
             ]
         except InexpressibleError as reason:
@@ -332,22 +334,33 @@ class TraceSheets:
         """`'sheet'!B7`: where a cell of a step (or of a view of one) stands."""
         cell = step[index]
         block = self._layouts[id(step.trace)].blocks[cell.step.number]
-        row, column = block.at(flat_place(cell.step.shape, cell.index))
+        row, column = block.at(flat_place(cell.index, cell.step.shape))
         return f"'{block.sheet}'!{cell_name(row, column)}"
 
 
-def steps_behind(trace: Trace, shown: Iterable[Step]) -> list[Step]:
-    """The computed steps that are shown, and those that they read, near and far."""
+def steps_behind(trace: Trace, shown: Sequence[Step]) -> list[Step]:
+    """The computed steps that are shown, and those that they read, near and far.
+
+    If these are too many numbers for a workbook (a trained model), the steps shown alone: what they
+    read then stands as plain numbers.
+    """
     addresses = Addresses()
     by_number = {step.number: step for step in all_steps(trace)}
+
+    def read_by(step: Step) -> list[Step]:
+        return [by_number[number] for number in addresses.read_by(step)]
+
     waiting = list(shown)
     found: dict[int, Step] = {}
     while waiting:
         step = waiting.pop()
         if step.number not in found:
             found[step.number] = step
-            waiting += [by_number[number] for number in addresses.read_by(step)]
-    return [step for step in found.values() if not step.is_view]
+            waiting += read_by(step)
+    chosen = list(found.values())
+    if sum(math.prod(step.shape) for step in chosen) > MOST_NUMBERS:
+        chosen = [one for step in shown for one in (read_by(step) if step.is_view else [step])]
+    return [step for step in chosen if not step.is_view]
 
 
 def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: TraceWords) -> bytes:

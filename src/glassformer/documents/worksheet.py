@@ -69,10 +69,10 @@ def worksheet(document: p.Document) -> p.Document:
 
 def _blanked(part: p.Part, hidden: frozenset[Cell]) -> p.Part | None:
     """A part without the hidden numbers; None for what would show them."""
-    if isinstance(part, p.Figure | p.Remark):
+    if isinstance(part, p.Figure | p.Remark) or (isinstance(part, p.Paragraph) and part.is_answer):
         return None
-    if isinstance(part, p.Question):  # its row is blank in the matrix above
-        return p.Paragraph(part.text, "strong")
+    if isinstance(part, p.Question):  # its row is blank in the matrix above, if nothing tells it
+        return p.Paragraph(part.text, "strong") if hidden.intersection(part.cells) else None
     if isinstance(part, p.Section):
         inside = (_blanked(one, hidden) for one in part.parts)
         return replace(part, parts=tuple(one for one in inside if one is not None))

@@ -93,10 +93,10 @@ class WordScores(Result):
     def plot(self, language: str = "en") -> Picture:
         return coloured_words(self.title(language), self.tokens, self.scores)
 
-    def __str__(self) -> str:
+    def text(self, language: str = "en") -> str:
         width = max(map(columns_of, self.tokens))
         longest = max(map(abs, self.scores)) or 1.0
-        lines = [self.title()]
+        lines = [self.title(language), ""]
         for token, score in zip(self.tokens, self.scores, strict=True):
             bar = "█" * round(20 * abs(score) / longest)
             lines.append(f"{padded(token, width)}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")

@@ -71,7 +71,9 @@ class Comparison(Result):
                 "step": found.name,
                 "size": found.size,
                 "largest": found.largest,
-                "at": found.cells[0].name,
+                "at": str(list(found.cells[0].index)),
+                "before": float(found.cells[0].value),
+                "after": float(found.cells[1].value),
                 "changed": found.changed,
                 "compared": found.compared,
             }

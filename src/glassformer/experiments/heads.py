@@ -74,8 +74,8 @@ class HeadScores(Result):
     def plot(self, language: str = "en") -> Picture:
         return heat_map(self.title(language), self.layers, self._heads, self.values)
 
-    def __str__(self) -> str:
-        return self._grid(self.layers, self._heads, self.values)
+    def text(self, language: str = "en") -> str:
+        return self._grid(self.layers, self._heads, self.values, language)
 
 
 def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,26 @@ class StepPart:
 
     def find(self, trace: Trace) -> list[CellBlock]:
         """These cells, in this trace; of a whole block, what it adds to the residual stream."""
-        return [
-            self._of(step) for step in steps_named(trace, self.name, per_head=self.head is not None)
+        return [self._of(step) for step in self.steps(trace)]
+
+    def steps(self, trace: Trace) -> list[Step]:
+        return steps_named(trace, self.name, per_head=self.head is not None)
+
+    def beside(self, block: CellBlock, other: Step) -> CellBlock:
+        """The same part of another run, whose text need not have the tokens that name positions.
+
+        A token that stands there once is taken where it stands; else its number counts.
+        """
+        if self.position is None:
+            return self._of(other)
+        named = [self.position] if isinstance(self.position, int | str) else list(self.position)
+        own, labels = (step.labels[position_axis(step)] or () for step in (block.step, other))
+        places = [
+            place_of(one, own) if isinstance(one, str) and labels.count(one) != 1 else one
+            for one in named
         ]
+        alone = isinstance(self.position, int | str)
+        return replace(self, position=places[0] if alone else places)._of(other)
 
     def _of(self, step: Step) -> CellBlock:
         index: list[Any] = [slice(None)] * len(step.shape)
@@ -134,8 +151,9 @@ def ablation(
 
 def patching(trace: Trace, other: Trace, part: StepPart) -> Edits:
     """What `patch` edits."""
-    pairs = zip(part.find(trace), part.find(other), strict=True)
-    return {mine: numbers_of(theirs, mine) for mine, theirs in pairs}
+    mine = part.find(trace)
+    theirs = [part.beside(one, step) for one, step in zip(mine, part.steps(other), strict=True)]
+    return {one: numbers_of(given, one) for one, given in zip(mine, theirs, strict=True)}
 
 
 def numbers_of(theirs: CellBlock, mine: CellBlock) -> Tensor:

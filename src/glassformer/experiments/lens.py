@@ -51,7 +51,9 @@ class LayerAnswers(Result):
         found: list[dict[str, Any]] = []
         for layer, best in zip(self.layers, self._likeliest(), strict=True):
             for at, (token, answers) in enumerate(zip(tokens, best, strict=True)):
-                row: dict[str, Any] = {"layer": layer, "position": at, "token": token}
+                row: dict[str, Any] = {"layer": layer}
+                if len(tokens) > 1:  # a classifier has one answer for the whole text
+                    row |= {"position": at, "token": token}
                 for place, (answer, logit) in enumerate(answers):
                     row |= {f"answer {place + 1}": answer, f"logit {place + 1}": logit}
                 found.append(row)
@@ -68,13 +70,13 @@ class LayerAnswers(Result):
                 for pairs in map(zip, best.indices.tolist(), best.values.tolist())
             ]
 
-    def __str__(self) -> str:
+    def text(self, language: str = "en") -> str:
         """The likeliest answer of each layer at each position."""
         said = [[answers[0][0] for answers in best] for best in self._likeliest()]
         tokens = self._positions()
         if len(tokens) == 1:  # of a classifier: its classes with their scores
-            return Result.__str__(self)
-        return grid_text(self.title(), self.layers, tokens, said)
+            return Result.text(self, language)
+        return grid_text(self.title(language), self.layers, tokens, said)
 
     def _positions(self) -> tuple[str, ...]:
         step = self.traces[0][self.output]

@@ -55,26 +55,41 @@ class Result(ShownAsText, ABC):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **self.facts(), "note": self.note(), "rows": self.rows()}
 
-    def __str__(self) -> str:
+    def text(self, language: str = "en") -> str:
+        """Title and table for a terminal."""
+        lang = as_language(language)
         rows = self.rows()
         heads = list(rows[0]) if rows else []
-        lines = [heads, *([_said(row[head]) for head in heads] for row in rows[:_MOST_LINES])]
+        lines = [[_said(row[head]) for head in heads] for row in rows[:_MOST_LINES]]
         left = len(rows) - _MOST_LINES
-        more = [f"… {left} more"] if left > 0 else []
-        return "\n".join([self.title(), "", *_aligned(lines), *more])
+        more = [say["more lines"].say(lang, count=left)] if left > 0 else []
+        table = _aligned([[heading(head, lang) for head in heads], *lines])
+        return "\n".join([self.title(lang), "", *table, *more])
 
-    def _grid(self, rows: Sequence[str], columns: Sequence[str], cells: Tensor) -> str:
+    def __str__(self) -> str:
+        return self.text()
+
+    def _grid(
+        self, rows: Sequence[str], columns: Sequence[str], cells: Tensor, language: str
+    ) -> str:
         """A table of two directions; one that is too wide goes on below."""
         said = [
             ["" if math.isnan(cell) else f"{cell:.3g}" for cell in row] for row in cells.tolist()
         ]
-        return grid_text(self.title(), rows, columns, said)
+        return grid_text(self.title(language), rows, columns, said)
 
 
 def name_in(language: Language, fact: Any) -> Any:
     """What a method, a score or an axis is called in a language; anything else as it is."""
     key = f"name {fact}"
     return say[key].say(language) if key in say else fact
+
+
+def heading(key: str, language: Language) -> str:
+    """The name of a column; "answer 2" is a name and a number."""
+    name, _, place = key.partition(" ")
+    said = say[f"column {name}"].say(language)
+    return f"{said} {place}" if place else said
 
 
 def grid_text(

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 from typing import Any, ClassVar, Literal, get_args
 
@@ -28,7 +27,7 @@ from glassformer.experiments.intervention import (
 )
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
-from glassformer.files import as_path
+from glassformer.files import as_path, read_bytes
 from glassformer.tracing import Trace
 from glassformer.tracing.stages import stage_called, stages_called
 
@@ -51,6 +50,8 @@ class Sweep(Result):
     """(layers, places), float64; NaN where a layer, or the other run, has no such place."""
     before: float
     """The measure in the run itself."""
+    there: float | None
+    """The measure in the other run, of patching between texts of the same length."""
     over: Over
     measured: Measured
     _again: Callable[[int, int], Trace] = field(repr=False, compare=False)
@@ -60,6 +61,16 @@ class Sweep(Result):
     def effects(self) -> Tensor:
         """What each intervention changed."""
         return self.values - self.before
+
+    @property
+    def recovered(self) -> Tensor:
+        """Of patching, how far each patch takes the measure to the other run: 0 not, 1 wholly."""
+        if self.there is None or self.there == self.before:
+            raise TraceError(
+                "nothing is recovered here: that takes a patch from a run of the same length whose "
+                "measure is another"
+            )
+        return self.effects / (self.there - self.before)
 
     def trace(self, layer: int, place: int) -> Trace:
         """The run after one of the interventions, computed again."""
@@ -93,8 +104,8 @@ class Sweep(Result):
     def plot(self, language: str = "en") -> Picture:
         return heat_map(self.title(language), self.layers, self.places, self.effects)
 
-    def __str__(self) -> str:
-        return self._grid(self.layers, self.places, self.effects)
+    def text(self, language: str = "en") -> str:
+        return self._grid(self.layers, self.places, self.effects, language)
 
 
 def sweep(
@@ -144,18 +155,19 @@ def sweep(
     labels = tokens or tuple(map(str, range(max(sizes))))
     values = torch.full((len(layers), max(sizes)), torch.nan, dtype=torch.float64)
     before = float(measured.value)
+    there = None if other is None else _value_there(pick, other)
     record = _Record(store, lambda: {
         "layers": layers, "places": list(labels), "over": over, "to": to,
         "measure": measured.name, "before": before,
-        "other": None if other is None else float(pick(other).value),
+        "other": there,
         "runs": [float(pick(run).value) for run in runs],
     })  # fmt: skip
     batched = None if callable(measure) else _batched(measured)
     done = record.read(values)
     show = _Bar() if progress is True else progress or (lambda *_: None)
     if other is not None and over == "position":  # a text may be shorter than the other
-        there = [steps_named(other, layer, per_head=False)[0].shape[-2] for layer in layers]
-        sizes = list(map(min, sizes, there))
+        others = [steps_named(other, layer, per_head=False)[0].shape[-2] for layer in layers]
+        sizes = list(map(min, sizes, others))
     places = [(row, at) for row, size in enumerate(sizes) for at in range(size)]
     waiting = [place for place in places if place not in done]
     for group in _groups(waiting, batched.most if batched is not None else 1):
@@ -174,7 +186,15 @@ def sweep(
     def again(row: int, column: int) -> Trace:
         return trace.edit(edits(row, column))
 
-    return Sweep(tuple(layers), labels, values, before, over, measured, again, pick)
+    return Sweep(tuple(layers), labels, values, before, there, over, measured, again, pick)
+
+
+def _value_there(pick: Callable[[Trace], Measured], other: Trace) -> float | None:
+    """The measure in the other run, which may be too short to have it."""
+    try:
+        return float(pick(other).value)
+    except TraceError:
+        return None
 
 
 def swept_layers(trace: Trace, over: Over = "position", stage: str | None = None) -> list[str]:
@@ -244,44 +264,66 @@ class _Record:
         self._sweep = None if path is None else json.loads(json.dumps(sweep()))
 
     def read(self, values: Tensor) -> set[tuple[int, int]]:
-        """Take in what an earlier call found, and say which places it was."""
+        """Take in what an earlier call found, and say which places it was.
+
+        Any file may have been named: nothing is written before its first line is that of the sweep.
+        """
         if self._path is None:
             return set()
-        lines = list(_whole_lines(self._path)) if self._path.exists() else []
-        if not lines:
-            self._path.write_text(json.dumps(self._sweep) + "\n", encoding="utf-8")
+        header = json.dumps(self._sweep) + "\n"
+        text = self._text() if self._path.exists() else ""
+        if header.startswith(text):  # also where a crash tore the first line off
+            self._path.write_text(header, encoding="utf-8")
             return set()
-        if lines[0] != self._sweep:
+        whole, _, torn = text.rpartition("\n")
+        first, *lines = [self._parsed(line) for line in whole.split("\n")]
+        if first != self._sweep:
             raise TraceError(
                 "{path} holds another sweep than this one: give another store=, or remove the file",
                 path=self._path,
             )
         done = set()
-        for line in lines[1:]:
-            values[line["row"], line["column"]] = line["value"]
-            done.add((line["row"], line["column"]))
+        for line in lines:
+            place, value = self._entry(line, values)
+            values[place] = value
+            done.add(place)
+        if torn:
+            self._path.write_text(f"{whole}\n", encoding="utf-8")
         return done
+
+    def _text(self) -> str:
+        assert self._path is not None
+        try:
+            return read_bytes(self._path, error=TraceError).decode("utf-8")
+        except UnicodeDecodeError:
+            raise self._foreign() from None
+
+    def _parsed(self, line: str) -> Any:
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            raise self._foreign() from None
+
+    def _entry(self, line: Any, values: Tensor) -> tuple[tuple[int, int], float]:
+        try:
+            place, value = (line["row"], line["column"]), line["value"]
+        except (TypeError, KeyError):
+            raise self._foreign() from None
+        fits = all(
+            type(at) is int and 0 <= at < n for at, n in zip(place, values.shape, strict=True)
+        )
+        if not fits or type(value) not in (int, float):
+            raise self._foreign()
+        return place, float(value)
+
+    def _foreign(self) -> TraceError:
+        return TraceError("{path} is not a file of a sweep: give another store=", path=self._path)
 
     def add(self, row: int, column: int, value: float) -> None:
         if self._path is not None:
             line = json.dumps({"row": row, "column": column, "value": value})
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
-
-
-def _whole_lines(path: Path) -> Iterator[Any]:
-    """The lines that were written to their end."""
-    text = path.read_text(encoding="utf-8")
-    whole, _, torn = text.rpartition("\n")
-    if torn:
-        path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
-    for line in whole.splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            raise TraceError(
-                "{path} is not a file of a sweep: give another store=", path=path
-            ) from None
 
 
 class _Bar:

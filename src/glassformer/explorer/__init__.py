@@ -26,6 +26,7 @@
     POST   /api/decode                              a search with its ledger
     GET    /api/lessons?language=en · /api/lessons/{name}?language=en&set=encoding=rotary
     POST   /api/lessons/{name}/answers
+    POST   /api/playlist                            a page that shows views of traces in order
     GET    /api/watch?since=0 · /api/watch/attention?update=100&layer=0
     GET    /api/openapi.json
 
@@ -38,8 +39,8 @@ The files, in reading order: `schemas`, what is said and heard; `server`, `conne
 `security`, a port, slow clients, who may ask; `api`, from a request to a question, over `state`,
 `open_traces` and `model_list`, what outlives a request; then what is answered: `overview` of a
 trace, `map_info` of its model, `panels` of an equation, `cell_cards`, `trace_edits`,
-`experiment_api` with `experiment_schemas`, and `saved_page`, the page and a trace
-in one file. `explore_function` is `glassformer.explore`.
+`experiment_api` with `experiment_schemas`, `saved_page`, the page and a trace in one file, and
+`saved_playlist`, the views of a lecture in one. `explore_function` is `glassformer.explore`.
 """
 
 from __future__ import annotations

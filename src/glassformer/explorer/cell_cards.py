@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from glassformer.documents.parts import UNWRITTEN
 from glassformer.documents.step_meaning import meaning
 from glassformer.errors import InputError
 from glassformer.explorer.open_traces import OpenTrace
@@ -29,6 +30,7 @@ from glassformer.explorer.schemas import (
 )
 from glassformer.language import Language
 from glassformer.tracing import Cell, Line, Step
+from glassformer.tracing.arithmetic.float64_values import at_precisions
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.cells import leaves
@@ -82,7 +84,7 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     )
     return CardInfo(
         cell=cell_ref(cell, card.sight),
-        exact=number(cell.value, 9),
+        exact=UNWRITTEN if card.is_unwritten else number(cell.value, 9),
         formula=card.formula,
         tex=to_tex(whole, language=language),
         numbers=card.numbers,
@@ -101,12 +103,13 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
         recomputed=card.recomputed,
         difference=card.difference,
         reproduced=card.relation == "=",
-        precisions=_precisions(cell),
+        precisions=_precisions(card),
         operands=[cell_ref(operand, card.sight) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),
         regions=blocks_of(cell),
         source=source_info(cell.step.line, _SOURCE_AROUND),
         is_given=card.is_given,
+        is_unwritten=card.is_unwritten,
         is_edited=is_edited(opened, cell),
         before=_before(opened, cell),
     )
@@ -176,10 +179,10 @@ def _before(opened: OpenTrace, cell: Cell) -> float | None:
     return None if same else old
 
 
-def _precisions(cell: Cell) -> PrecisionInfo | None:
-    if cell.expression is None or not cell.step.dtype.is_floating_point:
+def _precisions(card: Card) -> PrecisionInfo | None:
+    if card.expression is None or not card.cell.step.dtype.is_floating_point:
         return None
-    found = cell.at_precisions(_DECIMALS)
+    found = at_precisions(card.expression, card.cell.value, _DECIMALS)
     return PrecisionInfo(
         float64=found.float64,
         float32=found.float32,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.documents.map_layout import MOST_COLUMNS, MapBox, MapLayout, lay_out
 from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.panels import NOT_FINITE, as_base64
 from glassformer.explorer.schemas import (
     MapArcsInfo,
     MapArrowInfo,
@@ -24,7 +22,6 @@ N_STRIPES = 16
 """Numbers of a token's vector that its picture has."""
 _SATURATED = 92.0
 """The percentile at which colours end: a few huge features would leave the others pale."""
-_NOT_FINITE = 255
 
 
 def map_info(opened: OpenTrace) -> MapInfo:
@@ -110,14 +107,14 @@ def _heat(box: int, tower: MapTower, stream: Step) -> MapHeatInfo:
     limit = float(np.percentile(sizes, _SATURATED)) if sizes.size else 0.0
     limit = limit or float(sizes.max(initial=0.0)) or 1.0
     share = np.clip(np.where(finite, stripes, 0.0) / limit, -1, 1)
-    bytes_ = np.where(finite, np.rint((share + 1) / 2 * 254), _NOT_FINITE)
+    bytes_ = np.where(finite, np.rint((share + 1) / 2 * 254), NOT_FINITE)
     return MapHeatInfo(
         box=box,
         rows=stripes.shape[0],
         columns=stripes.shape[1],
         group=stream.shape[-1] / stripes.shape[1],
         limit=limit,
-        data=_base64(bytes_),
+        data=as_base64(bytes_),
     )
 
 
@@ -134,9 +131,5 @@ def _arcs(box: MapBox, towers: list[MapTower]) -> MapArcsInfo | None:
         keys=tower.memory if crosses and tower.memory is not None else box.tower,
         rows=mean.shape[0],
         columns=mean.shape[1],
-        data=_base64(np.rint(np.clip(np.nan_to_num(mean), 0, 1) * 255)),
+        data=as_base64(np.rint(np.clip(np.nan_to_num(mean), 0, 1) * 255)),
     )
-
-
-def _base64(numbers: npt.NDArray[np.float64]) -> str:
-    return base64.b64encode(numbers.astype(np.uint8).tobytes()).decode("ascii")

@@ -32,7 +32,7 @@ from glassformer.files import as_path, read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
 from glassformer.tasks.forward_pass import EmptyTextError
-from glassformer.tasks.hugging_face_folder import is_hugging_face, weight_entries
+from glassformer.tasks.hugging_face_folder import check_folder, is_hugging_face
 from glassformer.text import Tokenizer, load_tokenizer
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
@@ -145,7 +145,7 @@ def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
         "ForSequenceClassification": "classify", "ForConditionalGeneration": "translate",
         "ForCausalLM": "generate", "LMHeadModel": "generate",
     }  # fmt: skip
-    entries = weight_entries(folder)
+    _, entries = check_folder(folder)
     return ModelInfo(
         name=name,
         task=next((task for end, task in endings.items() if architecture.endswith(end)), "module"),

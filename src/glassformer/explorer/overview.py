@@ -13,6 +13,7 @@ from torch import nn
 
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.layer_meaning import softmax
 from glassformer.documents.step_meaning import role_title
 from glassformer.documents.step_roles import role_of
 from glassformer.documents.trace_words import note_in, words_in
@@ -35,6 +36,7 @@ from glassformer.tasks import Model
 from glassformer.tasks.results import is_tie
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
+from glassformer.tracing.capture.operator_calls import PRODUCTS, SOFTMAXES
 from glassformer.tracing.formula import symbol_to_tex
 from glassformer.tracing.notes import Note
 
@@ -92,10 +94,9 @@ class _Output:
         self._named = step if named is None else named
 
     @property
-    def values(self) -> npt.NDArray[np.generic]:
-        """The numbers of the one text."""
-        found: npt.NDArray[np.generic] = self._step.view.array[0]
-        return found
+    def chances(self) -> npt.NDArray[np.float64]:
+        """The probabilities of the one text's logits."""
+        return softmax(np.asarray(self._step.view.array[0], dtype=np.float64))
 
     def ref(self, *place: int) -> CellRef:
         ref = cell_ref(self._named[(0, *place)])
@@ -114,7 +115,7 @@ def _said(opened: OpenTrace, trace: Trace, output: _Output) -> Answer:
 
 
 def _class(model: Model, output: _Output) -> Answer:
-    chances = _softmax(output.values)
+    chances = output.chances
     if not chances.any():
         return Answer(task="classify", text=NO_ANSWER, output=output.number)
     names = model.labels or tuple(str(place) for place in range(len(chances)))
@@ -135,7 +136,7 @@ def _written(opened: OpenTrace, model: Model, output: _Output) -> Answer:
     """One position per token read; the last one is the prediction."""
     assert opened.reading is not None
     tokenizer, read = model.writer, list(opened.reading.ids)
-    chances = _softmax(output.values)
+    chances = output.chances
     positions = [
         _position(tokenizer, output, place, chances[place], read) for place in range(len(read))
     ]
@@ -179,22 +180,11 @@ def _best(chances: npt.NDArray[np.float64], most: int) -> list[int]:
     return [int(place) for place in np.argsort(-chances, kind="stable")[:most]]
 
 
-def _softmax(logits: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
-    """Softmax over the last axis; infinite or NaN logits give probability 0."""
-    values = np.asarray(logits, dtype=np.float64)
-    with np.errstate(all="ignore"):
-        powers = np.exp(values - values.max(axis=-1, keepdims=True))
-        chances: npt.NDArray[np.float64] = powers / powers.sum(axis=-1, keepdims=True)
-    return np.nan_to_num(chances, nan=0.0)
-
-
 # --- attention ---
 # Where a trace's attention weights are, in our models and in others.
 
 
 Kind = Literal["encoder", "decoder", "cross"]
-_SOFTMAX = ("softmax", "_softmax", "_safe_softmax")
-_PRODUCTS = ("matmul", "bmm")
 
 
 def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> list[AttentionInfo]:
@@ -202,14 +192,14 @@ def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> 
     weighing = {
         id(operand.step)
         for step in trace.steps
-        if step.op in _PRODUCTS
+        if step.op in PRODUCTS
         for operand in operands[step.number][:1]
         if operand.step is not None
     }
     found: list[AttentionInfo] = []
     seen: Counter[Kind] = Counter()
     for step in trace.steps:
-        if step.op in _SOFTMAX and id(step) in weighing and len(step.shape) in (3, 4):
+        if step.op in SOFTMAXES and id(step) in weighing and len(step.shape) in (3, 4):
             part = _part(step)
             found.append(
                 AttentionInfo(
@@ -459,6 +449,7 @@ def _step(
         is_view=step.is_view,
         is_expanded=step.expanded,
         is_opaque=step.is_opaque,
+        is_unwritten=step.is_unwritten,
         is_main=step.is_main,
         title=role_title(role_of(step)),
     )

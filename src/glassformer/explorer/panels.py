@@ -452,8 +452,13 @@ def thumbnail(step: Step, scale: Scale | None) -> Thumbnail:
         step=step.number,
         rows=small.shape[0],
         columns=small.shape[1],
-        data=base64.b64encode(data.astype(np.uint8).tobytes()).decode("ascii"),
+        data=as_base64(data),
     )
+
+
+def as_base64(numbers: npt.NDArray[np.float64]) -> str:
+    """Whole numbers from 0 to 255, a byte each."""
+    return base64.b64encode(numbers.astype(np.uint8).tobytes()).decode("ascii")
 
 
 def _block_means(values: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:

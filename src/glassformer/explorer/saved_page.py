@@ -24,7 +24,8 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from glassformer.documents import render
-from glassformer.documents.addresses import Addresses, Cells, flat_place, index_of
+from glassformer.documents.addresses import Addresses, Cells
+from glassformer.documents.trace_data import json_number
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.explorer.cell_cards import card_info, dependents_of, meaning_info, path_of
@@ -40,13 +41,13 @@ from glassformer.explorer.schemas import (
     ExportRequest,
     SumInfo,
     TraceInfo,
-    json_number,
 )
 from glassformer.explorer.trace_edits import changes_of
 from glassformer.language import Language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Entry, Expression, Operation, Reduce
 from glassformer.tracing.capture.memory import View
+from glassformer.tracing.cell_block import flat_place, index_of, lattice
 from glassformer.tracing.formula import leaf_of
 from glassformer.tracing.operands import Region
 
@@ -96,12 +97,17 @@ def page_of(
     max_cells: int = MOST_CELLS,
 ) -> str:
     """The page of an open trace, with its text and its answer."""
-    data = _Snapshot(opened, chosen, max_bytes, max_cells).data()
+    data = Snapshot(opened, chosen, max_bytes, max_cells).data()
+    return page_with({"title": title, **data}, language, title)
+
+
+def page_with(data: dict[str, Any], language: Language, title: str | None = None) -> str:
+    """The page around its data."""
     parts = {
         "lang": "zh-CN" if language == "zh" else "en",
         "language": language,
         "title": html.escape(title or words_in(language)["title"]),
-        "data": _inert({"title": title, **data}),
+        "data": _inert(data),
     }
     template = TEMPLATE.read_text(encoding="utf-8")
     return re.sub(r"@@(lang|language|title|data)@@", lambda mark: parts[mark[1]], template)
@@ -121,13 +127,22 @@ def _packed(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
-class _Snapshot:
+class Snapshot:
     """What goes into the file, and what is left out of it."""
 
     def __init__(
-        self, opened: OpenTrace, chosen: Sequence[Step] | None, max_bytes: int, max_cells: int
+        self,
+        opened: OpenTrace,
+        chosen: Sequence[Step] | None,
+        max_bytes: int,
+        max_cells: int,
+        id: str = _ID,  # noqa: A002 - the API's name
+        first: Iterable[int] = (),
     ) -> None:
+        """`first`: the steps whose cards are made before those of others, as far as they fit."""
         self._opened = opened
+        self._id = id
+        self._urgent = frozenset(first)
         self._addresses = Addresses()
         self._bytes = max_bytes
         self._cells = max_cells
@@ -182,8 +197,8 @@ class _Snapshot:
 
         return told.model_copy(
             update={
-                "id": _ID,
-                "root": _ID,
+                "id": self._id,
+                "root": self._id,
                 "parent": None,
                 "first": self._first,
                 "tree": pruned(told.tree),
@@ -232,7 +247,8 @@ class _Snapshot:
         equations = {step.number: self._equations(step) for step in steps}
         given = [step for step in steps if self._is_given(step)]
         others = [step for step in steps if not self._is_given(step)]
-        for step in [*sorted(others, key=lambda step: step.view.numel), *given]:
+        others.sort(key=lambda step: (step.number not in self._urgent, step.view.numel))
+        for step in [*others, *given]:
             writer = _StepWriter(self._opened, step, self._flat, self._addresses)
             answers: dict[str, Any] = {
                 "equations": equations[step.number],
@@ -382,7 +398,7 @@ class _StepWriter:
 
     def _names_in(self, step: Step) -> list[str]:
         if step.number not in self._names:
-            cells = (Cell(step, index_of(step.shape, at)) for at in range(step.view.numel))
+            cells = (Cell(step, index_of(at, step.shape)) for at in range(step.view.numel))
             self._names[step.number] = [str(leaf_of(cell, self._sight)) for cell in cells]
         return self._names[step.number]
 
@@ -398,7 +414,7 @@ class _StepWriter:
         return symbol
 
     def _cell(self, place: int) -> Cell:
-        return Cell(self._step, index_of(self._step.shape, place))
+        return Cell(self._step, index_of(place, self._step.shape))
 
     def _fields(self, card: CardInfo, cell: Cell) -> dict[str, Any]:
         told = {field: self._told(value) for field, value in card if field not in ("cell", "sum")}
@@ -409,7 +425,7 @@ class _StepWriter:
         """An answer as JSON has it; a cell as its step and place, with its value if need be."""
         if isinstance(answer, CellRef):
             step = self._opened.steps[answer.step]
-            place = flat_place(step.shape, tuple(answer.index))
+            place = flat_place(tuple(answer.index), step.shape)
             self._reads.add(answer.step)
             told: list[Any] = [answer.step, place]
             is_named = answer.name == self._expected_name(Cell(step, tuple(answer.index)))
@@ -452,7 +468,7 @@ class _StepWriter:
         if entry is not None:
             cells = self._addresses.of(entry)
             if cells.step is not None and cells.step in self._flat:
-                places = _places(cells)
+                places = lattice(cells.base, cells.sizes, cells.strides).reshape(-1)
                 if np.array_equal(self._flat[cells.step][places], row, equal_nan=True):
                     return _told(cells) | self._row_names(self._opened.steps[cells.step], places)
         return [json_number(number) for number in row]
@@ -491,14 +507,6 @@ def _dot_product(expression: Expression | None) -> tuple[Entry, Entry] | None:
         ):
             return a, b
     return None
-
-
-def _places(cells: Cells) -> npt.NDArray[np.int64]:
-    """Where cells that lie regularly lie, row by row."""
-    places = np.asarray(cells.base, dtype=np.int64)
-    for size, stride in zip(cells.sizes, cells.strides, strict=True):
-        places = places[..., None] + stride * np.arange(size, dtype=np.int64)
-    return places.reshape(-1)
 
 
 def _told(cells: Cells) -> dict[str, Any]:

@@ -11,29 +11,19 @@ shape in which the operator saw it), the leading axes held at `lead`.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from glassformer.documents.heat_maps import Scale
 from glassformer.documents.map_layout import ArrowKind, BoxKind
+from glassformer.documents.trace_data import NotFinite, json_number
 from glassformer.language import Bilingual, Language
 from glassformer.tracing.model_map import TowerKind
 from glassformer.tracing.operands import Region
 
 # --- base ---
 # What all messages have in common.
-
-
-NotFinite = Literal["NaN", "Infinity", "-Infinity"]
-
-
-def json_number(number: float) -> float | NotFinite:
-    """A number; the three that JSON lacks as strings."""
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 Number = Annotated[
@@ -140,6 +130,8 @@ class StepInfo(Message):
     is_view: bool
     is_expanded: bool
     is_opaque: bool
+    is_unwritten: bool
+    """Memory that nothing has written to yet: its numbers mean nothing."""
     is_main: bool
     """Whether the collapsed tree shows it; False for bookkeeping."""
     title: Bilingual | None = None
@@ -546,6 +538,8 @@ class CardInfo(Message):
     source: SourceInfo | None
     is_given: bool
     """A parameter, an input, a constant, or a number set by an edit."""
+    is_unwritten: bool
+    """Memory that nothing has written to yet, or a copy of it; `exact` is ∅."""
     is_edited: bool
     before: Number | None
     """Its value before the edits, where it differs."""
@@ -689,6 +683,13 @@ class LessonStepInfo(Message):
     parts: list[LessonPart]
 
 
+class ClaimName(Message):
+    """A claim of a text about what a lesson shows."""
+
+    id: str
+    says: str
+
+
 class LessonInfo(Message):
     """A lesson whose numbers are cells of open traces."""
 
@@ -699,6 +700,7 @@ class LessonInfo(Message):
     place: LessonPlaceInfo | None
     choices: list[LessonChoiceInfo]
     steps: list[LessonStepInfo]
+    claims: list[ClaimName]
 
 
 LessonSetting = Annotated[str, Field(max_length=80, description="a switch: `encoding=rotary`")]
@@ -773,6 +775,22 @@ class WatchLayer(Message):
     """The tokens that are attended to."""
 
 
+class WatchTraceRequest(Message):
+    """Run the model that a training run had after a step over the text of its pictures."""
+
+    update: Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class RunCurves(Message):
+    """The metrics of another run, to be drawn beside those of the watched one."""
+
+    name: str
+    recipe: str
+    state: Literal["running", "finished", "stopped"]
+    total: int | None
+    metrics: list[dict[str, float | int | str | None]]
+
+
 class WatchInfo(Message):
     """A training run: its metrics from an offset on, and the attention pictures there are."""
 
@@ -785,5 +803,62 @@ class WatchInfo(Message):
     """The next offset; if smaller than the one given, the metrics start over."""
     snapshots: list[int]
     """The steps with an attention snapshot; `…/attention` returns one."""
+    models: list[int]
+    """The steps whose model was saved: `…/traces` opens the text of the pictures in it."""
+    runs: list[str]
+    """Other runs in the same folder; `…/runs/NAME` has their metrics."""
     layers: list[WatchLayer]
     """The layers, in the order of `…/attention?layer=`."""
+
+
+# --- playlists ---
+# Views in the order of a lecture, as one page.
+
+
+class PinnedPlace(Message):
+    """What a view of a playlist shows of a trace: a step, a slice of it, a cell's card."""
+
+    step: Annotated[int, Field(ge=0)]
+    lead: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)] = []
+    index: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)] | None = None
+    of: Annotated[int, Field(ge=0)] | None = None
+    """The step that the cell is of, where it is another one."""
+
+
+class PlaylistTrace(Message):
+    """A trace of a playlist, and what its views show of it."""
+
+    id: Annotated[str, Field(max_length=200)]
+    places: Annotated[list[PinnedPlace], Field(max_length=200)] = []
+
+
+class PlaylistNote(Message):
+    """A note in both languages."""
+
+    en: Annotated[str, Field(max_length=2_000)] = ""
+    zh: Annotated[str, Field(max_length=2_000)] = ""
+
+
+class PlaylistView(Message):
+    """A view: its link in the saved page, its title, its note."""
+
+    link: Annotated[str, Field(max_length=40_000, pattern="^#/")]
+    title: Annotated[str, Field(max_length=200)] = ""
+    note: PlaylistNote = PlaylistNote()
+
+
+class PlaylistLesson(Message):
+    """A lesson with its switches."""
+
+    name: Annotated[str, Field(max_length=80)]
+    settings: Annotated[list[LessonSetting], Field(max_length=8)] = []
+
+
+class PlaylistRequest(Message):
+    """A page in one file that shows views in order; trace N is `saved-N` in their links."""
+
+    views: Annotated[list[PlaylistView], Field(min_length=1, max_length=200)]
+    traces: Annotated[list[PlaylistTrace], Field(max_length=16)] = []
+    lessons: Annotated[list[PlaylistLesson], Field(max_length=16)] = []
+    searches: Annotated[list[DecodeRequest], Field(max_length=16)] = []
+    language: Language = "en"

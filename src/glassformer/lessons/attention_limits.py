@@ -14,8 +14,7 @@ import torch
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.experiments import words as attribute
 from glassformer.experiments.attribution import Method
-from glassformer.lessons.figures.charts import Series, bar_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import score_columns
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent

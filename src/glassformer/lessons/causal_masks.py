@@ -18,8 +18,7 @@ from glassformer.claims.leakage import (
     learn_next_token,
 )
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
-from glassformer.lessons.figures.charts import Series, bar_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.idea_figures import mask_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent

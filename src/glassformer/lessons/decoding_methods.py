@@ -16,8 +16,7 @@ from glassformer.decoding.greedy import steps as decoding_steps
 from glassformer.decoding.sampling import RandomChooser
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.charts import Series, bar_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import TreeStep, search_tree
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent

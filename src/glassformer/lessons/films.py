@@ -10,7 +10,8 @@ from torch import nn
 
 from glassformer.claims.studies import Tastes, learn_tastes
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.lessons.figures.film_map import Axes, Point, draw_map
+from glassformer.lessons.figures.data_charts import Axes
+from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.lessons.figures.model_figures import score_figure
 from glassformer.lessons.figures.sheet import speaker
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
@@ -57,7 +58,7 @@ class _Scores(nn.Module):
 
 
 @lru_cache(maxsize=2)
-def _learned(*, shuffled: bool = False) -> Tastes:
+def learn_films(*, shuffled: bool = False) -> Tastes:
     """From the likes of Ada, Ben and others with random tastes; `shuffled` is the control."""
     content = torch.tensor(list(FILMS.values()))
     others = torch.randn(_N_OTHERS, len(_FEATURES), generator=torch.Generator().manual_seed(0))
@@ -82,7 +83,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     ]  # fmt: skip
     yield LessonStep("inputs", say("features title"), (Paragraph(say("features")), *maps))
     yield _score(run, titles, names, say)
-    learned = _learned()
+    learned = learn_films()
     yield _learned_step(learned, say)
     yield _map_step(learned, titles, say)
     yield _real(say)
@@ -133,7 +134,7 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonS
         for (x, y), title in zip(learned.films, titles, strict=True)
     )
     table = Table("", (say("film"), words("first feature"), words("second feature")), rows)
-    control = percent(_learned(shuffled=True).explained)
+    control = percent(learn_films(shuffled=True).explained)
     said = Paragraph(say("map", explained=percent(learned.explained), control=control))
     return LessonStep("map", say("map title"), (said, Figure("map", drawing), table))
 

@@ -32,7 +32,7 @@ _LAYER = 0
 _FOLDER = files(__package__)
 
 
-class _Reader(nn.Module):
+class _PatchReader(nn.Module):
     """The classifier with the softmax that turns its scores into probabilities."""
 
     def __init__(self, model: ImageClassifier) -> None:
@@ -46,17 +46,17 @@ class _Reader(nn.Module):
 
 
 @lru_cache(maxsize=1)
-def classifier() -> _Reader:
+def classifier() -> _PatchReader:
     """The shipped classifier of digits: its folder lies beside this module."""
     with as_file(_FOLDER / "digits") as folder:
         module = load(folder).module
     assert isinstance(module, ImageClassifier)
     set_attention(module.eval(), "written")
-    return _Reader(module)
+    return _PatchReader(module)
 
 
 @lru_cache(maxsize=1)
-def _scores() -> dict[str, Any]:
+def stored_scores() -> dict[str, Any]:
     """What was measured after training."""
     about: dict[str, Any] = json.loads((_FOLDER / "digits" / "config.json").read_text("utf-8"))
     scores: dict[str, Any] = about["about"]["scores"]
@@ -205,7 +205,7 @@ def _answer(read: ReadDigit, say: Speaker) -> LessonStep:
     )
     facts = {
         "digit": read.digit, "answer": read.answer, "percent": percent(read.share),
-        "accuracy": percent(_scores()["test"]["accuracy"]), "count": _stored()["n_test"],
+        "accuracy": percent(stored_scores()["test"]["accuracy"]), "count": _stored()["n_test"],
     }  # fmt: skip
     key = "answer right" if str(read.answer) == read.digit else "answer wrong"
     parts: list[Part] = [

@@ -14,8 +14,7 @@ from typing import Any
 
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.charts import Series, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
 from glassformer.lessons.figures.model_family_figures import graph_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.training_step import TwoSteps, two_steps

@@ -182,7 +182,7 @@ class Lesson:
             opening.append(Facts(facts))
             ending.append(self.place.ending(say))
         if self.questions:
-            ending.insert(0, Paragraph(self._answers(say), "quiet"))
+            ending.insert(0, Paragraph(self._answers(say), "quiet", is_answer=True))
         opening.append(Paragraph(say("how to read"), "quiet"))
         label = say("lesson sheet")
         parts = (*opening, *sections, *ending)

@@ -361,7 +361,7 @@ def likeliest(
         (words[id_], number(float(logits[id_])), percent(float(probabilities[id_])))
         for id_ in order
     )
-    heads = (say("word"), "logit", say.title("probabilities"))
+    heads = (say("word"), "logit", say("probability"))
     return Table("", heads, rows)
 
 

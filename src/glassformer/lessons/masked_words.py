@@ -14,8 +14,7 @@ from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
-from glassformer.lessons.figures.charts import Series, bar_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import gap_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent

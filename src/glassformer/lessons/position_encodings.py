@@ -17,8 +17,7 @@ from glassformer.claims.position_claims import (
 )
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.charts import Series, bar_chart, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.description import count_parameters

@@ -16,8 +16,7 @@ from glassformer.claims.properties import influence, layer_cost, make_layer, pat
 from glassformer.claims.specimens import accuracy, fit, seeded, vectors
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.charts import Series, bar_chart, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.lessons.figures.model_family_figures import influence_figure, path_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import percent
@@ -137,9 +136,9 @@ def _path(kind: Kind, say: Speaker) -> LessonStep:
         Figure("path", drawing),
     ]
     if kind == "recurrence":
-        parts += [Paragraph(say("state", **facts)), formula(chosen)]
-        before = chosen.operands[0].step.trace[f"from_state.{_TO + 1}"][0, 0]
-        parts.append(formula(before))
+        both = chosen.operands[0]
+        before = both.step.trace[f"from_state.{_TO + 1}"][0, 0]
+        parts += [Paragraph(say("state", **facts)), *map(formula, (chosen, both, before))]
     else:
         parts += [Paragraph(say(f"cell {kind}", **facts)), formula(chosen)]
     return LessonStep("path", say(f"path {kind} title"), tuple(parts))

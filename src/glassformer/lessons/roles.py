@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
+from glassformer.claims.studies import NOUNS, PLACES, SENTENCE, VERBS, Relatedness
+from glassformer.claims.studies import learn_relatedness as train_embeddings
+from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
 from glassformer.lessons.figures.attention_figures import (
     basic_figure,
     key_query_value_figure,
@@ -12,7 +16,7 @@ from glassformer.lessons.figures.attention_figures import (
 )
 from glassformer.lessons.illustrated import illustrated_trace
 from glassformer.lessons.lesson import LessonStep, Speaker, cell_name, formula, number
-from glassformer.lessons.lesson_steps import heat_map
+from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.attention import basic_self_attention
 from glassformer.tracing import Step, Trace, trace
 
@@ -25,6 +29,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     assert names is not None
     name = names[_CHOSEN]
     yield _basic(run, name, say)
+    yield _related(say)
     maps = [
         heat_map(run[step], say, run[step][_CHOSEN, 0])
         for step in ("projected_queries", "projected_keys", "projected_values")
@@ -51,6 +56,34 @@ def _basic(run: Trace, name: str, say: Speaker) -> LessonStep:
         Figure("basic", basic_figure(basic, say.language)),
     ]
     return LessonStep("basic", say("basic title"), tuple(parts))
+
+
+@lru_cache(maxsize=1)
+def _trained() -> Relatedness:
+    return train_embeddings("who", decay=DECAY, steps=DECAY_STEPS)
+
+
+def _related(say: Speaker) -> LessonStep:
+    """Embeddings trained so that a verb finds its subject: their products are the scores."""
+    learnt = _trained()
+    words = tuple(dict.fromkeys(SENTENCE))
+    chosen = learnt.vectors[[learnt.words.index(word) for word in words]]
+    basic = trace(basic_self_attention, chosen, axis_labels={"x": list(words)})
+    own = basic["scores"][words.index("walks"), words.index("cat")]
+    facts = {
+        "value": number(own.value, 3),
+        "right": percent(learnt.accuracy),
+        "least": number(min(learnt.products_between(NOUNS, VERBS)), 3),
+        "place": number(max(learnt.products_between(NOUNS, PLACES)), 3),
+        "the": number(max(learnt.products_between(("the",), (*NOUNS, *VERBS, *PLACES))), 3),
+    }
+    parts: list[Part] = [
+        Paragraph(say("related", **facts)),
+        formula(own),
+        heat_map(basic["scores"], say, own, rows=words, columns=words),
+        Paragraph(with_code(say("related pairs", **facts))),
+    ]
+    return LessonStep("basic", say("related title"), tuple(parts))
 
 
 def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker) -> LessonStep:

@@ -80,7 +80,7 @@ class RowAsked:
     def _wrong(self, key: str, **values: object) -> Judgement:
         return Judgement(False, self.say(f"answer {key}", **values))
 
-    def _example(self, typed: Sequence[_Typed]) -> dict[str, Any]:
+    def _example(self, typed: Sequence[_TypedNumber]) -> dict[str, Any]:
         """The shown matrices and the answer as a worked example."""
         steps: list[dict[str, Any]] = [
             {"id": name.replace("∂", "d_"), "title": name, **_printed(shown.matrix.values)}
@@ -100,7 +100,7 @@ class RowAsked:
         )
         return {"title": "answer", "steps": steps}
 
-    def _slip(self, result: StepResult, typed: Sequence[_Typed]) -> str:
+    def _slip(self, result: StepResult, typed: Sequence[_TypedNumber]) -> str:
         """The slip that gives these numbers; else which of them are too small or too large."""
         values = self.shown.matrix.values
         if (label := _matching(typed, values, self.shown.matrix.rows)) is not None:
@@ -137,7 +137,7 @@ class RowAsked:
 
 
 @dataclass(frozen=True)
-class _Typed:
+class _TypedNumber:
     """A number as it was typed."""
 
     value: float
@@ -161,20 +161,20 @@ class _Typed:
 
 
 def _matching(
-    typed: Sequence[_Typed], lines: NDArray[np.float64], labels: Sequence[str]
+    typed: Sequence[_TypedNumber], lines: NDArray[np.float64], labels: Sequence[str]
 ) -> str | None:
     """The label of the line in which these numbers stand."""
     for line, label in zip(lines, labels, strict=True):
-        if len(line) == len(typed) and all(map(_Typed.stands_for, typed, line)):
+        if len(line) == len(typed) and all(map(_TypedNumber.stands_for, typed, line)):
             return label
     return None
 
 
-def _parsed(text: str) -> _Typed | None:
+def _parsed(text: str) -> _TypedNumber | None:
     """A number of bounded size, or −∞; None for anything else."""
     plain = text.strip().replace("−", "-").lower()
     if plain in _MINUS_INFINITY:
-        return _Typed(-math.inf, 0)
+        return _TypedNumber(-math.inf, 0)
     try:
         number = Decimal(plain) if len(plain) <= _LONGEST else Decimal("nan")
     except InvalidOperation:
@@ -183,7 +183,7 @@ def _parsed(text: str) -> _Typed | None:
     if not isinstance(exponent, int) or abs(number) > _LARGEST or exponent < -_MOST_DIGITS:
         return None
     decimals = min(max(0, -exponent), _MOST_DECIMALS)
-    return _Typed(round(float(number), decimals), decimals)
+    return _TypedNumber(round(float(number), decimals), decimals)
 
 
 def _printed(values: NDArray[np.float64]) -> dict[str, Any]:

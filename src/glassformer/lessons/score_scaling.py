@@ -13,8 +13,7 @@ from glassformer.claims.properties import ScoreSpread, score_spread
 from glassformer.claims.scaling_claims import look_up
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.canvas import Role, SvgDrawing
-from glassformer.lessons.figures.charts import Series, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.tensors import Float, Tensor

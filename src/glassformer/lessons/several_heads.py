@@ -18,8 +18,7 @@ from glassformer.claims.studies import (
 )
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Part, Span, Table
-from glassformer.lessons.figures.charts import Series, bar_chart, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.lessons.figures.idea_figures import fold_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent

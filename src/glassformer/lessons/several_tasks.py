@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from glassformer.claims.specimens import fit, seeded
 from glassformer.decoding import Greedy, translate
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
-from glassformer.lessons.figures.charts import Series, bar_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import pairs_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula
 from glassformer.lessons.lesson_steps import Predictor, heat_map, likeliest, percent

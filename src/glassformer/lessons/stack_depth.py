@@ -20,8 +20,7 @@ from glassformer.claims.studies import (
 )
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
 from glassformer.lessons.figures.canvas import Role, SvgDrawing
-from glassformer.lessons.figures.charts import Series, line_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
 from glassformer.lessons.figures.idea_figures import residual_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import percent

@@ -41,7 +41,7 @@ WIDTH, KEPT = 4, 5
 _NARROW, _SEED = 3, 2
 
 
-class _Layer(nn.Module):
+class _SwitchedLayer(nn.Module):
     """One attention layer, and what the switches put after it."""
 
     def __init__(self, on: frozenset[str]) -> None:
@@ -90,7 +90,7 @@ class Switched(nn.Module):
         self.on = on
         depth = 2 if {"stacking", "width"} <= on else 1
         self.embedding = TokenEmbedding(len(set(IDS)), WIDTH) if "embedding" in on else None
-        self.layers = nn.ModuleList(_Layer(on) for _ in range(depth))
+        self.layers = nn.ModuleList(_SwitchedLayer(on) for _ in range(depth))
         _draw(self)
         set_attention(self.eval(), "written")
 

@@ -72,8 +72,8 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     second = run["gradients.contract.weight"][0, 0]
     names = ["activated", "gradients.contract.weight"]
     step = _step("gradient", say("second title"), say("second"), [second], names, say)
-    given = {"H": heat_map(run["activated"], say), "∂error": heat_map(error.step, say)}
-    yield with_question(step, second.step, 2, "H.T @ ∂error", given, say)
+    given = {"H_relu": heat_map(run["activated"], say), "∂error": heat_map(error.step, say)}
+    yield with_question(step, second.step, 2, "H_relu.T @ ∂error", given, say)
     passed = [run["gradients.activated"][0], run["gradients.expanded"][0]]
     passed.append(run["gradients.expand.weight"][0, 1])
     names = ["gradients.expanded", "gradients.expand.weight"]

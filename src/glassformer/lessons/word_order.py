@@ -12,8 +12,7 @@ from torch import nn
 from glassformer.claims.position_claims import positions_make_order_matter
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.classifier import REVIEWS, learn
-from glassformer.lessons.figures.charts import Series, bar_chart
-from glassformer.lessons.figures.film_map import Axes
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.idea_figures import order_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map

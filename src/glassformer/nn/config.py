@@ -6,12 +6,14 @@ import math
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_type_hints
 
-from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.errors import ConfigError, UnknownNameError, expect_fields
 
 # --- checking ---
 # What every config does: check its values, and load from plain data.
 
 T = TypeVar("T")
+
+_SIZE = "[1, 2^24]"  # refused before anything is built: more would exhaust the memory
 
 
 class Checked:
@@ -29,9 +31,9 @@ class Checked:
                     value=value,
                 )
 
-    def _require(self, holds: bool, message: str) -> None:
+    def _require(self, holds: bool, message: str, **fields: object) -> None:
         if not holds:
-            raise ConfigError(message)
+            raise ConfigError(message, **fields)
 
 
 def _fits(value: object, hint: Any) -> bool:
@@ -64,29 +66,6 @@ def _in_words(hint: Any) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(
         hint, "none" if hint is type(None) else getattr(hint, "__name__", str(hint))
     )
-
-
-def positive(config: object, name: str, most: int = 2**24) -> None:
-    """Refuse a size below 1 or above `most`; None passes if the field allows it."""
-    value = getattr(config, name)
-    if value is not None and value < 1:
-        raise ConfigError("{name} must be at least 1, got {value}", name=name, value=value)
-    at_most(config, name, most)
-
-
-def at_most(config: object, name: str, most: int) -> None:
-    """Refuse a size that would exhaust the memory, before anything is built; None passes."""
-    value = getattr(config, name)
-    if value is not None and value > most:
-        raise ConfigError(
-            "{name} must be at most {most:,}, got {value:,}", name=name, most=most, value=value
-        )
-
-
-def probability(config: object, name: str) -> None:
-    value = getattr(config, name)
-    if not 0 <= value < 1:
-        raise ConfigError("{name} must be in [0, 1), got {value}", name=name, value=value)
 
 
 def known_field(config: Any, name: str) -> None:
@@ -157,20 +136,22 @@ class AttentionConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_heads", "d_head", "d_value", "n_kv_heads"):
-            positive(self, name)
-        probability(self, "dropout")
+        expect_fields(self, "n_heads d_head d_value n_kv_heads", _SIZE)
+        expect_fields(self, "dropout", "[0, 1)")
         kv_heads = self.n_kv_heads or self.n_heads
         self._require(
             self.n_heads % kv_heads == 0,
-            f"n_heads must be a multiple of n_kv_heads, got {self.n_heads} and {kv_heads}",
+            "n_heads must be a multiple of n_kv_heads, got {n_heads} and {kv_heads}",
+            n_heads=self.n_heads,
+            kv_heads=kv_heads,
         )
         self._require(
             self.score == "dot" or self.divisor in ("sqrt_head", "none"),
-            f"additive scores are not divided, got divisor={self.divisor!r}",
+            "additive scores are not divided, got divisor={divisor!r}",
+            divisor=self.divisor,
         )
         if not isinstance(self.divisor, str):
-            self._require(self.divisor > 0, f"divisor must be above 0, got {self.divisor}")
+            expect_fields(self, "divisor", "(0, ∞)")
 
     def head_width(self, d_model: int) -> int:
         """E, the width of one head's queries and keys."""
@@ -178,8 +159,10 @@ class AttentionConfig(Checked):
             return self.d_head
         if d_model % self.n_heads:
             raise ConfigError(
-                f"d_model must be a multiple of n_heads, got {d_model} and {self.n_heads}; "
-                "change one of them or set d_head"
+                "d_model must be a multiple of n_heads, got {d_model} and {n_heads}; "
+                "change one of them or set d_head",
+                d_model=d_model,
+                n_heads=self.n_heads,
             )
         return d_model // self.n_heads
 
@@ -209,8 +192,8 @@ class FeedForwardConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "d_ff", most=2**26)  # four times as wide as the widest d_model
-        probability(self, "dropout")
+        expect_fields(self, "d_ff", "[1, 2^26]")  # four times as wide as the widest d_model
+        expect_fields(self, "dropout", "[0, 1)")
         self._require(
             self.n_layers == 2 or self.activation != "swiglu",
             "swiglu needs a feed-forward of two layers, got n_layers=1",
@@ -234,8 +217,8 @@ class BlockConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        probability(self, "dropout")
-        self._require(self.norm_eps > 0, f"norm_eps must be above 0, got {self.norm_eps}")
+        expect_fields(self, "dropout", "[0, 1)")
+        expect_fields(self, "norm_eps", "(0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +232,7 @@ class PositionConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(self.base > 0, f"base must be above 0, got {self.base}")
+        expect_fields(self, "base", "(0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +248,7 @@ class EmbeddingConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._require(self.n_types >= 0, f"n_types must not be negative, got {self.n_types}")
+        expect_fields(self, "n_types", "[0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,11 +272,12 @@ class OutputConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "n_classes")
+        expect_fields(self, "n_classes", _SIZE)
         self._require(
             self.tied == "none" or not self.flattened,
             "a flattened output layer is wider than the token table and cannot be tied to it, got "
-            f"flattened=True and tied={self.tied!r}",
+            "flattened=True and tied={tied!r}",
+            tied=self.tied,
         )
 
 
@@ -310,11 +294,12 @@ class ImageConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("size", "patch", "channels"):
-            positive(self, name)
+        expect_fields(self, "size patch channels", _SIZE)
         self._require(
             self.size % self.patch == 0,
-            f"image size must be a multiple of the patch, got {self.size} and {self.patch}",
+            "image size must be a multiple of the patch, got {size} and {patch}",
+            size=self.size,
+            patch=self.patch,
         )
 
     @property
@@ -405,14 +390,9 @@ class ModelConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("vocab_size", "target_vocab_size"):
-            positive(self, name, most=2**31)  # a recommender may have billions of people
-        for name in ("d_model", "max_len"):
-            positive(self, name)
-        for name in ("n_layers", "n_decoder_layers"):
-            depth = getattr(self, name)
-            self._require(depth is None or depth >= 0, f"{name} must not be negative, got {depth}")
-            at_most(self, name, 10_000)
+        expect_fields(self, "vocab_size target_vocab_size", "[1, 2^31]")  # of a recommender: people
+        expect_fields(self, "d_model max_len", _SIZE)
+        expect_fields(self, "n_layers n_decoder_layers", "[0, 10000]")
         if self.architecture != "recommender":  # it has no attention
             self.attention.head_width(self.d_model)
             self._check_largest_matrix()
@@ -421,20 +401,26 @@ class ModelConfig(Checked):
         if self.pad_id is not None:
             self._require(
                 0 <= self.pad_id < self.vocab_size,
-                f"pad_id must be in 0..{self.vocab_size - 1}, got {self.pad_id}",
+                "pad_id must be in 0..{last}, got {pad_id}",
+                last=self.vocab_size - 1,
+                pad_id=self.pad_id,
             )
         if self.positions.kind == "rotary":
             width = self.attention.head_width(self.d_model)
-            self._require(width % 2 == 0, f"rotary positions need an even head width, got {width}")
+            self._require(
+                width % 2 == 0, "rotary positions need an even head width, got {width}", width=width
+            )
         self._require(
             not self.output.flattened or self.architecture == "seq2seq",
-            f"the flattened output layer belongs to a seq2seq, got {self.architecture!r}",
+            "the flattened output layer belongs to a seq2seq, got {architecture!r}",
+            architecture=self.architecture,
         )
         one_vocabulary = self.target_vocab_size in (None, self.vocab_size)
         self._require(
             self.output.tied != "all" or one_vocabulary,
-            "tied='all' needs one vocabulary for source and target, got "
-            f"{self.vocab_size} and {self.target_vocab_size}",
+            "tied='all' needs one vocabulary for source and target, got {source} and {target}",
+            source=self.vocab_size,
+            target=self.target_vocab_size,
         )
 
     def _check_residual_widths(self) -> None:
@@ -443,8 +429,10 @@ class ModelConfig(Checked):
         width = heads.n_heads * (heads.d_value or heads.head_width(self.d_model))
         self._require(
             heads.output_map or width == self.d_model,
-            f"without an output map the concatenated heads ({width}) must be as wide as d_model "
-            f"({self.d_model}), since they are added to the residual stream",
+            "without an output map the concatenated heads ({width}) must be as wide as d_model "
+            "({d_model}), since they are added to the residual stream",
+            width=width,
+            d_model=self.d_model,
         )
 
     def _check_largest_matrix(self) -> None:
@@ -456,7 +444,8 @@ class ModelConfig(Checked):
         n_numbers = width * max(rows, self.feed_forward.d_ff, self.image.n_patches)
         self._require(
             n_numbers < 2**58,
-            f"these sizes give a matrix of {n_numbers:.0e} numbers; reduce d_model or another size",
+            "these sizes give a matrix of {n_numbers:.0e} numbers; reduce d_model or another size",
+            n_numbers=n_numbers,
         )
 
     def with_(self, **changes: Any) -> ModelConfig:

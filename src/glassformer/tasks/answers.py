@@ -75,7 +75,7 @@ def check_options(model: "Model", options: Iterable[str]) -> None:
 
 
 def beam_of(options: Mapping[str, Any]) -> Beam:
-    """The beam search asked for; unless its size is given, at least as wide as `n_best`."""
+    """The beam search asked for; unless a size is given, at least `n_best` wide."""
     given = {name: options[name] for name in ("n_best", "length_penalty") if name in options}
     return Beam(size=options.get("beam", max(4, given.get("n_best", 1))), **given)
 

@@ -63,12 +63,8 @@ class HuggingFaceTokenizer(Tokenizer):
             self._limits = limits_of(data)
             self._display = SubwordTokenizer.from_json(data)
 
-    def plain_ids(self, text: str) -> list[int]:
-        """The ids of a text without start and end."""
-        return self._ids([text], add_special_tokens=False)[0]
-
     def target_ids(self, text: str) -> list[int]:
-        """The ids of a text that comes out, without its end token."""
+        """The ids of an output text, without its end token."""
         ids = self._ids(text_target=[text])[0]
         return ids[:-1] if ids and ids[-1] == self.special.end else ids
 
@@ -100,7 +96,7 @@ class HuggingFaceTokenizer(Tokenizer):
                 self._limits.check(text)
         try:
             encoded = self.library(texts, **options)
-        except Exception as error:  # whatever a tokenizer meets in a text
+        except Exception as error:  # foreign tokenizers raise anything
             raise InputError(
                 "this tokenizer cannot encode the text: {reason}",
                 reason=" ".join(str(error).split())[:200],
@@ -134,7 +130,7 @@ def _special_tokens(library: Any, special: Mapping[str, int]) -> SpecialTokens:
         "start": _first(library.bos_token_id, getattr(library, "cls_token_id", None)),
         "end": _first(library.eos_token_id, getattr(library, "sep_token_id", None)),
     }
-    # GPT-2 has one token for the start, the end and what it does not know.
+    # GPT-2 has one token for start, end and unknown.
     if roles["unknown"] in (roles["start"], roles["end"]):
         roles["unknown"] = None
     taken = {id_ for id_ in roles.values() if id_ is not None}
@@ -148,7 +144,7 @@ def _first(*ids: int | None) -> int | None:
 
 
 class _DecodedStream(TextStream):
-    """Decodes all ids anew with each: only the library knows what a token adds to those before."""
+    """Decodes all ids again for each new one: only the library knows what a token adds."""
 
     def __init__(self, tokenizer: HuggingFaceTokenizer, skip_special: bool) -> None:
         super().__init__(tokenizer._check, tokenizer._left_out(skip_special))

@@ -17,11 +17,11 @@ from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 
 class EmptyTextError(InputError):
-    """A text without a token that the model could read."""
+    """A text without any token for the model to read."""
 
 
 class TooLongError(InputError):
-    """A text of more tokens than the model has positions for."""
+    """A text with more tokens than the model has positions."""
 
     def __init__(self, tokens: int, most: int) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ def vocabulary_labels(
 
 
 def vocabulary_words(tokenizer: Tokenizer, size: int) -> list[str]:
-    """A word for each row of an embedding table; a row that no token uses has its number."""
+    """A word for each row of an embedding table; an unused row gets its number."""
     return [_word(tokenizer, id_) for id_ in range(size)]
 
 

@@ -177,7 +177,7 @@ class GlassformerModel(Model):
     def _written(self) -> nn.Module:
         """The module with attention written out, so that its steps have their source lines.
 
-        Where it is fused, a copy that shares every tensor.
+        If it is fused, a copy that shares every tensor.
         """
         attentions = [m for m in self.module.modules() if isinstance(m, MultiHeadAttention)]
         if all(attention.implementation == "written" for attention in attentions):
@@ -263,12 +263,16 @@ class GlassformerModel(Model):
                 ledger=ledger,
             )
         )
-        return [
-            Translated(text, (_NO_WORDS,))
-            if one.empty
-            else self._translated(text, one, next(decoded), attention)
-            for text, one in zip(given, sources, strict=True)
-        ]
+        answers = []
+        for text, read in zip(given, sources, strict=True):
+            if read.empty:
+                answers.append(Translated(text, (_NO_WORDS,)))
+                continue
+            one = next(decoded)
+            seen = self._attention(self._pass(read.ids, one.best.tokens)) if attention else None
+            alternatives = tuple(_alternatives(one, self.writer))
+            answers.append(Translated(text, alternatives, read.cut, one.ledger, seen, read.unknown))
+        return answers
 
     def generate(
         self,
@@ -328,12 +332,6 @@ class GlassformerModel(Model):
         tokenizer = self.reader
         return module, tokenizer, read_prompt(tokenizer, prompt, module.config.max_len)
 
-    def _translated(self, text: str, read: Read, decoded: Decoded, attention: bool) -> Translated:
-        tokens = decoded.best.tokens
-        seen = self._attention(self._pass(read.ids, tokens)) if attention else None
-        alternatives = tuple(_alternatives(decoded, self.writer))
-        return Translated(text, alternatives, read.cut, decoded.ledger, seen, read.unknown)
-
     def _rows(
         self,
         read: Sequence[Read],
@@ -353,14 +351,14 @@ def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternativ
     for one in decoded.hypotheses:
         text = tokenizer.decode(one.tokens)
         if not one.ended and text.endswith(HALF_CHARACTER):
-            pieces = tokenizer.stream()  # which tells half a character from bytes that are none
+            pieces = tokenizer.stream()  # which tells half a character from invalid bytes
             whole = "".join(map(pieces.push, one.tokens))
             text = whole + pieces.finish().removesuffix(HALF_CHARACTER)
         yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)
 
 
 def _pieces(ids: Iterator[int], tokenizer: Tokenizer) -> Iterator[str]:
-    """The text of ids that come one by one, whole characters at a time."""
+    """The text of ids that arrive one by one, whole characters at a time."""
     pieces = tokenizer.stream()
     for id_ in ids:
         if piece := pieces.push(id_):

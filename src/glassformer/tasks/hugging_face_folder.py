@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from torch import nn
 
 from glassformer.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from glassformer.errors import CheckpointError, GlassformerError, did_you_mean
-from glassformer.files import TensorEntry, read_object, read_tensor_entries
+from glassformer.files import MOST_JSON, TensorEntry, read_object, read_tensor_entries
 from glassformer.nn.attention import Implementation
 from glassformer.text.tokenizer_limits import limits_of
 
@@ -32,6 +32,12 @@ _VOCABULARIES = (
     TOKENIZER, "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "tokenizer.model",
     "sentencepiece.bpe.model", "source.spm", "target.spm",
 )  # fmt: skip
+# What transformers reads of itself, beside the vocabulary and the weights.
+_SIDE_FILES = (
+    "generation_config.json", _TOKENIZER_CONFIG, _PROCESSOR, "processor_config.json",
+    "video_preprocessor_config.json", "added_tokens.json", "special_tokens_map.json",
+    "chat_template.jinja", "chat_template.json",
+)  # fmt: skip
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 _MOST_TOKENIZER = 48 * 2**20  # bytes: the largest vocabularies in use (262,000 tokens) take 33 MB
 _MOST_SHARDS = 1_000
@@ -41,7 +47,8 @@ _WIDTHS = re.compile(
 )
 _MODEL_WIDTH = re.compile(r"(hidden_size|d_model|n_embd|dim|embed_dim)")
 _POSITIONS = re.compile(r"position|n_ctx|max_len|seq_len|source_pos|target_pos")
-_LEAST_WIDTH = 2**14  # configs keep defaults of parts that they do not have
+_LEAST_WIDTH = 2**14  # configs hold defaults of parts that the model lacks
+_LEAST_VOCABULARY = 2**20  # likewise
 _MOST_NUMBER = 2**31
 POOLINGS = ("mean", "cls", "max", "lasttoken")
 _SENTENCE_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -59,11 +66,11 @@ class Opened:
     processor: Any = None
     """Of images."""
     pooling: str = "mean"
-    """How a sentence encoder makes one vector of many; not always one of `POOLINGS`."""
+    """How a sentence encoder pools its vectors; not always one of `POOLINGS`."""
 
 
 def transformers_library() -> Any:
-    """The library that knows the architectures; it comes with the extra `hf`."""
+    """The library transformers, which the extra `hf` installs."""
     try:
         import transformers
     except ImportError:
@@ -75,14 +82,14 @@ def transformers_library() -> Any:
 
 
 def is_hugging_face(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is another program's."""
+    """Whether a config.json was written by another program."""
     return config.get("model_type") != "glassformer" and (
         "model_type" in config or "architectures" in config or "auto_map" in config
     )
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The config.json of a model folder, whoever wrote it."""
+    """The config.json of a model folder, ours or another program's."""
     if not (path / CONFIG).is_file():
         raise CheckpointError(
             "{path} is not a model folder: it has no {config}", path=path, config=CONFIG
@@ -92,13 +99,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Opened:
     """The module of a folder in evaluation mode, with its tokenizer and image processor."""
-    config = read_config(path)
-    _check_adapter(path)
-    _check_quantisation(path, config)
-    entries = weight_entries(path)
-    _check_sizes(path, config, entries)
+    kind, entries = check_folder(path)
     transformers = transformers_library()
-    kind = _architecture(path, config, transformers)
     with quietly():
         _check_enough(path, kind, entries)
         module = _read_module(path, kind, attention, dtype)
@@ -108,6 +110,17 @@ def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Op
             _read_processor(path, transformers),
             _pooling(path),
         )
+
+
+def check_folder(path: Path) -> tuple[Any, dict[str, TensorEntry]]:
+    """The class of a folder's module, and its tensors; refuses a folder that cannot be opened."""
+    config = read_config(path)
+    _check_adapter(path)
+    _check_quantisation(path, config)
+    _check_file_sizes(path, _SIDE_FILES, MOST_JSON)
+    entries = weight_entries(path)
+    _check_sizes(path, config, entries)
+    return _architecture(path, config, transformers_library()), entries
 
 
 def open_tokenizer(path: Path) -> Any:
@@ -155,7 +168,7 @@ def _no_weights(path: Path) -> CheckpointError:
 
 
 def _check_adapter(path: Path) -> None:
-    """An adapter names the model that it changes, which would be opened in its place."""
+    """Refuse an adapter, which names another model to be opened in its place."""
     if (path / _ADAPTER).exists():
         raise CheckpointError(
             "{path} holds an adapter ({file}), which is no model by itself: merge it into its "
@@ -192,6 +205,7 @@ def _check_sizes(path: Path, config: Mapping[str, Any], entries: Mapping[str, Te
         (_WIDTHS, widest),
         # A table of positions that is computed, not stored, is filled when the module is built.
         (_POSITIONS, (2**26 + 64 * n_numbers) // max(1, width)),
+        (re.compile("vocab"), max(_LEAST_VOCABULARY, widest)),
         (re.compile(""), _MOST_NUMBER),
     ]
     for name, value in found:
@@ -226,7 +240,7 @@ def _architecture(path: Path, config: Mapping[str, Any], transformers: Any) -> A
     """The class of transformers that a config names."""
     model_type, named = config.get("model_type"), config.get("architectures") or []
     known = transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
-    if model_type not in known:
+    if not isinstance(model_type, str) or model_type not in known:
         if "auto_map" in config:
             raise CheckpointError(
                 "{path} needs code of its own (auto_map in {config}), which is never run",
@@ -265,7 +279,7 @@ def _check_enough(path: Path, kind: Any, entries: Mapping[str, TensorEntry]) -> 
         with torch.device("meta"):
             auto = kind is transformers.AutoModel
             module = kind.from_config(config) if auto else kind(config)
-    except Exception as error:  # whatever a config makes a constructor raise
+    except Exception as error:  # constructors raise anything for a bad config
         raise _library_failed(path, error) from None
     stored = {id(parameter): parameter for parameter in module.parameters()}
     for name, part in module.named_modules():  # what is computed, and what may be left out
@@ -308,9 +322,9 @@ def _read_module(path: Path, kind: Any, attention: Implementation, dtype: torch.
         if missing and all(name.startswith("pooler.") or ".pooler." in name for name in missing):
             module, info = kind.from_pretrained(path, add_pooling_layer=False, **options)
             missing = sorted(info["missing_keys"])
-    except Exception as error:  # whatever transformers, safetensors and torch raise
+    except Exception as error:  # transformers, safetensors and torch raise anything
         raise _library_failed(path, error) from None
-    # Sinusoids are computed by their module, and folders often leave them out.
+    # Modules compute sinusoids themselves, so folders often leave them out.
     computed = {
         f"{name}.weight" for name, part in module.named_modules() if hasattr(part, "create_weight")
     }
@@ -331,8 +345,8 @@ def _read_tokenizer(path: Path, transformers: Any) -> Any:
     held = [name for name in _VOCABULARIES if (path / name).is_file()]
     if not held and not (path / _TOKENIZER_CONFIG).is_file():
         return None
-    others = (_TOKENIZER_CONFIG, "added_tokens.json", "special_tokens_map.json")
-    _check_file_sizes(path, (*held, *others))
+    _check_file_sizes(path, _SIDE_FILES, MOST_JSON)
+    _check_file_sizes(path, held, _MOST_TOKENIZER)
     if TOKENIZER in held:
         data = read_object(
             path / TOKENIZER, error=CheckpointError, most=_MOST_TOKENIZER, what="a tokenizer.json"
@@ -349,7 +363,7 @@ def _read_tokenizer(path: Path, transformers: Any) -> Any:
         return transformers.AutoTokenizer.from_pretrained(
             path, local_files_only=True, trust_remote_code=False
         )
-    except Exception as error:  # a slow tokenizer's library that is missing, a damaged file
+    except Exception as error:  # a missing library of a slow tokenizer, a damaged file
         raise _library_failed(path, error) from None
 
 
@@ -399,7 +413,7 @@ def _pooling(path: Path) -> str:
     if not modes and any(prefix in key for key in config):
         return "none"
     short = [mode.removesuffix("_tokens").removesuffix("_token") for mode in modes or ["mean"]]
-    # They differ by a factor, and vectors are given with length 1.
+    # They differ by a factor, which normalising to length 1 removes.
     return " + ".join("mean" if mode == "mean_sqrt_len" else mode for mode in short)
 
 
@@ -414,14 +428,14 @@ def _sentence_modules(file: Path) -> list[tuple[str, str]]:
         raise CheckpointError("{path} is not a list of modules", path=file) from None
 
 
-def _check_file_sizes(path: Path, names: tuple[str, ...]) -> None:
+def _check_file_sizes(path: Path, names: Iterable[str], most: int) -> None:
     for name in names:
         file = path / name
-        if file.is_file() and file.stat().st_size > _MOST_TOKENIZER:
+        if file.is_file() and file.stat().st_size > most:
             raise CheckpointError(
-                "{path} is larger than {most:,} bytes, the most that such a file may have",
+                "{path} is larger than {most:,} bytes, the limit for such a file",
                 path=file,
-                most=_MOST_TOKENIZER,
+                most=most,
             )
 
 
@@ -434,7 +448,7 @@ def _library_failed(path: Path, error: Exception) -> CheckpointError:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the library's progress bars and advice; what matters we say ourselves."""
+    """Silence the library's progress bars and advice; we report what matters."""
     transformers = transformers_library()
     logging = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Greedy, Sampling, Search
 from glassformer.decoding.fast import in_batches
-from glassformer.errors import ConfigError, GlassformerError, InputError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.modes import evaluating
 from glassformer.tasks.answers import Task, sampling_of
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
@@ -35,7 +35,7 @@ from glassformer.tasks.model import CONTINUATION, HALF_CHARACTER, Model
 from glassformer.tasks.reading import Read, texts_of
 from glassformer.tasks.results import Alternative, Generated, Translated
 
-# By the ends of class names, which transformers keeps alike across architectures.
+# By suffixes of class names, which are the same for all architectures in transformers.
 _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
     ("ForSequenceClassification", ("classify", "embed"), "a classifier"),
     ("ForTokenClassification", ("tag", "embed"), "a token classifier"),
@@ -131,7 +131,7 @@ class HuggingFaceModel(Model):
 
     @property
     def _relative(self) -> bool:
-        """Whether distances take the place of positions, so that no table runs out."""
+        """Whether positions are relative, so that there is no table to run out of."""
         return hasattr(self._config, "relative_attention_num_buckets")
 
     # --- reading ---
@@ -210,7 +210,7 @@ class HuggingFaceModel(Model):
 
     @property
     def _text_module(self) -> Any:
-        """What reads text: of a pair, the text encoder."""
+        """The module that reads text: of a CLIP-like pair, the text encoder."""
         if self._is_pair:
             return self.module.text_model
         if self.tasks == ("embed",) and self._config.is_encoder_decoder:
@@ -240,7 +240,7 @@ class HuggingFaceModel(Model):
 
     @property
     def _start(self) -> int:
-        """The token that a target begins with."""
+        """The first token of a target."""
         for config in (self.module.generation_config, self._config):
             for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
                 if isinstance(id_ := getattr(config, name, None), int):
@@ -259,13 +259,13 @@ class HuggingFaceModel(Model):
                 "{name} has no preprocessor_config.json, so it cannot read an image file",
                 name=self.name,
             )
-        with read_image(source) as image, self._reading(source):
+        with read_image(source) as image, self._foreign(source):
             self._check_scaled(image.width, image.height)
             pixels = self._processor(images=image, return_tensors="pt")["pixel_values"]
         return pixels.to(self.module.device, self.module.dtype)  # type: ignore[no-any-return]
 
     def _check_scaled(self, width: int, height: int) -> None:
-        """Whoever sends a folder chooses the size that an image is scaled to."""
+        """Refuse too large an image: the folder decides the size that images are scaled to."""
         for name in ("size", "crop_size", "pad_size"):
             size = getattr(self._processor, name, None) or {}
             sides = size if isinstance(size, Mapping) else getattr(size, "__dict__", {"": size})
@@ -285,24 +285,32 @@ class HuggingFaceModel(Model):
                 )
 
     @contextmanager
-    def _reading(self, source: str) -> Iterator[None]:
-        """Whatever a library, or a module that wants another size, raises at an image."""
+    def _foreign(self, image: str | None = None) -> Iterator[None]:
+        """Turn any error of the library into one line: an image of another size, a clash.
+
+        Configs are checked before a module is built, but only a run shows whether they make sense.
+        """
         try:
             yield
         except GlassformerError:
             raise
         except Exception as error:
-            raise InputError(
-                "{name} cannot read the image {source}: {reason}",
-                name=self.name,
-                source=source,
-                reason=" ".join(str(error).split())[:200],
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            if image is not None:
+                raise InputError(
+                    "{name} cannot read the image {source}: {reason}",
+                    name=self.name,
+                    source=image,
+                    reason=reason,
+                ) from None
+            raise CheckpointError(
+                "{name} cannot be run by transformers: {reason}", name=self.name, reason=reason
             ) from None
 
     def _seen(self, source: str) -> Any:
-        """What the module makes of an image file."""
+        """The module's output for an image file."""
         pixels = self._pixels(source)
-        with self._reading(source):
+        with self._foreign(source):
             return self.module(pixel_values=pixels)
 
     # --- answers ---
@@ -315,7 +323,7 @@ class HuggingFaceModel(Model):
         return self._rows(read, batch_size, lambda ids: self.module(ids, **self._switches).logits)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
-        """Of classes that exclude one another, unless the config says that several may hold."""
+        """Softmax over the classes, unless the config says that several may hold at once."""
         if self._config.problem_type == "multi_label_classification":
             return logits.sigmoid()
         return logits.softmax(dim=-1)
@@ -329,7 +337,7 @@ class HuggingFaceModel(Model):
             with evaluating(self.module.modules()):
                 return [self._features(one)[0].cpu() for one in read]
         body = self._text_module
-        if self.tasks != ("embed",):  # a head on it: its body, under whatever name
+        if self.tasks != ("embed",):  # the body under the head, whatever its name
             body = getattr(body, body.base_model_prefix, body)
         return self._rows(read, batch_size, lambda ids: self._pooled(body(ids)))
 
@@ -337,10 +345,11 @@ class HuggingFaceModel(Model):
         """A text or an image in the space that both share."""
         if read.source:
             pixels = self._pixels(read.source)
-            with self._reading(read.source):
+            with self._foreign(read.source):
                 found = self.module.get_image_features(pixel_values=pixels)
         else:
-            found = self.module.get_text_features(self._tensor(read.ids))
+            with self._foreign():
+                found = self.module.get_text_features(self._tensor(read.ids))
         features: Tensor = found if isinstance(found, Tensor) else found.pooler_output
         return features
 
@@ -354,7 +363,7 @@ class HuggingFaceModel(Model):
                 known=", ".join(POOLINGS),
             )
         hidden: Tensor = output.last_hidden_state
-        if hidden.dim() == 4:  # of a convolutional network: channels first
+        if hidden.dim() == 4:  # a convolutional network: channels first
             hidden = hidden.flatten(2).transpose(1, 2)
         match self._pooling:
             case "cls":
@@ -370,7 +379,8 @@ class HuggingFaceModel(Model):
 
         def run(batch: list[int]) -> Tensor:
             ids = torch.tensor([read[i].ids for i in batch], device=self.module.device)
-            return answer(ids).cpu()  # type: ignore[no-any-return]
+            with self._foreign():
+                return answer(ids).cpu()  # type: ignore[no-any-return]
 
         lengths = [len(one.ids) for one in read]
         return in_batches(self.module, run, lengths, batch_size, equal=True)
@@ -448,18 +458,18 @@ class HuggingFaceModel(Model):
     def _generated(
         self, ids: Sequence[int], search: Search, max_new: int | None
     ) -> list[Alternative]:
-        """What transformers writes after (or, of an encoder-decoder, for) these ids."""
+        """What transformers generates after these ids (for an encoder-decoder: from them)."""
         wanted = len(ids) + _MORE_THAN_SOURCE if max_new is None else max_new
         options = self._options(search, wanted)
         if self._config.is_encoder_decoder and self.max_tokens is not None:  # after the start token
             options.max_new_tokens = min(wanted, max(1, self.max_tokens - 1))
-        with evaluating(self.module.modules()), quietly(), _seeded(search):
+        with self._foreign(), evaluating(self.module.modules()), quietly(), _seeded(search):
             said = self.module.generate(self._tensor(ids), generation_config=options)
-        beams = getattr(said, "beam_indices", None)
-        # The model's own logits: scores are those after temperature and cuts.
-        steps = self.module.compute_transition_scores(
-            said.sequences, said.logits, beams, normalize_logits=True
-        )
+            beams = getattr(said, "beam_indices", None)
+            # The model's own logits: scores are those after temperature and cuts.
+            steps = self.module.compute_transition_scores(
+                said.sequences, said.logits, beams, normalize_logits=True
+            )
         given = 1 if self._config.is_encoder_decoder else len(ids)
         ends = self._ends()
         found = []
@@ -477,7 +487,7 @@ class HuggingFaceModel(Model):
         return found
 
     def _options(self, search: Search, max_new: int) -> Any:
-        """A search of ours in the terms of transformers; the folder's own settings do not count."""
+        """Our search as settings of transformers; what it leaves open, the folder decides."""
         if type(max_new) is not int or max_new < 1:
             raise ConfigError(
                 "expected room for at least one token, got max_new {max_new}", max_new=max_new
@@ -519,8 +529,7 @@ class HuggingFaceModel(Model):
         """The ids that end a text."""
         own = self.module.generation_config.eos_token_id
         ids = own if isinstance(own, list) else [own]
-        found = {*ids, self.writer.special.end} - {None}
-        return {id_ for id_ in found if isinstance(id_, int)}
+        return {id_ for id_ in (*ids, self.writer.special.end) if isinstance(id_, int)}
 
     def _streamed(
         self, ids: list[int], options: Any, seeded: AbstractContextManager[None]
@@ -539,7 +548,13 @@ class HuggingFaceModel(Model):
 
         def write() -> None:
             try:
-                with torch.inference_mode(), evaluating(self.module.modules()), quietly(), seeded:
+                with (
+                    self._foreign(),
+                    torch.inference_mode(),
+                    evaluating(self.module.modules()),
+                    quietly(),
+                    seeded,
+                ):
                     self.module.generate(
                         self._tensor(ids), generation_config=options, streamer=Streamer()
                     )
@@ -557,7 +572,7 @@ class HuggingFaceModel(Model):
                 if id_ not in ends and (piece := pieces.push(id_)):
                     yield piece
             is_prompt = False
-        writer.join()  # it has the random generator until then
+        writer.join()  # until then it owns the random generator
         if rest := pieces.finish().removesuffix(HALF_CHARACTER):
             yield rest
 

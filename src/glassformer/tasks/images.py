@@ -1,4 +1,4 @@
-"""Image files, within bounds: what a stranger's file may take is decided before it is decoded."""
+"""Image files from anyone: their size is checked before they are decoded."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ Samples = Callable[[int], NDArray[np.float32]]
 _SAMPLE = re.compile(r"test:(\d{1,9})")
 _FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 _MOST_BYTES = 64 * 2**20
-_MOST_PIXELS = 64 * 10**6
+_MOST_PIXELS = 50 * 10**6  # 4 bytes each once decoded, and 6 more while an image is scaled
+_MOST_SIDE = 2**15  # a row of millions of pixels takes as much memory as an image to scale
 
 
 def read_image(source: str | Path) -> Image:
-    """An image file in three colours."""
+    """An image file as RGB."""
     path = as_path(source, InputError, "an image")
     try:
         from PIL import Image
@@ -43,13 +44,18 @@ def read_image(source: str | Path) -> Image:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 image = Image.open(opened, formats=_FORMATS)
-                if image.width * image.height > _MOST_PIXELS:
+                if max(image.size) > _MOST_SIDE or image.width * image.height > _MOST_PIXELS:
                     raise InputError(
-                        "the image {path} has more than {most:,} pixels",
+                        "the image {path} has {width:,} × {height:,} pixels: expected at most "
+                        "{most:,}, and {side:,} on a side",
                         path=path,
+                        width=image.width,
+                        height=image.height,
                         most=_MOST_PIXELS,
+                        side=_MOST_SIDE,
                     )
-                return image.convert("RGB")
+                image.load()
+                return image if image.mode == "RGB" else image.convert("RGB")
     except InputError:
         raise
     except OSError as error:
@@ -58,7 +64,7 @@ def read_image(source: str | Path) -> Image:
             path=path,
             reason=error.strerror or "it is none of " + ", ".join(_FORMATS),
         ) from None
-    except Exception as error:  # whatever a damaged file makes a decoder raise
+    except Exception as error:  # decoders raise anything for a damaged file
         raise InputError(
             "cannot read the image {path}: {reason}", path=path, reason=type(error).__name__
         ) from None

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from glassformer.text import Tokenizer
     from glassformer.tracing.notes import Explanation
 
-CONTINUATION, FILMS, GUESSES = 200, 10, 5  # tokens, films and words, unless asked otherwise
-HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut by the maximum length
+CONTINUATION, FILMS, GUESSES = 200, 10, 5  # defaults: tokens, films and words
+HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut at the maximum length
 
 
 class Model(ABC):
@@ -69,13 +69,13 @@ class Model(ABC):
     module: nn.Module
     tokenizer: Tokenizer | None
     target_tokenizer: Tokenizer | None = None
-    """For texts that come out, where they have a vocabulary of their own."""
+    """Of output texts, if they have their own vocabulary."""
     labels: tuple[str, ...] = ()
     """Names of classes."""
     corpus: str | None = None
-    """The data set that an image classifier was trained on, where its folder says so."""
+    """The data set that an image classifier was trained on, if its folder says so."""
     samples: Samples | None = None
-    """Its test images: with them, `test:17` may stand in the place of an image file."""
+    """Its test images, with which `test:17` can be used instead of an image file."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.kind})"
@@ -112,6 +112,10 @@ class Model(ABC):
     def image_of(self, text: str) -> str | None:
         """The image file that a text names: any of an image model, `image:FILE` of a pair."""
         return None
+
+    def pass_over(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+        """The pass over ids that were read already, such as an example of training data."""
+        return self._pass(ids, target)
 
     @abstractmethod
     def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
@@ -523,7 +527,9 @@ class Model(ABC):
         for number, (text, one) in enumerate(zip(texts, read, strict=True)):
             if not (one.ids or one.source):
                 raise InputError(
-                    f"text {number} is empty: there is nothing to read in {text!r:.40}"
+                    "text {number} is empty: there is nothing to read in {text!r:.40}",
+                    number=number,
+                    text=text,
                 )
         return read
 

@@ -36,7 +36,7 @@ def texts_of(texts: Iterable[str]) -> list[str]:
     for number, text in enumerate(given):
         if not isinstance(text, str):
             raise InputError(
-                "text {number} is no string but {kind}", number=number, kind=type(text).__name__
+                "text {number} is not a string but {kind}", number=number, kind=type(text).__name__
             )
     return given
 

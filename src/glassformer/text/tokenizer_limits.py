@@ -23,6 +23,7 @@ _MAX_GROWTH = 64
 _MAX_STEPS = 32
 _MAX_PATTERN = 2_000
 _MAX_REPLACED = 36  # bytes per character; Unicode's longest compatibility form has 33
+_MAX_ID = 2**22  # the library walks from 0 to the largest id, whichever exist
 _MAX_WORD = 10_000  # characters; WordPiece is quadratic in a word's length
 _WIDE = 64  # a repetition of more than this counts as unbounded
 _MAX_WAYS = 1_000  # of matching the bounded parts of a pattern at one place
@@ -90,13 +91,23 @@ def limits_of(data: Mapping[str, Any]) -> TokenizerLimits:
         length = step.get("length", 1)
         if step["type"] == "FixedLength" and (type(length) is not int or length < 1):
             raise InputError(f"the length of FixedLength must be at least 1, got {length!r:.40}")
-    model = data.get("model")
-    longest_word = model.get("max_input_chars_per_word") if isinstance(model, Mapping) else None
+    given = data.get("model")
+    model: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    _check_ids(model.get("vocab"), data.get("added_tokens"))
+    longest_word = model.get("max_input_chars_per_word")
     if isinstance(longest_word, int) and longest_word > _MAX_WORD:
         raise InputError(
             f"max_input_chars_per_word must be at most {_MAX_WORD:,}, got {longest_word:,}"
         )
     return TokenizerLimits(growth, is_bounded=bool(steps["normalizer"] or patterns))
+
+
+def _check_ids(vocabulary: Any, added: Any) -> None:
+    ids = [*vocabulary.values()] if isinstance(vocabulary, Mapping) else []
+    ids += [token.get("id") for token in added or () if isinstance(token, Mapping)]
+    largest = max((id_ for id_ in ids if isinstance(id_, int)), default=0)
+    if largest > _MAX_ID:
+        raise InputError(f"ids of tokens must be at most {_MAX_ID:,}, got {largest:,}")
 
 
 def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:

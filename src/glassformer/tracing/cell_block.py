@@ -49,9 +49,29 @@ class Places(AbstractSet[Index]):
         return Places(self.shape, np.concatenate([self.flat, other.flat]))
 
 
+def flat_place(index: Index, shape: Index) -> int:
+    """The flat position of a cell."""
+    place = 0
+    for position, size in zip(index, shape, strict=True):
+        place = place * size + position
+    return place
+
+
 def index_of(place: int, shape: Index) -> Index:
     """The index of a flat position."""
-    return tuple(map(int, np.unravel_index(place, shape))) if shape else ()
+    index = []
+    for size in reversed(shape):
+        place, position = divmod(place, size)
+        index.append(position)
+    return tuple(reversed(index))
+
+
+def lattice(start: int, sizes: Iterable[int], strides: Iterable[int]) -> Flat:
+    """start + i·stride + j·stride + …, with one axis for each size."""
+    places = np.asarray(start, dtype=np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        places = places[..., None] + stride * np.arange(size, dtype=np.int64)
+    return places
 
 
 def _places_of(shape: Index, index: tuple[Any, ...]) -> Flat:
@@ -193,7 +213,7 @@ class CellBlock:
                 return [(first, found)]
         cells = [view.owner(index_of(int(place), view.shape)) for place in flat]
         return [
-            (step, np.asarray(np.ravel_multi_index(index, step.shape) if index else 0).reshape(1))
+            (step, np.array([flat_place(index, step.shape)], dtype=np.int64))
             for step, index in cells
         ]
 

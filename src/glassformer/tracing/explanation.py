@@ -39,7 +39,7 @@ from glassformer.tracing.formula import (
     to_text,
 )
 from glassformer.tracing.formula.notation import Leaf, Value
-from glassformer.tracing.formula.places import place_of, written_places
+from glassformer.tracing.formula.places import Part, looked_up_parts, place_of, written_places
 
 _MOST_FACTORS = 4_096
 say = words(__name__)
@@ -427,14 +427,25 @@ def expression_data(expression: e.Expression) -> dict[str, Any]:
     if isinstance(expression, e.Entry):
         return {"kind": kind, "cell": _address(expression)}
     if isinstance(expression, e.Lookup):
-        owner, _ = expression.view.owner((0,) * expression.view.ndim)
-        return {"kind": kind, "step": owner.name, "index": _plain(expression.index)}
+        owner, parts = looked_up_parts(expression)
+        if parts is None:
+            name, parts = f"view({owner.name})", expression.index
+        else:
+            name = owner.name
+        return {"kind": kind, "step": name, "index": [_position(part) for part in parts]}
     data: dict[str, Any] = {"kind": kind}
     for name in expression.__match_args__:
         data["reduction" if name == "kind" else name] = _plain(getattr(expression, name))
     if isinstance(expression, e.Reduce):
         data["axes"] = [{"letter": axis.letter, "size": axis.size} for axis in expression.axes]
     return data
+
+
+def _position(part: Part) -> Any:
+    """One part of a lookup's index: `2`, `k`, `3+2k`, or a computed position."""
+    if isinstance(part, int):
+        return part
+    return str(place_of(part)) if isinstance(part, e.Axis) else expression_data(part)
 
 
 def _plain(value: Any) -> Any:

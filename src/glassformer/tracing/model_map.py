@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.tracing.capture.operator_calls import NORMS
 from glassformer.tracing.stages import BlockStages, StreamAddition
 from glassformer.tracing.step_graph import StepFlow, StepGraph, find_flow
 from glassformer.tracing.steps import Step
@@ -28,9 +29,7 @@ PartKind = Literal[
 TowerKind = Literal["encoder", "decoder", "stack"]
 Floats = npt.NDArray[np.float64]
 
-_NORMS = frozenset(
-    ["layer_norm", "native_layer_norm", "rms_norm", "rsqrt", "group_norm", "batch_norm", "var"]
-)
+_NORMS = NORMS | {"rsqrt", "group_norm", "batch_norm", "var"}
 _KINDS: dict[str, PartKind] = {
     "mid": "attention",
     "cross": "cross",

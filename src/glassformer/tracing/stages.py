@@ -1,10 +1,9 @@
 """The role of a step in any Transformer: `queries`, `scores`, `weights`, `resid_mid`, …
 
 Models use different names for these tensors (`attn_weights`, `hidden_states.7`), but their
-structure is the same. A softmax between two matrix products is an attention if its scores come from
-two activations; the sum of a tensor and something computed from it through a matrix is a step of
-the residual stream. The role is called the step's stage. If the model itself uses the name of a
-stage, its own step has that stage:
+structure is the same. What makes a softmax an attention is in `attention_structure`; the sum of a
+tensor and something computed from it through a matrix is a step of the residual stream. The role is
+called the step's stage. If the model itself uses the name of a stage, its own step has that stage:
 
     t["model.layers.1.hidden_states.2"].stage         # "resid_mid"
     t["model.layers.1.resid_mid"]                     # the same step
@@ -24,23 +23,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from glassformer.tracing.attention_structure import AttentionStages, find_attentions
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join
-from glassformer.tracing.step_graph import (
-    MATRICES,
-    PRODUCTS,
-    StepGraph,
-    views_read,
-    writer_of,
-)
+from glassformer.tracing.capture.operator_calls import COPIES, MATRICES
+from glassformer.tracing.step_graph import StepGraph, views_read, writer_of
 from glassformer.tracing.steps import Step
 
 if TYPE_CHECKING:
     from glassformer.tracing.trace import Trace
-
-_SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
-_COPIES = frozenset(["to", "_to_copy", "contiguous", "clone", "reshape", "copy"])
-_MASKS = frozenset(["add", "masked_fill", "where", "sub"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +77,7 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
     forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
     graph = StepGraph([*inputs, *forward])
     naming = _Naming(known)
-    attentions = list(_attentions(graph))
+    attentions = list(find_attentions(graph))
     for attention in attentions:
         module = attention.stages["scores"].module
         for stage, step in attention.stages.items():
@@ -145,7 +136,7 @@ class _Naming:
 
     def give_source(self, stage: str, step: Step) -> None:
         """Give a step's stage also to the part of a packed projection that the step copies."""
-        while step.op in (*_COPIES, "cat") and len(read := views_read(step)) == 1:
+        while step.op in (*COPIES, "cat") and len(read := views_read(step)) == 1:
             view, owner = read[0], writer_of(read[0])
             if view.numel < owner.view.numel and owner.op in MATRICES:
                 part = Step(
@@ -157,105 +148,7 @@ class _Naming:
             step = owner
 
 
-@dataclass(frozen=True, slots=True)
-class _AttentionStages:
-    stages: dict[str, Step]
-    factors: dict[str, View]
-    """The queries, keys and values as read by the products."""
-
-
-def _attentions(graph: StepGraph) -> Iterator[_AttentionStages]:
-    """Every softmax that is multiplied with values and comes from a product of queries and keys."""
-    for weights in graph.steps:
-        if weights.op not in _SOFTMAX:
-            continue
-        context = _context(graph, weights)
-        chain = _back_to_scores(graph, weights)
-        if context is None or chain is None or len(views_read(chain[-1])) < 2:
-            continue
-        *between, scores = chain
-        found = {"scores": scores, "weights": weights, "context": context}
-        queries, keys = _factors(scores)
-        if _is_parameter(queries) or _is_parameter(keys):
-            continue  # a layer with a softmax between two weight matrices
-        factors = {"queries": queries, "keys": keys, "values": _factors(context)[1]}
-        found |= {stage: writer_of(view) for stage, view in factors.items()}
-        if scores.op != "einsum":
-            factors["keys"] = _transposed(keys)
-        if between and between[-1].op in ("mul", "div"):
-            found["scaled"] = between[-1]
-        if between and between[0].op in _MASKS:
-            found["masked"] = between[0]
-        for side in ("queries", "keys"):
-            found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
-        yield _AttentionStages(found, factors)
-
-
-def _is_parameter(view: View) -> bool:
-    """Whether a factor is a parameter or a copy of one."""
-    step = writer_of(view)
-    while step.op in _COPIES and (read := views_read(step)):
-        step = writer_of(read[0])
-    return step.role == "parameter"
-
-
-def _context(graph: StepGraph, weights: Step) -> Step | None:
-    """The product of the weights (possibly after dropout or a cast) with the values."""
-    waiting = [weights]
-    while waiting:
-        step = waiting.pop(0)
-        for reader in graph.readers[graph.place[id(step)]]:
-            if reader.op in PRODUCTS and writer_of(_factors(reader)[0]) is step:
-                return reader
-            if reader.op in (*_COPIES, "mul") and reader.view.numel == weights.view.numel:
-                waiting.append(reader)
-    return None
-
-
-def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
-    """From a softmax back to the nearest product: masks, scales, then the scores."""
-    waiting: list[list[Step]] = [[weights]]
-    seen = {id(weights)}
-    while waiting:
-        chain = waiting.pop(0)
-        for view in views_read(chain[-1]):
-            parent = writer_of(view)
-            if view.numel != weights.view.numel or id(parent) in seen:
-                continue
-            seen.add(id(parent))
-            if parent.op in PRODUCTS:
-                return [*chain[1:], parent]
-            if graph.up_to(parent) & graph.products:
-                waiting.append([*chain, parent])
-    return None
-
-
-def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
-    """x · cos + turned(x) · sin, where `turned` swaps the halves of x and negates one."""
-    while rotated.op in _COPIES and views_read(rotated):
-        rotated = writer_of(views_read(rotated)[0])
-    if rotated.op in ("cat", "stack"):  # only a part of each head is rotated
-        parts = [writer_of(view) for view in views_read(rotated)]
-        rotated = next((part for part in parts if part.op == "add"), rotated)
-    if rotated.op != "add":
-        return
-    halves = [writer_of(view) for view in views_read(rotated)]
-    if len(halves) != 2 or any(half.op != "mul" for half in halves):
-        return
-    for half, other in (halves, halves[::-1]):
-        for turned in (writer_of(view) for view in views_read(half)):
-            near = (
-                {writer_of(view).op for view in views_read(turned)} if turned.op != "mul" else set()
-            )
-            if turned.op in ("cat", "stack", "reshape", "flatten") and "neg" in near:
-                yield "turned", turned
-                yield "sine_part", half
-                yield "cosine_part", other
-                yield "rotated", rotated
-                return
-
-
-def _blocks(graph: StepGraph, attentions: list[_AttentionStages]) -> Iterator[BlockStages]:
+def _blocks(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[BlockStages]:
     """The additions, grouped into blocks that end with that of the feed-forward part."""
     waiting: list[StreamAddition] = []
     additions = list(_additions(graph, attentions))
@@ -307,7 +200,7 @@ def _common_path(modules: list[str]) -> str:
     return ".".join(shared)
 
 
-def _additions(graph: StepGraph, attentions: list[_AttentionStages]) -> Iterator[StreamAddition]:
+def _additions(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[StreamAddition]:
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
@@ -325,7 +218,7 @@ def _additions(graph: StepGraph, attentions: list[_AttentionStages]) -> Iterator
 
 
 def _kind(
-    graph: StepGraph, attentions: list[_AttentionStages], stream: Step, branch: Step, inside: int
+    graph: StepGraph, attentions: list[AttentionStages], stream: Step, branch: Step, inside: int
 ) -> str:
     """The part of a block that a branch is: see `StreamAddition.kind`."""
     here = [a.stages for a in attentions if inside & graph.bit(a.stages["weights"])]
@@ -379,19 +272,6 @@ def _moves_along(loop: list[tuple[Step, int]]) -> bool:
             offsets[id(step.line), argument, id(view.version)].append(view.offset)
     turns = 1 + max(turn for _, turn in loop)
     return turns > 1 and any(len(set(read)) == turns for read in offsets.values())
-
-
-def _factors(product: Step) -> list[View]:
-    """The two factors of a product; in baddbmm, the summand comes before them."""
-    return views_read(product)[-2:]
-
-
-def _transposed(view: View) -> View:
-    """A view with the last two axes swapped: the keys, which the product reads transposed."""
-    *batch, rows, columns = range(view.ndim)
-    axes = (*batch, columns, rows)
-    shape, strides = (tuple(sizes[a] for a in axes) for sizes in (view.shape, view.strides))
-    return View(view.version, shape, strides, view.offset, view.dtype, view.pairs)
 
 
 # --- calls ---

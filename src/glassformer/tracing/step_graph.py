@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 from glassformer.tracing.capture.memory import Version, View
 from glassformer.tracing.capture.module_stack import join
+from glassformer.tracing.capture.operator_calls import MATRICES, PRODUCTS
 from glassformer.tracing.steps import Step
 
 if TYPE_CHECKING:
     from glassformer.tracing.trace import Trace
-
-PRODUCTS = frozenset(["matmul", "bmm", "baddbmm", "mm", "einsum"])
-MATRICES = PRODUCTS | {"linear", "addmm", "convolution", "conv1d", "conv2d", "grouped_mm"}
-"""Operators that multiply with a matrix, of activations or of parameters."""
 
 
 class StepGraph:
@@ -30,6 +27,7 @@ class StepGraph:
         self._before: list[int] = []
         self.products = self._all(PRODUCTS)
         self.matrices = self._all(MATRICES)
+        self.inputs = sum(1 << place for place, step in enumerate(steps) if step.role == "input")
         for step in steps:
             before = 0
             for parent in self._parents(step):

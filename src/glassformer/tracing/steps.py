@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, overload
@@ -17,21 +17,18 @@ from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.arithmetic.rules.rule_registry import held
 from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import COPIES, Call
 from glassformer.tracing.cell_block import CellBlock, Flat, select
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.notes import notebook_markdown
 
 if TYPE_CHECKING:
     from glassformer.tracing.arithmetic.expressions import Expression
-    from glassformer.tracing.capture.operator_calls import Call
     from glassformer.tracing.capture.source_lines import Line
     from glassformer.tracing.trace import Trace
 
 
 Role = Literal["parameter", "input", "activation", "constant"]
-_COPIES = frozenset(
-    ["clone", "contiguous", "to", "_to_copy", "type_as", "copy", "reshape", "flatten"]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class Step:
         """Whether a reader should see it: no copy, reshape, or making of a mask or positions."""
         if self.role in ("parameter", "input"):
             return True
-        counts = self.dtype.is_floating_point and not self.is_view and self.op not in _COPIES
+        counts = self.dtype.is_floating_point and not self.is_view and self.op not in COPIES
         return counts and not self.trace.is_fixed(self)
 
     @property
@@ -182,7 +179,7 @@ class Step:
         return None if built is None else held(built, self.dtype)
 
     @overload
-    def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell: ...
+    def __getitem__(self, index: SupportsIndex | str | tuple[SupportsIndex | str, ...]) -> Cell: ...
 
     @overload
     def __getitem__(self, index: object) -> Cell | CellBlock: ...
@@ -341,7 +338,9 @@ def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisL
     given = _given_labels(trace, step)
     if given is not None and step.role in ("input", "parameter"):
         return tuple(given[1] if a == given[0] else None for a in range(len(step.shape)))
-    found = [_along(step, axis, known) for axis in range(len(step.shape))]
+    read = _cells_read(step, (0,) * len(step.shape)) if 0 not in step.shape else []
+    start = [(view, *view.owner(at)) for view, at in read]
+    found = [_along(step, axis, start, known) for axis in range(len(step.shape))]
     if given is not None:
         found[given[0]] = given[1]
     if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
@@ -361,44 +360,44 @@ def _given_labels(trace: Trace, step: Step) -> tuple[int, tuple[str, ...]] | Non
     return None
 
 
-def _along(step: Step, axis: int, known: dict[int, AxisLabels]) -> tuple[str, ...] | None:
-    """The labels that an operand gives to one axis of a step."""
+def _along(
+    step: Step, axis: int, start: list[tuple[View, Step, Index]], known: dict[int, AxisLabels]
+) -> tuple[str, ...] | None:
+    """The labels that an operand gives to one axis of a step; `start` is what its first cell reads.
+
+    An operand does so if its cell moves by one place when the output cell does.
+    """
     size = step.shape[axis]
-    if size < 2 or 0 in step.shape:
+    fitting = [
+        any(texts is not None and len(texts) == size for texts in known.get(id(owner), ()))
+        for _, owner, _ in start
+    ]
+    if size < 2 or not any(fitting):
         return None
-    start = (0,) * len(step.shape)
-    moved = tuple(int(a == axis) for a in range(len(step.shape)))
-    for view, here, there in _moves(step, start, moved):
-        owner, first = view.owner(here)
+    moved = _cells_read(step, tuple(int(a == axis) for a in range(len(step.shape))))
+    for fits, (view, owner, first), (moved_view, there) in zip(fitting, start, moved, strict=False):
+        if not fits or view is not moved_view:
+            continue
         other, second = view.owner(there)
         changed = [a for a, (x, y) in enumerate(zip(first, second, strict=False)) if x != y]
-        if other is not owner or len(changed) != 1:
-            continue
-        labels = known.get(id(owner), ())
-        texts = labels[changed[0]] if labels else None
-        if texts is not None and len(texts) == size and second[changed[0]] == 1:
-            return texts
+        if other is owner and len(changed) == 1 and second[changed[0]] == 1:
+            texts = known[id(owner)][changed[0]]
+            if texts is not None and len(texts) == size:
+                return texts
     return None
 
 
-def _moves(step: Step, start: Index, moved: Index) -> Iterator[tuple[View, Index, Index]]:
-    """The operand cells that two neighbouring output cells read in the same place."""
+def _cells_read(step: Step, index: Index) -> list[tuple[View, Index]]:
+    """The operand cells that an output cell reads; a running or looked-up position counts as 0."""
     if step.is_view:
-        yield step.view, start, moved
-        return
-    here, there = (step.expression(at, unedited=True) for at in (start, moved))
-    if here is None or there is None:
-        return
-    for one, other in zip(walk(here), walk(there), strict=False):
-        if not (isinstance(one, Entry | Lookup) and isinstance(other, Entry | Lookup)):
-            continue
-        if one.view is other.view and one.index != other.index:
-            yield one.view, _whole(one), _whole(other)
+        return [(step.view, index)]
+    expression = step.expression(index, unedited=True)
+    return [
+        (part.view, tuple([_first(at) for at in part.index]))
+        for part in (walk(expression) if expression is not None else ())
+        if isinstance(part, Entry | Lookup)
+    ]
 
 
-def _whole(entry: Entry | Lookup) -> Index:
-    """An index in numbers; a running or looked-up position counts as 0."""
-    return tuple(
-        part if isinstance(part, int) else part.start if isinstance(part, Axis) else 0
-        for part in entry.index
-    )
+def _first(part: int | Axis | Expression) -> int:
+    return part if isinstance(part, int) else part.start if isinstance(part, Axis) else 0

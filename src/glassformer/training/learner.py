@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data import IGNORED, Batch, Update
+from glassformer.data import IGNORED, Batch, StepBatches
 from glassformer.training.processes import Processes, precision
 from glassformer.training.run_config import RunConfig
 
@@ -125,9 +125,9 @@ class Learner:
         self._kernels = kernels
         self._how = (config.optimiser.label_smoothing, measure, config.optimiser.r_drop)
 
-    def count_labels(self, update: Update) -> int:
+    def count_labels(self, step: StepBatches) -> int:
         """The number of labels in a whole step, over all batches and processes."""
-        mine = sum(batch.n_scored for batch in update.batches)
+        mine = sum(batch.n_scored for batch in step.batches)
         if self.processes.n == 1:
             return max(1, mine)
         total = self.processes.sum(torch.tensor(float(mine), device=self.device))

@@ -15,7 +15,7 @@ float32.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -164,7 +164,13 @@ def _adamw(
     return part, [*matrices, *vectors]
 
 
-def orthogonalise(matrices: Tensor, n_steps: int = 5) -> Tensor:
+Note = Callable[[str, Tensor], Tensor]
+"""Names a result for a reader and returns it."""
+
+
+def orthogonalise(
+    matrices: Tensor, n_steps: int = 5, note: Note = lambda _name, result: result
+) -> Tensor:
     """Move the singular values of matrices (N, R, C) to between about 0.7 and 1.2.
 
     An odd polynomial of X applied five times: a·X + (b·XXᵀ + c·(XXᵀ)²)·X. The coefficients are
@@ -174,17 +180,24 @@ def orthogonalise(matrices: Tensor, n_steps: int = 5) -> Tensor:
     x: Tensor = matrices.bfloat16() if matrices.is_cuda else matrices.float()
     tall = x.size(-2) > x.size(-1)
     x = x.mT if tall else x
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(n_steps):
-        gram = x @ x.mT
-        polynomial = b * gram + c * (gram @ gram)
-        x = a * x + polynomial @ x
+    norm = note("norm", x.norm(dim=(-2, -1), keepdim=True))
+    size = note("norm_and_epsilon", norm + 1e-7)
+    x = note("normalised", x / size)
+    for turn in range(1, n_steps + 1):
+        gram = note(f"gram_{turn}", x @ x.mT)
+        squared = note(f"gram_squared_{turn}", gram @ gram)
+        polynomial = note(f"polynomial_{turn}", b * gram + c * squared)
+        x = note(f"iterate_{turn}", a * x + polynomial @ x)
     orthogonal: Tensor = (x.mT if tall else x).to(matrices.dtype)
     return orthogonal
 
 
 class Muon(torch.optim.Optimizer):
-    """Only for matrices inside the blocks: no embeddings, no output map, no vectors."""
+    """Only for matrices inside the blocks: no embeddings, no output map, no vectors.
+
+    `written_update` is the same step for one matrix, with a name for each result: the trace of a
+    training step shows it, after comparing it with what `step` did.
+    """
 
     def __init__(
         self,
@@ -198,6 +211,25 @@ class Muon(torch.optim.Optimizer):
             for parameter in group["params"]:
                 assert parameter.dim() == 2, "Muon is for matrices"
 
+    def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
+        return {"momentum": torch.zeros_like(parameter)}
+
+    def written_update(
+        self,
+        note: Note,
+        weight: Tensor,
+        gradient: Tensor,
+        state: Mapping[str, Tensor],
+        settings: Mapping[str, Any],
+    ) -> Tensor:
+        faded = note("faded_momentum", state["momentum"] * settings["momentum"])
+        momentum = note("momentum", faded + gradient)
+        direction = torch.add(gradient, momentum, alpha=settings["momentum"])
+        ahead = note("direction", direction).unsqueeze(0)
+        orthogonal = note("orthogonal", orthogonalise(ahead, note=note)[0])
+        decayed = note("decayed_weight", weight * (1 - settings["lr"] * settings["weight_decay"]))
+        return torch.add(decayed, orthogonal, alpha=-settings["lr"] * _scale(weight.shape))
+
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no loss
         assert closure is None, "gradients are computed before the step"
@@ -206,21 +238,28 @@ class Muon(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     by_shape[tuple(parameter.shape)].append(parameter)
-            for shape, parameters in by_shape.items():
-                self._update(parameters, group, (max(1.0, shape[0] / shape[1])) ** 0.5)
+            for parameters in by_shape.values():
+                self._update(parameters, group)
 
-    def _update(self, parameters: list[Tensor], group: dict[str, Any], scale: float) -> None:
+    def _update(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         for parameter in parameters:
             if not self.state[parameter]:
-                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+                self.state[parameter].update(self.first_state(parameter))
         momenta = [self.state[parameter]["momentum"] for parameter in parameters]
         torch._foreach_mul_(momenta, group["momentum"])
         torch._foreach_add_(momenta, gradients)
         ahead = torch._foreach_add(gradients, momenta, alpha=group["momentum"])
         directions = orthogonalise(torch.stack(ahead)).unbind()
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        scale = _scale(parameters[0].shape)
         torch._foreach_add_(parameters, directions, alpha=-group["lr"] * scale)
+
+
+def _scale(shape: Sequence[int]) -> float:
+    """√max(1, rows/columns)."""
+    rows, columns = shape
+    return math.sqrt(max(1.0, rows / columns))
 
 
 class EMA:

@@ -4,13 +4,12 @@ A recipe gives one of these; `--section.key value` and TOML files change its fie
 under a field is its help text.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, expect_fields
 from glassformer.nn import ModelConfig
-from glassformer.training.problems import DataConfig, Kind, check_counts
+from glassformer.training.problems import COUNT, DataConfig, Kind
 
 Switch = Literal["auto", "on", "off"]
 
@@ -45,28 +44,9 @@ class OptimiserConfig:
     """R-Drop: weight of the KL divergence between two passes with other dropout; 0: one pass."""
 
     def __post_init__(self) -> None:
-        _check_finite(self, "optimiser")
-        for name in ("lr", "muon_lr", "eps"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(
-                    "optimiser.{name} must be above 0, got {value}",
-                    name=name,
-                    value=getattr(self, name),
-                )
-        for name in ("beta1", "beta2", "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(
-                    "optimiser.{name} must be in [0, 1), got {value}",
-                    name=name,
-                    value=getattr(self, name),
-                )
-        for name in ("weight_decay", "clip", "r_drop"):
-            if getattr(self, name) < 0:
-                raise ConfigError(
-                    "optimiser.{name} must not be negative, got {value}",
-                    name=name,
-                    value=getattr(self, name),
-                )
+        expect_fields(self, "lr muon_lr eps", "(0, ∞)", "optimiser.")
+        expect_fields(self, "beta1 beta2 label_smoothing", "[0, 1)", "optimiser.")
+        expect_fields(self, "weight_decay clip r_drop", "[0, ∞)", "optimiser.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,13 +61,8 @@ class ScheduleConfig:
     """Share of the peak at which linear and cosine end."""
 
     def __post_init__(self) -> None:
-        _check_finite(self, "schedule")
-        if self.warmup < 0:
-            raise ConfigError(
-                "schedule.warmup must not be negative, got {warmup}", warmup=self.warmup
-            )
-        if not 0 <= self.floor <= 1:
-            raise ConfigError("schedule.floor must be from 0 to 1, got {floor}", floor=self.floor)
+        expect_fields(self, "warmup", "[0, ∞)", "schedule.")
+        expect_fields(self, "floor", "[0, 1]", "schedule.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,27 +114,14 @@ class LoopConfig:
     """Of beam search: 0 ranks by log-probability, 1 by its mean over the tokens."""
 
     def __post_init__(self) -> None:
-        _check_finite(self, "loop")
-        check_counts(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
-        check_counts(self, "loop", "save_every", "keep", "log_every", "beam")
-        if self.least_steps < 0:
-            raise ConfigError(
-                "loop.least_steps must not be negative, got {least_steps}",
-                least_steps=self.least_steps,
-            )
-        if self.epochs <= 0:
-            raise ConfigError("loop.epochs must be above 0, got {epochs}", epochs=self.epochs)
-        if not 0 <= self.ema < 1:
-            raise ConfigError("loop.ema must be in [0, 1), got {ema}", ema=self.ema)
-        if self.length_penalty < 0:
-            raise ConfigError(
-                "loop.length_penalty must not be negative, got {length_penalty}",
-                length_penalty=self.length_penalty,
-            )
-        if not 0 <= self.seed < 2**63:  # torch takes a signed number of 64 bits
-            raise ConfigError("loop.seed must be from 0 to 2**63 - 1, got {seed}", seed=self.seed)
+        expect_fields(self, "steps accumulate evaluate_every patience", COUNT, "loop.")
+        expect_fields(self, "save_every keep log_every beam", COUNT, "loop.")
+        expect_fields(self, "least_steps length_penalty", "[0, ∞)", "loop.")
+        expect_fields(self, "epochs", "(0, ∞)", "loop.")
+        expect_fields(self, "ema", "[0, 1)", "loop.")
+        expect_fields(self, "seed", "[0, 2^63)", "loop.")  # torch takes a signed 64-bit number
 
-    def updates(self, per_epoch: int) -> tuple[int, int]:
+    def n_steps(self, per_epoch: int) -> tuple[int, int]:
         """The total number of steps, and the number between two evaluations."""
         total = self.steps or max(1, self.least_steps, round(self.epochs * per_epoch))
         return total, self.evaluate_every or max(per_epoch, _LEAST_BETWEEN)
@@ -198,16 +160,4 @@ class RunConfig:
             raise ConfigError(
                 "muon needs whole matrices, and loop.sharding = fsdp splits them; set "
                 "optimiser.kind to adamw"
-            )
-
-
-def _check_finite(config: object, section: str) -> None:
-    """Refuse NaN too: comparisons with it are all false, so it would pass every check."""
-    for name, value in vars(config).items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(
-                "{section}.{name} must be a finite number, got {value}",
-                section=section,
-                name=name,
-                value=value,
             )

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.data import Loader, Update
+from glassformer.data import Loader, StepBatches
 from glassformer.errors import Fragment, TrainingError
 from glassformer.training.evaluation import Evaluator, Scores, is_better
 from glassformer.training.fast.acceleration import choose_acceleration, make_learner
@@ -46,11 +46,11 @@ class Tally:
     n_steps: int = 0
     since: float = field(default_factory=time.perf_counter)
 
-    def add(self, update: Update, loss: Tensor, norm: Tensor) -> None:
+    def add(self, step: StepBatches, loss: Tensor, norm: Tensor) -> None:
         self.sums[0] += loss
-        self.sums[1] += sum(batch.n_scored for batch in update.batches)
+        self.sums[1] += sum(batch.n_scored for batch in step.batches)
         self.sums[2] += norm
-        self.n_tokens += sum(batch.n_tokens for batch in update.batches)
+        self.n_tokens += sum(batch.n_tokens for batch in step.batches)
         self.n_steps += 1
 
 
@@ -74,7 +74,7 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.progress = Progress()
         order = problem.order(config.data, config.loop.seed)
-        self.total, self.evaluate_every = config.loop.updates(order.n_batches)
+        self.total, self.evaluate_every = config.loop.n_steps(order.n_batches)
         self.save_every = config.loop.save_every or self.evaluate_every
         acceleration = choose_acceleration(
             config, device, n_shapes=order.n_shapes, n_steps=self.total, alone=processes.n == 1
@@ -113,11 +113,11 @@ class Trainer:
         self.model.train()
         self._begin()
         tally = self._new_tally()
-        for update in self.loader.updates(progress.step, self._end()):
-            scale = 1 / learner.count_labels(update)  # the loss is a mean over all labels
+        for step in self.loader.steps(progress.step, self._end()):
+            scale = 1 / learner.count_labels(step)  # the loss is a mean over all labels
             loss = torch.zeros((), device=self.device)
-            for batch in update.batches:  # more than one: gradient accumulation
-                is_last = batch is update.batches[-1]
+            for batch in step.batches:  # more than one: gradient accumulation
+                is_last = batch is step.batches[-1]
                 loss += learner.forward_backward(batch.to(self.device), scale, is_last=is_last)
             learner.exchange_gradients()
             norm = optimiser.clip()
@@ -126,7 +126,7 @@ class Trainer:
             progress.step += 1
             if self.ema:
                 self.ema.update(progress.step)
-            tally.add(update, loss, norm)
+            tally.add(step, loss, norm)
             if self.device.type == "cpu":  # elsewhere, the check would wait for the device
                 self._check_finite(tally)
             self.reporter.tick(progress.step)
@@ -134,7 +134,7 @@ class Trainer:
             stop = self.processes.any(interruption.asked, self.device)
             evaluates, saves = self._is_due(self.evaluate_every), self._is_due(self.save_every)
             if evaluates or saves or stop or progress.step % self.config.loop.log_every == 0:
-                self._report(tally, update.epoch)
+                self._report(tally, step.epoch)
                 if evaluates:
                     self._evaluate()
                 if saves or stop:

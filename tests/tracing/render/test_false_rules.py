@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from glassformer.documents import render_text
-from glassformer.documents.addresses import flat_place
 from glassformer.documents.trace_documents import page_text
 from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
@@ -19,6 +18,7 @@ from glassformer.lessons.lesson import lesson_card
 from glassformer.tracing import Cell, Trace, trace
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Operation
 from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.cell_block import flat_place
 from glassformer.tracing.steps import Step
 from tests.explorer.saved import data_of
 from tests.tracing.render.xlsx import read_workbook
@@ -118,7 +118,7 @@ def test_the_page_of_a_trace(t: Trace, cell: Cell, is_false: bool) -> None:
 def _is_reproduced_on_the_page(cell: Cell) -> bool:
     """What the card in the file says."""
     cards = data_of(page_text(cell.step.trace))["steps"][cell.step.number]["cards"]
-    place = flat_place(cell.step.shape, cell.index)
+    place = flat_place(cell.index, cell.step.shape)
     shared = cards["shared"].get("reproduced")
     return bool(cards["each"]["reproduced"][place] if shared is None else shared)
 

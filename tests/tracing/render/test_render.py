@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from glassformer.documents import FORMATS, render
-from glassformer.documents.addresses import Addresses, all_steps, flat_place, index_of
+from glassformer.documents.addresses import Addresses, all_steps
 from glassformer.documents.heat_maps import Scale, scale_of
 from glassformer.documents.renderer import write_file
 from glassformer.documents.trace_words import meaning, words_in
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Cell, Step, trace
 from glassformer.tracing.arithmetic.expressions import Entry
+from glassformer.tracing.cell_block import flat_place, index_of
 from tests.tracing.render.toys import SIGNALLING, TOYS, traced
 
 
@@ -139,11 +140,11 @@ def test_addresses_agree_with_the_owners_of_every_operand(toy: str) -> None:
     for step in t.steps:
         for operand in step.operands:
             for place in range(operand.view.numel):
-                index = index_of(operand.view.shape, place)
+                index = index_of(place, operand.view.shape)
                 found = addresses.of(Entry(operand.view, index))
                 owner, at = operand.view.owner(index)
                 assert found.step is not None and steps[found.step] is owner
-                assert found.base == flat_place(owner.shape, at)
+                assert found.base == flat_place(at, owner.shape)
 
 
 def test_addresses_know_what_was_overwritten() -> None:

@@ -83,13 +83,13 @@ def test_the_card_of_a_dot_product(length: int) -> None:
     if length == 3:
         assert "others" not in shown
         return
-    assert f"{length - 8} others" in shown
+    assert f"{length - 8} more" in shown
     terms = sorted((abs(term.value) for term in cell.terms), reverse=True)
     bars = re.findall(r"(-?[0-9.]+) +█+ ", shown)
     assert sorted((abs(float(bar)) for bar in bars), reverse=True) == pytest.approx(
         terms[:8], rel=1e-3
     )
-    rest = re.search(rf"(-?[0-9.]+) +{length - 8} others", shown)
+    rest = re.search(rf"(-?[0-9.]+) +{length - 8} more", shown)
     assert rest
     assert sum(map(float, bars)) + float(rest[1]) == pytest.approx(cell.recomputed, abs=2e-2)
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from glassformer.documents import workbook_layout
-from glassformer.documents.addresses import index_of
 from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
 from glassformer.tracing import Cell, Step, Trace, trace
 from glassformer.tracing.arithmetic.expressions import Number
+from glassformer.tracing.cell_block import index_of
 from glassformer.tracing.gradients import trace_training_step
 from tests.tracing.operator_examples import EXAMPLES
 from tests.tracing.render.calculator import Calculator
@@ -128,13 +128,13 @@ def test_every_rule_becomes_a_formula_that_gives_its_value(name: str, tmp_path: 
                     "that it uses, name it in NOT_IN_SPREADSHEETS"
                 )
                 continue
-            wanted = step[index_of(step.shape, place)]
+            wanted = step[index_of(place, step.shape)]
             shown = calculator.formula(block.sheet, cell)
             check_number(wanted, shown)
 
 
 def _is_number(step: Step, place: int) -> bool:
-    return isinstance(step.expression(index_of(step.shape, place)), Number)
+    return isinstance(step.expression(index_of(place, step.shape)), Number)
 
 
 def check_number(cell: Cell, shown: float) -> None:
@@ -183,7 +183,7 @@ def test_libreoffice_computes_every_rule(tmp_path: Path) -> None:
             for place in range(math.prod(step.shape)):
                 cell = workbook_layout.cell_name(*blocks[step.number].at(place))
                 shown = book[blocks[step.number].sheet][cell].value
-                check_shown(step[index_of(step.shape, place)], shown)
+                check_shown(step[index_of(place, step.shape)], shown)
 
 
 def check_shown(cell: Cell, shown: float | str) -> None:

@@ -7,19 +7,7 @@
 import { describe, source } from '../lib/source';
 import type { DecodeAnswer, DecodeRequest, TraceInfo } from '../lib/api';
 import { wayTo, type Spot } from './ledger';
-
-export type Search = 'greedy' | 'beam' | 'sampling';
-
-export interface Settings {
-  search: Search;
-  beam: number;
-  length_penalty: number;
-  temperature: number;
-  top_k: number | null;
-  top_p: number | null;
-  seed: number;
-  max_new: number;
-}
+import { INITIAL, type Settings } from './settings';
 
 /** Long enough for a slider to come to rest, short enough to feel live. */
 const REST = 200;
@@ -27,16 +15,7 @@ const REST = 200;
 export class Decoding {
   model = $state<string | null>(null);
   text = $state('');
-  settings = $state.raw<Settings>({
-    search: 'beam',
-    beam: 4,
-    length_penalty: 0.6,
-    temperature: 0.8,
-    top_k: null,
-    top_p: null,
-    seed: 0,
-    max_new: 48,
-  });
+  settings = $state.raw<Settings>(INITIAL);
 
   answer = $state.raw<DecodeAnswer | null>(null);
   /** What the answer was made with: sentences about it must not use newer settings. */

@@ -3,7 +3,7 @@
 import type { DecodeAnswer } from '../lib/api';
 import { t } from '../lib/i18n';
 import { formatNumber } from '../matrix/numbers';
-import type { Settings } from './decoding.svelte';
+import type { Settings } from './settings';
 import { endOf, firstDropped, lastKept, parentOf, type Spot } from './ledger';
 
 export interface Search {

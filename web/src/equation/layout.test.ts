@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { allot, countLines, signWidth } from './layout';
+import { allot, largestThatFits, countLines, signWidth } from './layout';
 
 const wish = (width: number) => ({ width, signs: 36 });
 
@@ -31,4 +31,16 @@ it('a heat map that no line holds whole stays beside the others', () => {
 
 it('signs take their room', () => {
   expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([20, 36, 84]);
+});
+
+it('in a lecture what fits grows until it fills the screen', () => {
+  const box = { width: 900, height: 400 };
+  expect(largestThatFits(box, [wish(200)], [100])).toBe(2);
+  const grown = largestThatFits(box, [wish(250), wish(250)], [150, 150]);
+  expect(grown).toBeGreaterThan(1.3); // side by side: 2 · 286 · 1.55 is nearly 900
+  expect(grown * 2 * 286).toBeLessThanOrEqual(900);
+  // on one line at nearly its size, rather than on two a little larger
+  expect(largestThatFits(box, [wish(400), wish(400)], [150, 150])).toBe(1);
+  expect(largestThatFits(box, [wish(1000)], [100])).toBe(1);
+  expect(largestThatFits(box, [wish(200)], [500])).toBe(1);
 });

@@ -4,6 +4,8 @@ const NARROWEST = 232;
 const SIGN_WIDTH = 36;
 const BRACKET_WIDTH = 20;
 const CHARACTER = 9;
+/** Between two lines of panels. */
+const LINE_GAP = 12;
 
 /** Pixels that signs between panels take: `×`, `softmax(`, `)`. */
 export function signWidth(sign: string): number {
@@ -37,6 +39,36 @@ export function allot(available: number, wishes: readonly Wish[], mostLines = 1)
 /** How many lines they take. */
 export function countLines(available: number, wishes: readonly Wish[], mostLines = 1): number {
   return lines(available, wishes, mostLines).length;
+}
+
+/** Nothing in a lecture grows to more than twice its size: a matrix of one number needs no more. */
+const MOST_GROWTH = 2;
+const GROWTH_STEP = 0.05;
+/** An equation on one line reads so much better that it may be so much smaller, for each line. */
+const LINE_BREAK = 0.2;
+
+/**
+ * How much larger panels can be drawn so that all of them, whole, fill a box; 1 where they do not
+ * fit as they are. `heights` are those of the panels.
+ */
+export function largestThatFits(
+  box: { width: number; height: number },
+  wishes: readonly Wish[],
+  heights: readonly number[],
+): number {
+  let best = { growth: 1, score: 0 };
+  for (let growth = MOST_GROWTH; growth > 0.99; growth -= GROWTH_STEP) {
+    const width = box.width / growth - 1;
+    if (wishes.some((wish) => wish.width + wish.signs > width)) continue;
+    const counts = packed(width, wishes, (wish) => wish.width).map(({ length }) => length);
+    let first = 0;
+    const height = sum(
+      counts.map((count) => Math.max(...heights.slice(first, (first += count))) + LINE_GAP),
+    );
+    const score = growth * (1 - LINE_BREAK * (counts.length - 1));
+    if (height <= box.height / growth && score > best.score) best = { growth, score };
+  }
+  return Math.round(100 * best.growth) / 100;
 }
 
 function lines(available: number, wishes: readonly Wish[], mostLines: number): Wish[][] {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { isFree, isUndo, stepOf } from './keys';
+import { clicked, isFree, isUndo, stepOf } from './keys';
+import { lecture } from './lecture.svelte';
 
 class FakeElement {
   isContentEditable = false;
@@ -59,4 +60,17 @@ describe('a key', () => {
     expect(isUndo(press('z'))).toBe(false);
     expect(isUndo(press('z', { ctrlKey: true, target: box('text') }))).toBe(false);
   });
+});
+
+it('in a lecture the keys of a clicker step, unless arrows belong to what has the focus', () => {
+  vi.stubGlobal('Element', FakeElement);
+  expect(stepOf(press('PageDown'))).toBe(0);
+  lecture.isOn = true;
+  expect(
+    ['PageDown', 'ArrowRight', 'PageUp', 'ArrowLeft', 'x'].map((key) => stepOf(press(key))),
+  ).toEqual([1, 1, -1, -1, 0]);
+  lecture.isOn = false;
+  const inGrid = { target: new FakeElement({}) };
+  expect(clicked(press('ArrowRight', inGrid))).toBe(0);
+  expect(clicked(press('PageDown', inGrid))).toBe(1);
 });

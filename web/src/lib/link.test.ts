@@ -16,6 +16,7 @@ const LINKS = [
   '#/toy?text=I+am&view=walk&at=3',
   '#/toy?text=I+am&other=you+are&edits=a[*,2,*]%3Dother&view=experiments&tab=sweep',
   '#/toy?text=I+am&step=encoder.scores&view=map',
+  '#/toy?text=I+am&lang=zh&lecture=1',
 ];
 
 it.each(LINKS)('%s is written as it was read', (hash) =>
@@ -53,6 +54,7 @@ describe('what a link says', () => {
       cell: null,
       lead: [],
       language: null,
+      lecture: false,
     });
   });
 });

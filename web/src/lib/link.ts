@@ -9,11 +9,13 @@
  *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
  *     #/en-de?text=…&view=map                the picture of the model
  *     #/decoding · #/training
+ *     #/claims · #/claims/C74?set=steps%3D20   the gallery, a claim with a switch turned; rows too: A09
+ *     #/audit · #/audit/by-hand?at=position    the audits, one of them at a step or a number
  *
  *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
  *
  * Traces live as long as the server keeps them, so a link holds what they were made from; edits are
- * as in `edit_text.ts`. `lang=zh` where the page is Chinese.
+ * as in `edit_text.ts`. `lang=zh` where the page is Chinese, `lecture=1` in lecture mode.
  */
 
 import type { EditInput, Language } from './api';
@@ -35,6 +37,18 @@ export interface Walk {
   settings?: string[];
 }
 
+/** What a view that is no trace's shows: a claim or row, an audited example. */
+export interface Item {
+  name: string;
+  /** Switches that were turned. */
+  settings?: string[];
+  /** A place in it: `position` or `position[0,1]`. */
+  at?: string;
+}
+
+/** The views that show an item, or their list where there is none. */
+const SHOWING: readonly View[] = ['claims', 'audit'];
+
 export interface Link {
   view: View;
   origin: TraceOrigin | null;
@@ -46,11 +60,14 @@ export interface Link {
   of: string | null;
   /** The lesson of the walk; `run` is the walk through the open trace. */
   walk: Walk | null;
+  item: Item | null;
   /** The text that the run is compared with. */
   other: string | null;
   /** Which of the experiments. */
   tab: Tab | null;
   language: Language | null;
+  /** Whether it opens in lecture mode. */
+  lecture: boolean;
 }
 
 const VIEWS: readonly View[] = ['map', 'equation', 'attention', 'decoding', 'walk', 'experiments'];
@@ -68,9 +85,11 @@ export function parseLink(hash: string): Link {
     cell: numbers(values.get('cell')),
     of: values.get('of'),
     walk: null,
+    item: null,
     other: values.get('other') || null,
     tab: TABS.find((one) => one === values.get('tab')) ?? null,
     language: language === 'zh' || language === 'en' ? language : null,
+    lecture: values.get('lecture') === '1',
   };
   const [first, second, third] = parts;
   if (first === undefined) return link;
@@ -81,6 +100,10 @@ export function parseLink(hash: string): Link {
         ? null
         : { lesson: second, step: toStep(third), ...(settings.length > 0 && { settings }) };
     return { ...link, view: 'walk', walk };
+  }
+  const showing = SHOWING.find((one) => one === first);
+  if (showing !== undefined && values.get('text') === null) {
+    return { ...link, view: showing, item: second === undefined ? null : itemOf(second, values) };
   }
   if (second === undefined && (first === 'decoding' || first === 'training')) {
     return { ...link, view: first };
@@ -108,6 +131,13 @@ export function formatLink(link: Link): string {
       path += `/${encodeURIComponent(link.walk.lesson)}/${link.walk.step + 1}`;
       for (const one of link.walk.settings ?? []) values.append('set', one);
     }
+  } else if (SHOWING.includes(link.view)) {
+    path = link.view;
+    if (link.item !== null) {
+      path += `/${encodeURIComponent(link.item.name)}`;
+      for (const one of link.item.settings ?? []) values.append('set', one);
+      if (link.item.at !== undefined) values.set('at', link.item.at);
+    }
   } else if (link.view === 'training' || (link.view === 'decoding' && origin === null)) {
     path = link.view;
   } else if (link.view !== 'start' && origin !== null) {
@@ -121,6 +151,7 @@ export function formatLink(link: Link): string {
     if (link.view === 'walk' && link.walk !== null) values.set('at', String(link.walk.step + 1));
   }
   if (link.language === 'zh') values.set('lang', 'zh');
+  if (link.lecture && link.view !== 'start') values.set('lecture', '1');
   const search = readable(values.toString());
   return `#/${path}${search === '' ? '' : `?${search}`}`;
 }
@@ -132,6 +163,12 @@ function addOrigin(origin: TraceOrigin, other: string | null, values: URLSearchP
   if (other !== null) values.set('other', other);
   if (origin.edits.length > 0) values.set('edits', formatEdits(origin.edits, other));
   return encodeURIComponent(origin.model);
+}
+
+function itemOf(name: string, values: URLSearchParams): Item {
+  const settings = values.getAll('set');
+  const at = values.get('at');
+  return { name, ...(settings.length > 0 && { settings }), ...(at !== null && { at }) };
 }
 
 function numbers(text: string | null): number[] | null {

@@ -7,6 +7,7 @@
 
 import type { TraceInfo } from './api';
 import { plainEdit } from './edit_text';
+import { lecture } from './lecture.svelte';
 import { formatLink, parseLink, TABS, type Link, type TraceOrigin } from './link';
 import type { Session } from './session.svelte';
 import { setting } from './setting.svelte';
@@ -23,10 +24,12 @@ export function followRoute(session: Session): void {
   async function go(): Promise<void> {
     const visit = ++visits;
     goingThere = true;
+    session.isVisiting = true;
     session.cancel(); // whatever the visit before is waiting for
     const isThere = await show(session, linkHere(), () => visit === visits);
     if (visit !== visits) return;
     goingThere = false;
+    session.isVisiting = false;
     if (isThere) write(true);
     else settle(); // the address stays, so that the page can be loaded again
   }
@@ -68,6 +71,11 @@ export function followRoute(session: Session): void {
 function linkHere(): Link {
   const link = parseLink(location.hash);
   if (source.saved === null || link.origin !== null) return link;
+  const [first] = source.saved.playlist ?? [];
+  if (first !== undefined && link.view !== 'walk') {
+    return { ...parseLink(first.link), language: link.language, lecture: link.lecture };
+  }
+  if (first !== undefined && link.walk !== null) return link; // a lesson
   return { ...link, view: 'equation', origin: { kind: 'id', id: source.saved.trace } };
 }
 
@@ -83,9 +91,11 @@ export function linkOf(session: Session): Link {
     cell: cell?.index ?? null,
     of: isElsewhere ? trace.steps[cell.step]!.name : null,
     walk: session.walk,
+    item: session.item,
     other: trace === null ? null : session.other,
     tab: session.view === 'experiments' ? session.tab : null,
     language: setting.language,
+    lecture: lecture.isOn,
   };
 }
 
@@ -106,7 +116,16 @@ function placeOf(link: Link): string {
   const { origin } = link;
   const trace =
     origin === null ? '' : origin.kind === 'id' ? origin.id : origin.model + origin.text;
-  return JSON.stringify([link.view, trace, link.step, link.cell, link.of, link.walk, link.tab]);
+  return JSON.stringify([
+    link.view,
+    trace,
+    link.step,
+    link.cell,
+    link.of,
+    link.walk,
+    link.tab,
+    link.item,
+  ]);
 }
 
 /**
@@ -117,9 +136,12 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
   if (link.language !== null && link.language !== setting.language) {
     setting.setLanguage(link.language);
   }
+  lecture.isOn = link.lecture && link.view !== 'start';
   session.walk = link.walk;
+  session.item = link.item;
   session.tab = link.tab ?? TABS[0];
   if (link.origin === null) {
+    session.cards.close(); // a card of the view before
     session.view = link.view;
     return true;
   }

@@ -102,6 +102,17 @@ export function findStep(trace: TraceInfo, step: string | number | null | undefi
   return trace.steps.find(({ name, number }) => step === name || step === number) ?? null;
 }
 
+/** What a spot shows of a trace: its step, the slice of it, and the cell of its card. */
+export function shownAt(
+  trace: TraceInfo,
+  spot: Spot,
+): { step: number; lead: number[]; cell: Place | null } {
+  const step = findStep(trace, spot.step) ?? trace.steps[trace.first]!;
+  const cell = placeOf(trace, step, spot);
+  const lead = cell?.step === step.number ? cell.index.slice(0, -2) : spot.lead;
+  return { step: step.number, lead: fitted(trace, step.number, lead), cell };
+}
+
 /** The cell that a spot names, or null where the trace has none there. */
 function placeOf(trace: TraceInfo, step: StepInfo, { cell, operand, of }: Spot): Place | null {
   const owner = of ? findStep(trace, of) : step;

@@ -17,7 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import type { Tab, Walk } from './link';
+import type { Item, Tab, TraceOrigin, Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -34,7 +34,16 @@ import {
 import { describe, source } from './source';
 
 export type View =
-  'start' | 'map' | 'equation' | 'attention' | 'decoding' | 'walk' | 'training' | 'experiments';
+  | 'start'
+  | 'map'
+  | 'equation'
+  | 'attention'
+  | 'decoding'
+  | 'walk'
+  | 'training'
+  | 'experiments'
+  | 'claims'
+  | 'audit';
 
 export type { Place };
 
@@ -46,6 +55,8 @@ export class Session extends Requests<Next> {
   /** Those that a text can be given to: not modules of the user's. */
   readers = $derived(this.models.filter(({ task }) => task !== 'module'));
   view = $state<View>('start');
+  /** Whether the page is on its way to what the address says. */
+  isVisiting = $state(false);
   /** Whether the server watches a training run. */
   isWatching = $state(false);
 
@@ -68,6 +79,8 @@ export class Session extends Requests<Next> {
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<Walk | null>(null);
+  /** What the views of claims and audits show; null: their lists. */
+  item = $state.raw<Item | null>(null);
   /** Which experiment is looked at, and the text that the run is compared with. */
   tab = $state<Tab>('words');
   other = $state<string | null>(null);
@@ -125,11 +138,25 @@ export class Session extends Requests<Next> {
     });
   }
 
+  /** Make the trace of a link without showing it. */
+  async make(origin: TraceOrigin, signal: AbortSignal): Promise<TraceInfo> {
+    if (origin.kind === 'id') return source.trace(origin.id, signal);
+    return this.origins.make(origin, signal);
+  }
+
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
   async open(id: string, view: View = 'equation', spot: Spot | null = null): Promise<boolean> {
     return this.change('loading', async (signal) => {
       const trace = this.origins.remember(await source.trace(id, signal));
       return { view, ...(await opened(trace, spot, signal)) };
+    });
+  }
+
+  /** Trace the watched run's model after an update, and look at a spot of it. */
+  async openUpdate(update: number, spotIn: (trace: TraceInfo) => Spot): Promise<boolean> {
+    return this.change('running', async (signal) => {
+      const trace = this.origins.remember(await source.watchTrace(update, signal));
+      return { view: 'equation', ...(await opened(trace, spotIn(trace), signal)) };
     });
   }
 

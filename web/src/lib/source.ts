@@ -6,13 +6,19 @@
  * run in the browser would be a third one, with more in `can`.
  */
 
+import type { PinnedView } from '../lecture/playlist';
 import type {
   AnswerInfo,
   AnswerRequest,
+  AuditCellCard,
+  AuditInfo,
+  AuditSummary,
   CardInfo,
   CellPlace,
   CellRef,
   Changes,
+  ClaimInfo,
+  ClaimList,
   DecodeAnswer,
   DecodeRequest,
   DependentInfo,
@@ -27,7 +33,9 @@ import type {
   MeaningPlace,
   ModelInfo,
   PanelPlace,
+  PlaylistRequest,
   Problem,
+  RunCurves,
   TermPage,
   TermRange,
   Thumbnail,
@@ -57,6 +65,8 @@ export interface Saved {
   /** The id of its trace. */
   trace: string;
   title: string | null;
+  /** The views of a saved playlist, in order. */
+  playlist?: readonly PinnedView[];
   left: {
     /** Steps that were not asked for. */
     steps: number;
@@ -120,6 +130,8 @@ export interface Source {
     request: ExportRequest,
     signal?: AbortSignal,
   ): Promise<{ name: string; file: Blob }>;
+  /** A playlist as a page in one file. */
+  savePlaylist(request: PlaylistRequest, signal?: AbortSignal): Promise<Blob>;
   decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
   /** Ask an experiment of a trace. */
   experiment<K extends Experiment>(
@@ -138,8 +150,38 @@ export interface Source {
   ): Promise<LessonInfo>;
   /** Whether an answer to a question of a lesson is right, and what went wrong. */
   answer(lesson: string, request: AnswerRequest, signal?: AbortSignal): Promise<AnswerInfo>;
+  claims(language: Language, signal?: AbortSignal): Promise<ClaimList>;
+  /** A claim, measured by the server; `settings` are its switches, `width=256`. */
+  claim(
+    id: string,
+    language: Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<ClaimInfo>;
+  /** The shipped examples that can be audited. */
+  audits(language: Language, signal?: AbortSignal): Promise<AuditSummary[]>;
+  audit(id: string, language: Language, signal?: AbortSignal): Promise<AuditInfo>;
+  /** Audit a file of this computer. */
+  sendAudit(file: File, language: Language, signal?: AbortSignal): Promise<AuditInfo>;
+  /** Everything about one printed number. */
+  auditCell(
+    id: string,
+    step: string,
+    index: number[],
+    language: Language,
+    signal?: AbortSignal,
+  ): Promise<AuditCellCard>;
+  exportAudit(
+    id: string,
+    format: string,
+    language: Language,
+  ): Promise<{ name: string; file: Blob }>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
+  /** The metrics of another run in the folder of the watched one. */
+  watchRun(name: string, signal?: AbortSignal): Promise<RunCurves>;
+  /** Trace the model that the watched run had after an update, over the text of its pictures. */
+  watchTrace(update: number, signal?: AbortSignal): Promise<TraceInfo>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */
   watchAttention(
     update: number,
@@ -147,6 +189,9 @@ export interface Source {
     signal?: AbortSignal,
   ): Promise<{ shape: number[]; data: Float32Array }>;
 }
+
+/** How many answers the page waits for. */
+export const traffic = { pending: 0 };
 
 /** The source of this page; set once, before anything is shown. */
 export let source: Source;

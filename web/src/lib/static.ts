@@ -25,6 +25,8 @@ export interface Embedded {
   values: Record<string, { dtype: 'float32' | 'float64'; data: string }>;
   /** `StepAnswers`, compressed. */
   steps: Record<string, string>;
+  /** What the views of a playlist show, whatever else was left out. */
+  pinned?: Pinned[];
 }
 
 interface Opened {
@@ -83,6 +85,18 @@ type Numbers = Float32Array | Float64Array;
 type Reference = [step: number, at: number, value?: api.WireNumber | null, name?: string];
 type Link = (step: number, at: number, value: api.WireNumber, name?: string) => api.CellRef;
 
+interface PinnedCell extends api.CellPlace {
+  card: Record<api.Language, api.CardInfo>;
+  meaning: Record<api.Language, api.MeaningInfo>;
+}
+
+interface Pinned {
+  step: number;
+  lead: number[];
+  equation: api.Equation;
+  cell: PinnedCell | null;
+}
+
 export class StaticSource implements Source {
   readonly can = { edit: false, decode: false, export: false, experiment: false };
   readonly saved: Saved;
@@ -91,8 +105,11 @@ export class StaticSource implements Source {
   private readonly chunks = new Map<number, Promise<StepAnswers>>();
   private readonly numbers = new Map<number, Promise<Numbers>>();
 
-  constructor(private readonly data: Embedded) {
-    this.saved = { trace: TRACE, title: data.title, left: data.left };
+  constructor(
+    private readonly data: Embedded,
+    private readonly id: string = TRACE,
+  ) {
+    this.saved = { trace: id, title: data.title, left: data.left };
     this.opened = unpacked<Opened>(data.trace);
   }
 
@@ -107,7 +124,7 @@ export class StaticSource implements Source {
   }
 
   async trace(id: string): Promise<api.TraceInfo> {
-    if (id !== TRACE) throw leftOut('saved.noTrace');
+    if (id !== this.id) throw leftOut('saved.noTrace');
     return (await this.opened).trace;
   }
 
@@ -128,6 +145,10 @@ export class StaticSource implements Source {
 
   async equation(_id: string, step: number, lead: number[]): Promise<api.Equation> {
     const { trace } = await this.opened;
+    const pinned = this.data.pinned?.find(
+      (one) => one.step === step && String(one.lead) === String(lead),
+    );
+    if (pinned !== undefined) return pinned.equation;
     const { equations } = await this.answers(step);
     const found = equations[placeOf(trace.steps[step]!.shape.slice(0, -2), lead)];
     if (!found) throw leftOut('saved.noStep');
@@ -146,7 +167,8 @@ export class StaticSource implements Source {
     const text =
       index === null
         ? (meanings[language][placeOf(shape.slice(0, -2), lead)] ?? meanings[language][0])
-        : cells?.[language][placeOf(shape, index)];
+        : (cells?.[language][placeOf(shape, index)] ??
+          this.pinnedCell({ step, index })?.meaning[language].text);
     if (text === undefined) throw leftOut('saved.noCard');
     return { text, lesson, paper };
   }
@@ -200,6 +222,8 @@ export class StaticSource implements Source {
     const { trace } = await this.opened;
     const [step, at] = await this.find(place, operand);
     const { cards, names } = await this.answers(step);
+    const pinned = operand === null ? this.pinnedCell(place) : undefined;
+    if (pinned !== undefined) return pinned.card[setting.language];
     if (cards === null) throw leftOut('saved.noCard');
     const revive = await this.reviver(step);
     const own = { $: [step, at, null, names?.[at]] };
@@ -236,6 +260,14 @@ export class StaticSource implements Source {
     return (await this.reviver(step))(paths[at]) as api.CellRef[];
   }
 
+  /** What was kept of a cell because a view of a playlist shows its card. */
+  private pinnedCell({ step, index }: api.CellPlace): PinnedCell | undefined {
+    const kept = this.data.pinned?.find(
+      ({ cell }) => cell?.step === step && String(cell.index) === String(index),
+    );
+    return kept?.cell ?? undefined;
+  }
+
   // --- what a file cannot do ---
 
   createTrace(): Promise<never> {
@@ -247,6 +279,10 @@ export class StaticSource implements Source {
   }
 
   exportTrace(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  savePlaylist(): Promise<never> {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
@@ -270,8 +306,44 @@ export class StaticSource implements Source {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
+  claims(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  claim(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  audits(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  audit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  sendAudit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  auditCell(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  exportAudit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   watch(): Promise<null> {
     return Promise.resolve(null);
+  }
+
+  watchRun(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  watchTrace(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
   }
 
   watchAttention(): Promise<never> {
@@ -373,7 +445,7 @@ export class StaticSource implements Source {
 /** The one trace of the page. */
 export const TRACE = 'saved';
 
-function leftOut(key: Parameters<typeof t>[0]): Refused {
+export function leftOut(key: Parameters<typeof t>[0]): Refused {
   return new Refused(404, { detail: t(key), zh: null, code: null, figures: {} });
 }
 

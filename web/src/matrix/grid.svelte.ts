@@ -102,6 +102,10 @@ export class Grid {
     const isTight = columns * this.widthOf(SHORT) > this.roomiest.width;
     return isTight && columns <= MOST_FITTED ? SHORTEST : SHORT;
   });
+  /** The width of a column at its shortest; null until there are numbers. */
+  readonly narrowest = $derived.by(() =>
+    this.firstTile === undefined ? null : this.widthOf(SHORTEST),
+  );
   private readonly widest = $derived.by(() => this.widthOf(this.digits));
 
   /** The width of a column of exact numbers with so many digits. */

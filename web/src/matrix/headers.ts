@@ -1,9 +1,12 @@
 /** What stands beside the rows and above the columns, and how much room it needs. */
 
+import { lecture } from '../lib/lecture.svelte';
 import { clamp, NARROWEST, tickStep } from './viewport';
 
 const CHARACTER = 7;
-const ROOM_FOR_LABEL = 9;
+/** Where lines are so close, labels are set in smaller type, which a lecture does not have. */
+export const TIGHT = 14;
+const roomForLabel = () => (lecture.isOn ? TIGHT : 9);
 const ROOM_FOR_TICK = 34;
 const INDEX_HEIGHT = 20;
 
@@ -35,7 +38,7 @@ export function columnHeaderHeight(labels: readonly string[] | null, isUpright: 
 
 /** Whether labels over the columns are turned upright: too narrow to lie, wide enough to stand. */
 export function areUpright(labels: readonly string[] | null, width: number): boolean {
-  return labels !== null && width >= ROOM_FOR_LABEL && width < ROOM_FOR_TICK + 6;
+  return labels !== null && width >= roomForLabel() && width < ROOM_FOR_TICK + 6;
 }
 
 /**
@@ -51,7 +54,7 @@ export function headers(
   count: number,
   roomForTick: number = ROOM_FOR_TICK,
 ): Header[] {
-  const labelled = labels !== null && size >= ROOM_FOR_LABEL;
+  const labelled = labels !== null && size >= roomForLabel();
   const step = labelled ? 1 : tickStep(size, roomForTick);
   const found: Header[] = [];
   for (let at = Math.ceil(from / step) * step; at < to; at += step) {

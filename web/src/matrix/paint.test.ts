@@ -30,6 +30,7 @@ const tile = (values: number[], columns: number, top = 0, left = 0): Tile => ({
 
 function scene(tiles: Tile[], fields: Partial<Scene> = {}): Scene {
   return {
+    enlarged: 1,
     sizes: { rows: 2, columns: 2, width: 10, height: 20 },
     scroll: { x: 0, y: 0 },
     box: { width: 20, height: 40 },

@@ -36,6 +36,8 @@ export function pictureOf(tile: Tile, scale: Scale | null, table: ColourTable): 
 export interface Scene extends View {
   scale: Scale | null;
   table: ColourTable;
+  /** How much larger the page is in a lecture: as many more pixels are drawn. */
+  enlarged: number;
   /** CSS colours of the panel. */
   background: string;
   foreground: string;
@@ -45,7 +47,7 @@ export interface Scene extends View {
 /** Draw what a box shows, and say in the browser's timeline how long its numbers took. */
 export function drawScene(canvas: HTMLCanvasElement, scene: Scene): void {
   const started = performance.now();
-  const context = blankOn(canvas, scene.box);
+  const context = blankOn(canvas, scene.box, scene.enlarged);
   if (context === null || scene.tiles.length === 0) return;
   for (const tile of scene.tiles) drawTile(context, scene, tile);
   const small = Math.min(scene.sizes.width, scene.sizes.height);
@@ -59,8 +61,12 @@ export function drawScene(canvas: HTMLCanvasElement, scene: Scene): void {
 }
 
 /** A canvas of a box's size with nothing on it, its units those of the page. */
-function blankOn(canvas: HTMLCanvasElement, box: Box): CanvasRenderingContext2D | null {
-  const ratio = window.devicePixelRatio || 1;
+function blankOn(
+  canvas: HTMLCanvasElement,
+  box: Box,
+  enlarged: number,
+): CanvasRenderingContext2D | null {
+  const ratio = (window.devicePixelRatio || 1) * enlarged;
   const [width, height] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;

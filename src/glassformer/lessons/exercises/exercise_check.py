@@ -71,7 +71,7 @@ class Exercise:
         """Judge a function: right, or a hint. It is called in this process."""
         if not callable(function):
             raise ConfigError("expected a function, got {kind}", kind=type(function).__name__)
-        return _Judge(self, function, seconds).judge()
+        return _ExerciseJudge(self, function, seconds).judge()
 
     def document(self) -> Document:
         """The task: what is to be written, and its signature."""
@@ -119,7 +119,7 @@ class _Compared:
         return self.given.error is None and is_same(self.given.result, self.right)
 
 
-class _Judge:
+class _ExerciseJudge:
     """One function on all cases of an exercise."""
 
     def __init__(self, exercise: Exercise, function: Callable[..., Any], seconds: float) -> None:

@@ -3,7 +3,8 @@
     python -m glassformer.lessons.exercises.learner_file EXERCISE FILE RESULT.json SECONDS
 
 The file is the learner's own Python code and may do whatever Python may; the process keeps an
-endless loop, an exit or a crash in it from ending the command. What it prints goes to stderr.
+endless loop, an exit or a crash in it from ending the command, and a list that grows without end
+from filling the machine's memory. What it prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +34,7 @@ say = words("glassformer.lessons.exercises.feedback")
 _LARGEST = 1 << 20  # bytes of a learner's file
 SECONDS = 10.0
 """For running the file, and again for checking its function."""
+_MOST_MEMORY = 4 * 2**30  # bytes: torch takes half of one GiB, an exercise a few KiB
 _STARTING = 60.0  # seconds in which Python and torch have started, on a slow and busy machine
 
 
@@ -123,9 +126,20 @@ def read_source(file: Path) -> str:
         raise InputError("{path} is not UTF-8 text", path=path) from None
 
 
+def _limit_memory() -> None:
+    """What asks for more gets a MemoryError, where the system knows such a limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    with suppress(ValueError, OSError):  # a lower limit is in force already
+        resource.setrlimit(resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
+
+
 def main(arguments: list[str]) -> None:
     name, file, result, seconds = arguments
     os.dup2(2, 1)  # what the file prints is not data
+    _limit_memory()
     feedback = check_file(name, Path(file), seconds=float(seconds))
     Path(result).write_text(json.dumps(feedback.to_dict()), encoding="utf-8")
 

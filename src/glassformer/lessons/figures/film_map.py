@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, SvgDrawing, text_width
+from glassformer.lessons.figures.data_charts import Axes
 
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C")
 """The colour-blind-safe palette of Okabe and Ito, and grey."""
@@ -21,14 +22,6 @@ class Point:
     y: float
     name: str
     kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Axes:
-    """The labels of the two axes."""
-
-    across: str
-    up: str
 
 
 def draw_map(

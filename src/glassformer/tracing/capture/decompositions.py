@@ -207,7 +207,11 @@ def sample_volume(
     for corner in range(8):
         ups = [corner >> axis & 1 for axis in (2, 1, 0)]
         places = [start + up for start, up in zip(low, ups, strict=True)]
-        near = [1 - (place - where).abs() for place, where in zip(places, at, strict=True)]
+        # Not 1 − |place − where|: at a cell itself the kernel has a slope, |0| none.
+        near = [
+            where - start if up else start + 1 - where
+            for start, up, where in zip(low, ups, at, strict=True)
+        ]
         part = _cells_at(x, places) * (near[0] * near[1] * near[2])[:, None]
         made = part if made is None else made + part
     assert made is not None
@@ -222,10 +226,14 @@ def _position(share: Tensor, size: int, padding: int, align_corners: bool) -> Te
         if span == 0:
             place = place * 0
         else:
-            away = (place - low).abs()
+            shifted = place - low
+            away = torch.where(shifted < 0, -shifted, shifted)
             rest, turns = away % span, (away / span).floor()
             place = torch.where(turns % 2 == 0, rest, span - rest) + low
-    return place.clamp(0, size - 1) if padding else place
+    if not padding:
+        return place
+    held = torch.where(place <= 0, 0.0, place)  # at the edge itself the kernel's slope is 0
+    return torch.where(held >= size - 1, size - 1.0, held)
 
 
 def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:

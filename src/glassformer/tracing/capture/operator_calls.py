@@ -240,3 +240,18 @@ def _views_in(values: Iterable[Any]) -> Iterator[View]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _views_in(value)
+
+
+# --- families ---
+# Operators by what they do, for all who recognise the parts of a model by its structure.
+
+COPIES = frozenset(
+    ["clone", "contiguous", "to", "_to_copy", "type_as", "copy", "reshape", "flatten", "expand"]
+)
+PRODUCTS = frozenset(["matmul", "bmm", "baddbmm", "mm", "einsum"])
+"""Products of two activations, or of an activation and a parameter."""
+LINEAR_MAPS = frozenset(["linear", "addmm", "mm", "matmul", "bmm"])
+MATRICES = PRODUCTS | LINEAR_MAPS | {"convolution", "conv1d", "conv2d", "grouped_mm"}
+SOFTMAXES = frozenset(["softmax", "_softmax", "_safe_softmax"])
+NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"])
+ACTIVATIONS = frozenset(["relu", "gelu", "silu", "tanh", "sigmoid"])

@@ -9,7 +9,7 @@ from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import number
+from glassformer.tracing.formula.text import number, strength_with_powers_of_ten
 
 
 def _sign(sign: str) -> str:
@@ -58,6 +58,9 @@ class _MathmlPrinter(n.Printer[str]):
     def bracketed(self, formula: n.Formula) -> str:
         return _bracketed(self.inside(formula))
 
+    def strength(self, formula: n.Formula) -> int:
+        return strength_with_powers_of_ten(formula, self.digits)
+
     def inside(self, formula: n.Formula) -> str:
         write = self.write
         match formula:
@@ -70,8 +73,8 @@ class _MathmlPrinter(n.Printer[str]):
                 return f"{sides[0]}{_sign(sign)}{sides[1]}"
             case n.Fraction(above=above, below=below):
                 return f"<mfrac>{_row(write(above))}{_row(write(below))}</mfrac>"
-            case n.Power(base=base, exponent=exponent):
-                return f"<msup>{_row(write(base, n.ATOM))}{_row(write(exponent))}</msup>"
+            case n.Power(exponent=exponent):
+                return f"<msup>{_row(self.base(formula))}{_row(write(exponent))}</msup>"
             case n.Minus(body=body):
                 return f"{_sign('−')}{write(body, n.PRODUCT)}"
             case n.Root(body=body):

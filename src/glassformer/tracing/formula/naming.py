@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from glassformer.tracing.capture.operator_calls import ACTIVATIONS, COPIES, LINEAR_MAPS, NORMS
+
 if TYPE_CHECKING:
     from glassformer.tracing.capture.memory import Index, View
     from glassformer.tracing.steps import Step
@@ -111,13 +113,7 @@ _READ_AS = {
     "looked_up": "embedded",
     "position_vectors": "positions",
 }
-_COPIES = frozenset(
-    ["contiguous", "clone", "to", "_to_copy", "reshape", "copy", "view", "expand", "flatten",
-     "type_as", "transpose", "permute", "detach", "unsqueeze", "squeeze"]
-)  # fmt: skip
-_ACTIVATIONS = frozenset(["relu", "gelu", "silu", "tanh", "sigmoid"])
-_NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"])
-_MATRIX_OPERATORS = frozenset(["linear", "addmm", "mm", "matmul", "bmm", "embedding"])
+_MOVED = COPIES | {"view", "transpose", "permute", "detach", "unsqueeze", "squeeze"}
 # The axis, as stored, that may run over the vocabulary: textbooks write token ids there, from 0.
 _WORD_AXES = {"E": 0, "W_vocab": 0, "z": -1, "probabilities": -1}
 _PLAIN_WORDS = frozenset(["dense", "linear", "proj", "fc"])
@@ -284,7 +280,8 @@ class Names:
         if "norm" in word.lower() or word.startswith("ln"):
             return Symbol("γ" if letter == "W" else "β")
         if letter == "W" and step.name in self._weights_of("embedding"):
-            return _TABLES.get(word) or Symbol("E", "" if word.isdigit() else word)
+            owner = path[-3] if word == "table" and len(path) > 2 else word
+            return _TABLES.get(owner) or Symbol("E", "" if owner.isdigit() else owner)
         role = next((_ROLES[end] for end in _endings(path, word) if end in _ROLES), None)
         if role is None and word in _PLAIN_WORDS and len(path) > 2:
             word = path[-3]
@@ -305,18 +302,20 @@ class Names:
         attends = step.expanded or "attention" in step.module or "attn" in step.module
         if attends and (symbol := _STAGES.get(_READ_AS.get(word, word))) is not None:
             return symbol
-        if step.op in _NORMS:
+        if step.op in NORMS:
             return Symbol("N")
         operands = [operand.step for operand in step.operands if operand.step is not None]
-        if step.op in _MATRIX_OPERATORS or step.op in ("mul", "add"):
+        if step.op in LINEAR_MAPS or step.op in ("embedding", "mul", "add"):
             made = (self._made_by(p, step.op) for p in operands if p.role == "parameter")
             if (symbol := next((found for found in made if found is not None), None)) is not None:
                 return symbol
-        if operands and (step.op in _COPIES or step.op in _ACTIVATIONS):
+        if operands and (step.op in _MOVED or step.op in ACTIVATIONS):
             source = self.symbol(operands[0])
             told = str(source) != _word(operands[0].name) or word == step.op.strip("_")
-            if (step.op in _COPIES and told) or source.base in ("H", "G"):
+            if step.op in _MOVED and (told or source.base in ("H", "G")):
                 return source
+            if step.op in ACTIVATIONS and source.base in ("H", "G"):
+                return replace(source, below=step.op)
         return _WORDS.get(word)
 
     def _made_by(self, parameter: Step, op: str) -> Symbol | None:

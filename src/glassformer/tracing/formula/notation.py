@@ -25,7 +25,13 @@ from glassformer.tracing.arithmetic.float64_values import (
     largest_terms,
 )
 from glassformer.tracing.formula.naming import Sight, Symbol
-from glassformer.tracing.formula.places import Place, place_of, written_places
+from glassformer.tracing.formula.places import (
+    Part,
+    Place,
+    looked_up_parts,
+    place_of,
+    written_places,
+)
 
 if TYPE_CHECKING:
     from glassformer.tracing.cells import Cell
@@ -204,8 +210,17 @@ class Printer(ABC, Generic[Printed]):
 
     def write(self, formula: Formula, outer: int = 0) -> Printed:
         """The formula, in brackets if it is weaker than its surroundings."""
-        weaker = strength(formula) < outer and not isinstance(formula, self.laid_out)
+        weaker = self.strength(formula) < outer and not isinstance(formula, self.laid_out)
         return self.bracketed(formula) if weaker else self.inside(formula)
+
+    def base(self, power: Power) -> Printed:
+        """What is raised: in brackets unless it is one sign, whatever the layout."""
+        is_atom = self.strength(power.base) >= ATOM
+        return self.inside(power.base) if is_atom else self.bracketed(power.base)
+
+    def strength(self, formula: Formula) -> int:
+        """The precedence of a formula in this format."""
+        return strength(formula)
 
     def sides(self, formula: Infix) -> tuple[Printed, Printed]:
         """Both sides of an operator; a − (b − c) keeps its brackets, (a − b) − c does not."""
@@ -311,21 +326,15 @@ class SymbolWriter(_Builder):
         names = self.sight.names
         places: Sequence[Place | Formula] | None
         if isinstance(expression, e.Lookup):
-            owner, _ = expression.view.owner((0,) * expression.view.ndim)
-            places = [
-                place_of(part) if isinstance(part, int | e.Axis) else self.build(part)
-                for part in expression.index
-            ]
+            owner, parts = looked_up_parts(expression)
+            places = None if parts is None else self._places(parts)
         else:
             owner, places = written_places(expression, names.find)
         symbol = self.sight.symbol(owner)
         self.steps[symbol] = owner
         if places is None:
-            assert isinstance(expression, e.Entry)
-            window = tuple(map(place_of, expression.index))
+            window = tuple(self._places(expression.index))
             return Leaf(Symbol(f"view({symbol})"), window, expression)
-        if len(places) != len(owner.shape):  # looked up in a reshaped view
-            return Leaf(symbol, tuple(places), expression)
         if names.is_textbook:
             digits = [p for p in places if isinstance(p, Place) and p.is_digit]
             if digits:
@@ -335,6 +344,11 @@ class SymbolWriter(_Builder):
             place = places[axis]
             shown.append(place.counted_from(first) if first and isinstance(place, Place) else place)
         return Leaf(symbol, tuple(shown), expression)
+
+    def _places(self, index: tuple[Part, ...]) -> list[Place | Formula]:
+        return [
+            place_of(part) if isinstance(part, int | e.Axis) else self.build(part) for part in index
+        ]
 
     def reduce(self, reduce: e.Reduce) -> Formula:
         """Σ over letters, or a function of a row."""

@@ -7,19 +7,18 @@ the operator's own view, and are mapped from there to the axes of the writer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from glassformer.tracing.arithmetic.expressions import Axis, Entry
+from glassformer.tracing.arithmetic.expressions import Axis, Entry, Expression, Lookup, Number
 from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.cell_block import Flat, lattice
 
 if TYPE_CHECKING:
     from glassformer.tracing.steps import Step
 
-Whole = npt.NDArray[np.int64]
 Find = Callable[[View, Index], tuple["Step", Index]]
 
 
@@ -79,6 +78,39 @@ def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | 
     return owner, places if places is not None else _several_axes(entry, running, owner)
 
 
+Part = int | Axis | Expression
+
+
+def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
+    """The step that wrote what a lookup reads, and the lookup's index on that step's axes.
+
+    None if the operator read it in another shape. A transposed view has its axes in another order,
+    and a slice does not begin at 0.
+    """
+    view = lookup.view
+    owner, base = view.owner((0,) * view.ndim)
+    own = owner.view
+    parts: list[Part] = list(base)
+    free = {axis for axis, size in enumerate(own.shape) if size > 1}
+    for part, size, stride in zip(lookup.index, view.shape, view.strides, strict=True):
+        if size == 1 or stride == 0:
+            continue
+        axis = next((axis for axis in free if own.strides[axis] == stride), None)
+        if axis is None or own.shape[axis] < base[axis] + size:
+            return owner, None
+        free.remove(axis)
+        start = base[axis]
+        if isinstance(part, int):
+            parts[axis] = start + part
+        elif isinstance(part, Axis):
+            parts[axis] = replace(part, start=start + part.start)
+        elif start == 0:
+            parts[axis] = part
+        else:
+            parts[axis] = Number(start) + part
+    return owner, tuple(parts)
+
+
 def _at(entry: Entry, places: dict[str, int]) -> Index:
     return tuple([
         part.at(places.get(part.letter, 0)) if isinstance(part, Axis) else part
@@ -119,7 +151,7 @@ def _several_axes(entry: Entry, running: list[Axis], owner: Step) -> tuple[Place
     return None if None in parts else tuple(part for part in parts if part is not None)
 
 
-def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Whole] | None:
+def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Flat] | None:
     """For each axis of the writer, the positions read, as an array with one axis per letter."""
     view, own = entry.view, owner.view
     if view.dtype.itemsize != own.dtype.itemsize:
@@ -127,9 +159,8 @@ def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Whole] | 
     strides = {p.letter: s * p.step for p, s in zip(entry.index, view.strides, strict=True)
                if isinstance(p, Axis)}  # fmt: skip
     first = sum(p * s for p, s in zip(_at(entry, {}), view.strides, strict=True))
-    rest = np.asarray(first + view.offset - own.offset, dtype=np.int64)
-    for axis in running:
-        rest = rest[..., None] + strides[axis.letter] * np.arange(axis.size, dtype=np.int64)
+    steps = [strides[axis.letter] for axis in running]
+    rest = lattice(first + view.offset - own.offset, [axis.size for axis in running], steps)
     if rest.size and rest.min() < 0:
         return None
     places = [np.zeros_like(rest) for _ in own.shape]
@@ -141,17 +172,15 @@ def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Whole] | 
     return None if rest.any() else places
 
 
-def _place(positions: Whole, letters: list[str]) -> Place | None:
+def _place(positions: Flat, letters: list[str]) -> Place | None:
     """The positions along one axis as a function of the letters, if it is a simple one."""
     start = int(positions.flat[0])
-    steps: list[tuple[str, int]] = []
-    even = np.asarray(start)
-    for axis, letter in enumerate(letters):
+    steps: list[int] = []
+    for axis in range(len(letters)):
         second = tuple(int(other == axis) for other in range(len(letters)))
-        steps.append((letter, int(positions[second]) - start))
-        even = even[..., None] + steps[-1][1] * np.arange(positions.shape[axis])
-    if (even == positions).all():
-        return Place(start, tuple(step for step in steps if step[1]))
+        steps.append(int(positions[second]) - start)
+    if (lattice(start, positions.shape, steps) == positions).all():
+        return Place(start, tuple(pair for pair in zip(letters, steps, strict=True) if pair[1]))
     moving = [a for a in range(len(letters)) if (positions != positions.take([0], a)).any()]
     if len(moving) != 1:
         return None
@@ -159,7 +188,7 @@ def _place(positions: Whole, letters: list[str]) -> Place | None:
     return _digit(along, letters[moving[0]])
 
 
-def _digit(positions: Whole, letter: str) -> Place | None:
+def _digit(positions: Flat, letter: str) -> Place | None:
     """`k÷64`, `k mod 64` or `k÷64 mod 12`: a letter that runs over more than one axis."""
     repeats = int(np.flatnonzero(positions != positions[0])[0])
     slow = np.arange(len(positions)) // repeats

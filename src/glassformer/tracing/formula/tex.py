@@ -13,7 +13,7 @@ from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import number
+from glassformer.tracing.formula.text import number, strength_with_powers_of_ten
 
 _WIDEST_FRACTION = 150
 """Characters of TeX above or below a fraction bar: about half the page width."""
@@ -87,6 +87,9 @@ class _TexPrinter(n.Printer[str]):
     def bracketed(self, formula: n.Formula) -> str:
         return _bracketed(self.inside(formula))
 
+    def strength(self, formula: n.Formula) -> int:
+        return strength_with_powers_of_ten(formula, self.digits)
+
     def inside(self, formula: n.Formula) -> str:
         write = self.write
         match formula:
@@ -101,8 +104,8 @@ class _TexPrinter(n.Printer[str]):
                 return f"{left_side} {_SIGNS.get(sign, sign)} {right_side}"
             case n.Fraction(above=above, below=below):
                 return self._fraction(above, below)
-            case n.Power(base=base, exponent=exponent):
-                return rf"{{{write(base, n.ATOM)}}}^{{{write(exponent)}}}"
+            case n.Power(exponent=exponent):
+                return rf"{{{self.base(formula)}}}^{{{write(exponent)}}}"
             case n.Minus(body=body):
                 return f"-{write(body, n.PRODUCT)}"
             case n.Root(body=body):

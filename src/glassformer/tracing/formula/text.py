@@ -29,6 +29,14 @@ def number(value: e.Scalar, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def strength_with_powers_of_ten(formula: n.Formula, digits: int) -> int:
+    """The precedence of a formula where 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
+    own = n.strength(formula)
+    if not isinstance(formula, n.Value) or isinstance(formula.number, bool):
+        return own
+    return min(own, n.PRODUCT) if "e" in number(formula.number, digits) else own
+
+
 Pieces = list[tuple[str, Operand | None]]
 """Text in pieces; a piece that is an operand comes with its expression."""
 
@@ -53,9 +61,9 @@ class _TextPrinter(n.Printer[Pieces]):
             case n.Fraction(above=above, below=below):
                 over, under = self.write(above, n.PRODUCT), self.write(below, n.PRODUCT + 1)
                 return [*over, (" / ", None), *under]
-            case n.Power(base=base, exponent=exponent):
+            case n.Power(exponent=exponent):
                 raised = self.write(exponent, n.POWER + 1)
-                return [*self.write(base, n.POWER), ("^", None), *raised]
+                return [*self.base(formula), ("^", None), *raised]
             case n.Minus(body=body):
                 return [("−", None), *self.write(body, n.PRODUCT)]
             case n.Root(body=body):

@@ -26,7 +26,7 @@ from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.capture.memory import Version, View, as_real
 from glassformer.tracing.capture.module_stack import join
-from glassformer.tracing.capture.operator_calls import Call, operator_of
+from glassformer.tracing.capture.operator_calls import Call, Operator, operator_of
 from glassformer.tracing.capture.recorder import Recorder, Recording
 from glassformer.tracing.capture.source_lines import Line, Origin
 from glassformer.tracing.gradients import derivatives
@@ -127,37 +127,48 @@ class Backward:
         self._parts: dict[int, list[_Contribution]] = defaultdict(list)
         self._claimed: set[str] = set()
         self._active = _depends_on(forward.calls, forward.parameters.values())
+        self.contributions: list[Tensor] = []
+        """Every gradient before it is added to others."""
+        self.operators = 0
+        """How many operators the backward pass ran."""
 
     def run(self, loss: View) -> dict[str, Tensor]:
         """The gradient of each parameter that the loss depends on, by name."""
         if id(loss.version) not in self._active:
-            raise TraceError(
-                "the loss does not depend on any parameter that requires a gradient"
-                + self._through_chance()
-            )
+            raise self._independent()
+        start = len(self._recorder.calls)
         one = torch.ones_like(self._recorder.tensor_of(loss))
         self._add(loss, one, self._forward.title(loss.version))
         for call in reversed(self._forward.calls):
             self._through(call)
-        return {
+        gradients = {
             name: self._total(view.version)
             for name, view in self._forward.parameters.items()
             if id(view.version) in self._parts
         }
+        self.operators = len(self._recorder.calls) - start
+        return gradients
 
-    def _through_chance(self) -> str:
-        """Mention operators that draw random numbers from something that depends on parameters."""
+    def _independent(self) -> TraceError:
+        """The error for a loss without a gradient."""
+        if not self.drawn:
+            return TraceError("the loss does not depend on any parameter that requires a gradient")
+        return TraceError(
+            "the loss depends on parameters only through {operators}: the trace takes random "
+            "numbers as given and does not differentiate them",
+            operators=self.drawn,
+        )
+
+    @property
+    def drawn(self) -> str:
+        """The operators that draw random numbers from something that depends on parameters."""
         names = {
             call.operator.name
             for call in self._forward.calls
-            if call.operator.random and any(id(v.version) in self._active for v in call.inputs())
+            if _is_constant(call.operator)
+            and any(id(view.version) in self._active for view in call.inputs())
         }
-        if not names:
-            return ""
-        return (
-            f", or only through {', '.join(sorted(names))}, which draws random numbers: "
-            "the trace takes these as given and does not differentiate them"
-        )
+        return ", ".join(sorted(names))
 
     def _through(self, call: Call) -> None:
         """Propagate the gradient of a call's outputs to its inputs."""
@@ -194,7 +205,7 @@ class Backward:
             name for name, view in arguments.items()
             if id(view.version) in self._active and view.dtype.is_floating_point
         )  # fmt: skip
-        if not wanted or rules.is_given(call.operator):
+        if not wanted or _is_constant(call.operator):
             return
 
         def note(name: str, tensor: Tensor) -> Tensor:
@@ -227,6 +238,7 @@ class Backward:
             if seen is not None and seen.name not in self._claimed:
                 self._claim(gradient, seen, "")
         part = spread(gradient, view, whole)
+        self.contributions.append(part)
         self._parts[id(view.version)].append(_Contribution(part, through))
 
     def _total(self, version: Version) -> Tensor:
@@ -246,6 +258,11 @@ class Backward:
         return self._scribe.claim(gradient, *title.gradient(suffix))
 
 
+def _is_constant(operator: Operator) -> bool:
+    """Whether an operator's numbers are given, such as random ones, and have no derivative."""
+    return rules.is_given(operator) and derivatives.find(operator) is None
+
+
 def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
     """The versions computed from parameters, including the parameters' own."""
     active = {id(view.version) for view in parameters}
@@ -253,7 +270,7 @@ def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
         inputs = any(
             id(view.version) in active and view.dtype.is_floating_point for view in call.inputs()
         )
-        if inputs and not rules.is_given(call.operator):
+        if inputs and not _is_constant(call.operator):
             active |= {
                 id(view.version)
                 for view in call.outputs
@@ -327,6 +344,8 @@ def _rearranged(in_memory_order: Tensor, whole: View) -> Tensor:
 
 def _extent(view: View) -> int:
     """The places in memory from a window's first cell to its last."""
+    if not view.numel:
+        return 0
     return 1 + sum((size - 1) * s for size, s in zip(view.shape, view.strides, strict=True))
 
 

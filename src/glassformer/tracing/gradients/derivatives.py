@@ -278,6 +278,18 @@ def nll_loss(forward: Forward, g: Tensor) -> Gradients:
     yield "self", back(g, x, target, weight, *settings, count).reshape(forward.shape("self"))
 
 
+@derivative("rrelu_with_noise")
+def rrelu(forward: Forward, g: Tensor) -> Gradients:
+    """g times the slope that was drawn for the cell; outside training, the mean slope below 0."""
+    lower, upper = float(forward.number("lower")), float(forward.number("upper"))
+    if forward.call.flag("training"):
+        slopes = forward.call.outputs[-1]
+        assert slopes is not None and forward.call.unreturned[-1] == "noise"
+        yield "self", g * forward.tensor_of(slopes)
+    else:
+        yield "self", aten.leaky_relu_backward(g, forward["self"], (lower + upper) / 2, False)
+
+
 @derivative("embedding")
 def embedding(forward: Forward, g: Tensor) -> Gradients:
     """Each row of the table sums the gradients of the positions that looked it up."""

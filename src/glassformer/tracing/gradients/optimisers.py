@@ -1,10 +1,11 @@
 """The optimiser's update, with one operator per named step: why a weight changed.
 
 SGD, Adam, AdamW, RMSprop, Adagrad, Adafactor and Muon as `torch.optim` computes them on the CPU,
-operator by operator, so that the numbers are bitwise equal (Adafactor's up to rounding); and the
-Muon of our own recipes. An update takes a parameter, its gradient and its optimiser state, and
-returns the new weight; `note` names a result. The state is read from the optimiser and never
-written: the actual optimiser makes the same step afterwards.
+operator by operator, so that the numbers are bitwise equal (Adafactor's up to rounding). Another
+optimiser, such as the Muon of our recipes, can write out its own update (`WrittenOut`). An update
+takes a parameter, its gradient and its optimiser state, and returns the new weight; `note` names a
+result. The state is read from the optimiser and never written: the actual optimiser makes the same
+step afterwards, and the two are compared.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -47,8 +48,8 @@ class Method:
     """The written-out form of an optimiser."""
 
     update: Callable[[ParameterUpdate], Tensor]
-    remembers: Mapping[str, str]
-    """torch's names for the state, by the names used here."""
+    remembers: Mapping[str, str] | None
+    """torch's names for the state, by the names used here; None if these are the same."""
     start: Callable[[Tensor, Settings], dict[str, Tensor]]
     """The state of a parameter before its first step."""
     schedule: Callable[[Note, Tensor, Tensor, Settings], Numbers] | None = None
@@ -57,15 +58,31 @@ class Method:
     """Whether the size of a step does not depend on that of the gradient."""
 
 
+@runtime_checkable
+class WrittenOut(Protocol):
+    """An optimiser that writes out its own update, so that its steps can be traced."""
+
+    def first_state(self, parameter: Tensor) -> dict[str, Tensor]:
+        """The state of a parameter before its first step, under the names of `state`."""
+
+    def written_update(
+        self, note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings
+    ) -> Tensor:
+        """The new weight, by operators that change none of these tensors; `note` names results."""
+
+
 def method_of(optimiser: Optimizer) -> Method:
     """The written-out form of an optimiser; raises an error if there is none."""
     kind = type(optimiser)
-    method = _METHODS.get(kind) or (_BATCHED_MUON if _is_batched_muon(optimiser) else None)
+    method = _METHODS.get(kind)
+    if method is None and isinstance(optimiser, WrittenOut):
+        method = _declared(optimiser)
     if method is None:
         known = [known.__name__ for known in _METHODS]
         raise TraceError(
             f"updates by {kind.__name__} cannot be traced; "
-            f"use torch.optim.{', '.join(known[:-1])} or {known[-1]}"
+            f"use torch.optim.{', '.join(known[:-1])} or {known[-1]}, or give it the methods "
+            "first_state and written_update (docs/trace.md)"
         )
     for group in optimiser.param_groups:
         for option in ("differentiable", "capturable"):
@@ -74,14 +91,14 @@ def method_of(optimiser: Optimizer) -> Method:
     return method
 
 
-def _is_batched_muon(optimiser: Optimizer) -> bool:
-    """Whether this is the Muon of our recipes, by its settings: `tracing` cannot import `training`.
+def _declared(optimiser: WrittenOut) -> Method:
+    """The form that an optimiser itself declares; its state keeps its names."""
 
-    Another optimiser of that name would fail the comparison of the new weights.
-    """
-    settings = {"params", "lr", "momentum", "weight_decay"}
-    groups = optimiser.param_groups
-    return type(optimiser).__name__ == "Muon" and all(group.keys() == settings for group in groups)
+    def update(p: ParameterUpdate) -> Tensor:
+        new = optimiser.written_update(p.note, p.weight, p.gradient, p.state, p.settings)
+        return p.note("weight", new)
+
+    return Method(update, None, lambda parameter, _: optimiser.first_state(parameter))
 
 
 # --- SGD ---
@@ -306,30 +323,6 @@ def _muon(p: ParameterUpdate) -> Tensor:
     return p.note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
 
 
-def _our_muon(p: ParameterUpdate) -> Tensor:
-    """Our Muon: a decaying sum as momentum, and Newton–Schulz in float32 on stacked matrices."""
-    rate, momentum = float(p.settings["lr"]), float(p.settings["momentum"])
-    faded = p.note("faded_velocity", p.state["velocity"] * momentum)
-    velocity = p.note("velocity", faded + p.gradient)
-    direction = p.note("direction", torch.add(p.gradient, velocity, alpha=momentum))
-    matrix = direction.float().unsqueeze(0)
-    tall = matrix.size(-2) > matrix.size(-1)
-    matrix = matrix.mT if tall else matrix
-    norm = p.note("norm", matrix.norm(dim=(-2, -1), keepdim=True))
-    size = p.note("norm_and_epsilon", norm + 1e-7)
-    matrix = p.note("normalised", matrix / size)
-    for turn in range(1, 6):
-        gram = p.note(f"gram_{turn}", matrix @ matrix.mT)
-        square = p.note(f"gram_squared_{turn}", gram @ gram)
-        polynomial = p.note(f"polynomial_{turn}", -4.7750 * gram + 2.0315 * square)
-        matrix = p.note(f"iterate_{turn}", 3.4445 * matrix + polynomial @ matrix)
-    orthogonal = p.note("orthogonal", (matrix.mT if tall else matrix)[0].to(p.weight.dtype))
-    decayed = p.note("decayed_weight", p.weight * (1 - rate * float(p.settings["weight_decay"])))
-    rows, columns = p.weight.shape
-    factor = max(1.0, rows / columns) ** 0.5
-    return p.note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
-
-
 def _velocity_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
     return {"velocity": torch.zeros_like(parameter)}
 
@@ -401,7 +394,6 @@ _METHODS: dict[type[Optimizer], Method] = {
     ),
     Muon: Method(_muon, {"velocity": "momentum_buffer"}, _velocity_start),
 }
-_BATCHED_MUON = Method(_our_muon, {"velocity": "momentum"}, _velocity_start)
 
 
 # --- the step of all parameters ---
@@ -491,9 +483,12 @@ class Updates:
     def _remembered(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
         """A copy of the optimiser's state for a parameter, or its initial state."""
         state = self._optimiser.state.get(parameter, {})
+        names = self.method.remembers
+        if names is None:
+            names = {name: name for name, value in state.items() if isinstance(value, Tensor)}
         found = {
             ours: state[theirs].detach().clone()
-            for ours, theirs in self.method.remembers.items()
+            for ours, theirs in names.items()
             if state.get(theirs) is not None
         }
         return found or self.method.start(parameter.detach(), group)

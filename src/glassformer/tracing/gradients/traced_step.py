@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,9 +13,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Index, Version, View, gaps
+from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Index, Version, View
 from glassformer.tracing.capture.module_stack import ModulePaths
-from glassformer.tracing.capture.operator_calls import Call
 from glassformer.tracing.capture.record import (
     call_inside,
     sources_of,
@@ -33,148 +31,12 @@ from glassformer.tracing.capture.recorder import (
 )
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.formula import number
+from glassformer.tracing.gradients.agreement import Agreement, Reasons
 from glassformer.tracing.gradients.backward import Backward, ForwardPass, Scribe, TrainingRecorder
 from glassformer.tracing.gradients.optimisers import Updates
-from glassformer.tracing.notes import Note, ShownAsText
+from glassformer.tracing.notes import ShownAsText
 from glassformer.tracing.steps import Step, read_labels
 from glassformer.tracing.trace import Trace
-
-# --- agreement ---
-# Does the trace show the step that was actually made?
-#
-# The trace computes gradients and new weights with its own derivatives and updates. Both are
-# compared with those of autograd and the optimiser: usually they are bitwise equal, else equal up
-# to rounding; anything else is an error, and no trace is returned.
-
-
-# The rounding error of another summation order, relative to the maximum of a float32 tensor.
-_GRADIENT = 1e-4
-# New weights come from the same gradients by the same operators: a few roundings.
-_WEIGHT_ROUNDINGS = 8
-# A difference of new weights is reported if it exceeds this share of the tensor's largest change.
-_NOTABLE = 1e-3
-_LISTED = 3
-
-
-class Agreement:
-    """Compares a recorded step with the actual one; `notes` hold the result.
-
-    Each operator rounds to its dtype. These errors are independent, so that over n operators they
-    grow to √n · ε, which matters for shorter dtypes.
-    """
-
-    def __init__(
-        self, parameters: Mapping[str, nn.Parameter], optimiser: str, made: Sequence[Call]
-    ) -> None:
-        self._parameters = parameters
-        self._optimiser = optimiser
-        self._made = made
-        self._cancelled: float | None = None
-        self._before = {name: p.detach().clone() for name, p in parameters.items()}
-        self._largest = 0.0
-        self._doubtful: dict[str, Tensor] = {}
-        """By parameter, the cells whose gradients agree in few digits only."""
-        self._same_gradients = True
-        self.notes: list[str] = []
-
-    def compare_gradients(self, shown: Mapping[str, Tensor]) -> None:
-        """Compare the recorded gradients with autograd's."""
-        made = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
-        self._largest = max(map(_largest, made.values()), default=0.0)
-        for name in made.keys() - shown.keys():
-            if made[name].any():
-                raise TraceError(f"autograd has a gradient of {name}, the trace has none")
-        worst, where = 0.0, ""
-        for name, gradient in shown.items():
-            # An unused parameter has no gradient, or a zero gradient.
-            real = made.get(name, torch.zeros_like(gradient))
-            apart, size = gaps(gradient, real), _largest(real)
-            gap = _largest(apart)
-            share = max(_GRADIENT, self._rounding_of(gradient.dtype))
-            if gap > share * size and gap > self._lost_by_cancelling(gradient.dtype):
-                raise TraceError(
-                    f"the recorded gradient of {name} differs from autograd's by {gap:.1e} (its "
-                    f"largest is {size:.1e}), more than rounding can: autograd's is not the "
-                    "derivative of what was recorded. That is so after detach or no_grad, in an "
-                    "autograd function of the model's own, and of ctc_loss without a log_softmax "
-                    "before it; such models are not traced in training"
-                )
-            self._same_gradients &= gap == 0
-            self._doubtful[name] = apart > share * real.detach().abs()
-            if 0 < gap <= share * size:
-                worst, where = max((worst, where), (gap / size, name))
-        if self._same_gradients:
-            self.notes.append(Note("same gradients"))
-        elif worst:
-            self.notes.append(Note("close gradients", worst=f"{worst:.0e}", name=where))
-
-    def _rounding_of(self, dtype: torch.dtype) -> float:
-        return torch.finfo(dtype).eps * math.sqrt(len(self._made))
-
-    def _lost_by_cancelling(self, dtype: torch.dtype) -> float:
-        """The rounding error of a sum whose terms cancel (a bias before a batch norm).
-
-        The terms are at most as large as the largest gradient, and as many as its cells.
-        """
-        if self._cancelled is None:
-            made = [v for c in self._made for v in c.outputs if v is not None and v.numel]
-            views = [view for view in made if view.dtype.is_floating_point]
-            largest = max(
-                (_largest(view.tensor().nan_to_num(0, 0, 0)) for view in views), default=0
-            )
-            terms = max((view.numel for view in views), default=1)
-            self._cancelled = math.sqrt(terms) * largest
-        return self._rounding_of(dtype) * self._cancelled
-
-    def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
-        """Compare the recorded new weights with the optimiser's; `rescales` as in `Method`."""
-        worst, where, same = 0.0, "", True
-        rounding: dict[str, float] = {}
-        for name, weight in shown.items():
-            real, doubtful = self._parameters[name].detach(), self._doubtful[name]
-            apart, change = gaps(weight, real), _largest(gaps(real, self._before[name]))
-            gap = _largest(apart)
-            same &= gap == 0
-            if self._same_gradients and gap > _WEIGHT_ROUNDINGS * torch.finfo(real.dtype).eps * max(
-                _largest(real), change
-            ):
-                raise TraceError(
-                    f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
-                    "was the optimiser changed by hooks?"
-                )
-            sound = _largest(apart[~doubtful])
-            if sound:
-                worst, where = max((worst, where), (sound / max(change, sound), name))
-            if gap > _NOTABLE * change:
-                rounding[name] = gap
-        if same:
-            self.notes.append(Note("same weights"))
-        elif worst:
-            self.notes.append(Note("close weights", worst=f"{worst:.0e}", name=where))
-        if rounding:
-            self.notes.append(self._rounding(rounding, rescales))
-
-    def _rounding(self, lost: dict[str, float], rescales: bool) -> Note:
-        """The note on updates from gradients that lost digits to rounding."""
-        names = list(lost)
-        made = {name: self._parameters[name].grad for name in names}
-        sizes = [_largest(g[self._doubtful[name]]) for name, g in made.items() if g is not None]
-        others = f", … ({len(names)})" if len(names) > _LISTED else ""
-        said = {
-            "names": ", ".join(names[:_LISTED]) + others,
-            "size": f"{max(sizes, default=0.0):.0e}",
-            "largest": f"{self._largest:.0e}",
-        }
-        if not rescales:
-            return Note("rounding", **said)
-        gap = f"{max(lost.values()):.0e}"
-        return Note("rounding steps", **said, optimiser=self._optimiser, gap=gap)
-
-
-def _largest(tensor: Tensor) -> float:
-    """The largest absolute value of a tensor."""
-    return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
-
 
 Loss = Callable[[Any], Tensor]
 
@@ -245,7 +107,6 @@ class _Step:
         self._sources += self._updates.sources
         self._outputs: dict[str, View] = {}
         self._gradients: dict[str, Tensor] = {}
-        self._backward_calls: list[Call] = []
         self._weights: dict[str, Tensor] = {}
         self._notes: list[str] = []
 
@@ -290,9 +151,9 @@ class _Step:
                 call.origin = replace(call.origin, targets=("loss",), owner="", visit=-1)
         forward = ForwardPass(self._recording(), self._trainable())
         scribe = Scribe(self._recorder)
-        start = len(self._recorder.calls)
-        self._gradients = Backward(self._recorder, forward, scribe).run(loss)
-        self._backward_calls = self._recorder.calls[start:]
+        self._forward_views = list(self._recorder.views)
+        self._backward = Backward(self._recorder, forward, scribe)
+        self._gradients = self._backward.run(loss)
         self._weights = self._updates.run(scribe, self._gradients)
         scribe.finish()
 
@@ -301,9 +162,23 @@ class _Step:
         self._optimiser.zero_grad()
         program = self._program
         with torch.enable_grad():
-            self._loss(self._module(*program.args, **program.kwargs)).backward()
-        name = type(self._optimiser).__name__
-        agreement = Agreement(self._parameters(), name, self._backward_calls)
+            loss = self._loss(self._module(*program.args, **program.kwargs))
+        if not loss.requires_grad:
+            raise TraceError(
+                "the model cuts the loss off from every parameter, by detach or no_grad: there is "
+                "no gradient to trace"
+            )
+        backward = self._backward
+        recorded = self._outputs["loss"].tensor()
+        reasons = Reasons(loss, recorded, self._forward_views, backward.drawn)
+        loss.backward()
+        agreement = Agreement(
+            self._parameters(),
+            type(self._optimiser).__name__,
+            backward.operators,
+            backward.contributions,
+            reasons,
+        )
         agreement.compare_gradients(self._gradients)
         self._optimiser.step()
         agreement.compare_weights(self._weights, self._updates.method.rescales)
@@ -385,11 +260,11 @@ _OWN = (
     "turned_gradient", "gradient_with_decay", "step_size", "decayed_weight", "first_moment",
     "second_moment", "largest_second_moment", "sum_of_squares", "row_variance", "column_variance",
     "variance", "corrected_deviation", "reciprocal_deviation", "divisor", "scaled_gradient",
-    "velocity", "direction", "orthogonal", "clipped_step_size", "change",
+    "velocity", "momentum", "direction", "orthogonal", "clipped_step_size", "change",
 )  # fmt: skip
 _REMEMBERED = (
-    "velocity", "first_moment", "second_moment", "largest_second_moment", "sum_of_squares",
-    "row_variance", "column_variance", "variance",
+    "velocity", "momentum", "first_moment", "second_moment", "largest_second_moment",
+    "sum_of_squares", "row_variance", "column_variance", "variance",
 )  # fmt: skip
 
 

@@ -11,14 +11,14 @@ The sentence under a field is its help text; a field redefined with a new defaul
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
-from glassformer.errors import ConfigError, UnknownNameError, shown
+from glassformer.errors import ConfigError, UnknownNameError, expect_fields, shown
 from glassformer.nn.config import Architecture
 from glassformer.text.tokenizer import Cut
 
 Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 Task = Literal["classify", "translate", "continue", "mask", "rate"]
 
-_TOO_LARGE = 2**31  # no sensible count is this large, and not all code takes more
+COUNT = "[1, 2^31)"  # no sensible count is larger, and not all code takes more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class DataConfig:
                 max_tokens=self.max_tokens,
                 batch_size=self.batch_size,
             )
-        check_counts(self, "data", "max_tokens", "batch_size", "bucket_width")
+        expect_fields(self, "max_tokens batch_size bucket_width", COUNT, "data.")
 
     def as_problem(self, name: str) -> "DataConfig":
         """The settings that both problems have, for another problem."""
@@ -105,7 +105,7 @@ class SplitData(DataConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_share(self, "validation")
+        expect_fields(self, "validation", "[0, 0.99]", "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class TokenisedData(DataConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_counts(self, "data", "vocab_size", "max_len")
+        expect_fields(self, "vocab_size max_len", COUNT, "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +138,8 @@ class PaddedData(TokenisedData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_share(self, "share", top=1.0)
-        if self.share == 0:
-            raise ConfigError("data.share must be above 0")
-        check_counts(self, "data", "pad_multiple")
+        expect_fields(self, "share", "(0, 1]", "data.")
+        expect_fields(self, "pad_multiple", COUNT, "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +165,7 @@ class ClassifiedTexts(SingleTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_share(self, "word_dropout")
+        expect_fields(self, "word_dropout", "[0, 0.99]", "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +201,7 @@ class MaskedReviews(SingleTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_share(self, "hidden")
+        expect_fields(self, "hidden", "[0, 0.99]", "data.")
         if not self.hidden:
             raise ConfigError("data.hidden must be above 0: without hidden words nothing is learnt")
 
@@ -347,32 +345,3 @@ def foreign_default(name: str) -> Any:
             if field.name == name:
                 return field.default
     return MISSING
-
-
-def check_counts(config: object, section: str, *names: str) -> None:
-    """Raise if a count is below 1 or unreasonably large."""
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and value < 1:
-            raise ConfigError(
-                "{section}.{name} must be at least 1, got {value}",
-                section=section,
-                name=name,
-                value=value,
-            )
-        if value is not None and value >= _TOO_LARGE:
-            raise ConfigError(
-                "{section}.{name} must be below {too_large:,}, got {value:,}",
-                section=section,
-                name=name,
-                too_large=_TOO_LARGE,
-                value=value,
-            )
-
-
-def _check_share(config: object, name: str, top: float = 0.99) -> None:
-    value = getattr(config, name)
-    if not 0 <= value <= top:
-        raise ConfigError(
-            "data.{name} must be from 0 to {top}, got {value}", name=name, top=top, value=value
-        )

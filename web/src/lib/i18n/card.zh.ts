@@ -12,6 +12,7 @@ export const cardZh: Record<keyof typeof cardEn, string> = {
   'card.given.parameter': '参数：由训练得到。追溯到此为止。',
   'card.given.input': '输入：来自你的文本。追溯到此为止。',
   'card.given.constant': '程序中的常量。追溯到此为止。',
+  'card.unwritten': '尚未写入：程序只是预留了这块内存，里面是先前遗留的内容。',
   'card.given.activation': '这个数是设定的，不是算出来的。',
   'card.formula': '公式',
   'card.numbers': '代入数值',

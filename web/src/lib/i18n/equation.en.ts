@@ -7,6 +7,8 @@ export const equationEn = {
   'equation.next': 'next {axis}',
   'equation.expanded':
     'The module called one fused kernel here. The trace writes it out in the textbook’s steps; the results agree to rounding.',
+  'equation.unwritten':
+    '{op} only reserves memory: these numbers are whatever was there before, and mean nothing until they are written.',
   'equation.opaque':
     'There is no rule yet for the operator {op}: its numbers are shown, not explained.',
   'panel.widen': 'Use the whole width',

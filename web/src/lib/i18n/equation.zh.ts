@@ -9,6 +9,7 @@ export const equationZh: Record<keyof typeof equationEn, string> = {
   'equation.next': '下一个{axis}',
   'equation.expanded':
     '模块在这里调用了一个融合算子。追踪按教科书的步骤把它展开；结果在舍入误差内一致。',
+  'equation.unwritten': '{op} 只是预留内存：这些数是先前遗留的内容，写入之前没有意义。',
   'equation.opaque': '算子 {op} 还没有规则：只显示它的数值，不作解释。',
   'panel.widen': '占满整行',
   'panel.narrow': '放回原处',

@@ -357,8 +357,10 @@ _JOINS: dict[str, tuple[_Join, float]] = {
 
 def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:
     """The cells of the index tensor that refer to this position."""
-    if not index:
-        return [()]  # a tensor without axes has only one position
+    if not chosen.numel:
+        return []
+    if not index:  # a tensor without axes has only one position
+        return [tuple(place) for place in np.ndindex(chosen.shape)]
     if not chosen.ndim:
         return [()] if chosen.array.item() == index[axis] else []
     if any(

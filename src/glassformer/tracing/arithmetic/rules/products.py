@@ -132,7 +132,7 @@ def outer(call: Call, index: Index) -> Expression:
 def einsum(call: Call, index: Index) -> Expression:
     """The product of the operands' cells, summed over the letters missing from the output."""
     operands = call.views("tensors")
-    inputs, output = _letters(str(call.bound["equation"]), operands)
+    inputs, output = einsum_letters(str(call.bound["equation"]), operands)
     places: dict[str, int | Axis] = dict(zip(output, index, strict=True))
     sizes: dict[str, int] = {}
     for letters, view in zip(inputs, operands, strict=True):
@@ -162,7 +162,7 @@ def _factor(view: View, letters: list[str], places: dict[str, int | Axis]) -> Ex
     return Entry(view, parts)
 
 
-def _letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list[str]]:
+def einsum_letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list[str]]:
     """The letters of each operand's axes and of the output's; `...` becomes numbered letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")

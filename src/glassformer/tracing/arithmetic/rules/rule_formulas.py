@@ -217,7 +217,7 @@ def nll_loss(call: Call, index: Index) -> Expression:
 @rule("nll_loss_forward", "nll_loss2d_forward", output=1)
 def nll_loss_weight(call: Call, _index: Index) -> Expression:
     """Σ w[t] over the targets that are not ignored."""
-    if call.integer("reduction") == _NONE:
+    if call.integer("reduction") == _NONE and call.view("self").ndim > 1:
         return Number(0)  # torch leaves it at 0 and does not use it
     axes = running(call.view("target").shape)
     return total(_likelihood(call, axes)[1], *axes)

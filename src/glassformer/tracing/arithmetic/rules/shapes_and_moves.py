@@ -337,9 +337,13 @@ class _LinearWeights:
     def _operand(self, _name: str, view: View) -> Tensor:
         if not view.dtype.is_floating_point:
             return view.given(view.tensor_on_cpu())
-        # Anti-aliasing kernels round their weights to the dtype of the cells.
-        rounded = self._name.endswith(("_aa", "_aa_backward"))
-        dtype = view.dtype if rounded else torch.float64
+        dtype = torch.float64
+        # Anti-aliasing kernels round their weights to the dtype of the cells; the other
+        # interpolations compute them in float32 if the cells have at most as many digits.
+        if self._name.endswith(("_aa", "_aa_backward")):
+            dtype = view.dtype
+        elif "upsample" in self._name and view.dtype != torch.float64:
+            dtype = torch.float32
         zeros = torch.zeros(view.shape, dtype=dtype, requires_grad=True)
         self._operands.append(zeros)
         self.views.append(view)

@@ -128,6 +128,8 @@ _EXTREMES: tuple[ReduceKind, ReduceKind] = ("min", "max")
 def histogram(call: Call, index: Index) -> Expression:
     """The number of cells in a bin; the last bin includes its upper end."""
     x, bins = call.view("self"), call.integer("bins")
+    if not x.numel:
+        return Number(0)
     axes = running(x.shape)
     cells: Expression = Entry(x, axes)
     low, high = (Number(call.number_of(name)) for name in ("min", "max"))

@@ -1,0 +1,97 @@
+"""A lecture in one file: the explorer, read-only, over the traces and lessons that its views show.
+
+The page is that of `saved_page`, with several traces inside it. What a view shows (its equation,
+its card) is in the file in any case; cards of other cells are there as far as they fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from glassformer.errors import stop_if_cancelled
+from glassformer.explorer.cell_cards import card_info, find_cell, meaning_info
+from glassformer.explorer.model_list import Models, decode
+from glassformer.explorer.open_lessons import Lessons
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.overview import describe
+from glassformer.explorer.panels import equation, fitting_lead
+from glassformer.explorer.saved_page import MOST_BYTES, MOST_CELLS, Snapshot, page_with
+from glassformer.explorer.schemas import PinnedPlace, PlaylistLesson, PlaylistRequest
+from glassformer.language import Language
+
+_LANGUAGES: tuple[Language, ...] = ("en", "zh")
+
+
+def playlist_page(
+    wanted: PlaylistRequest, traces: Sequence[OpenTrace], lessons: Lessons, models: Models
+) -> str:
+    """The page; `traces` are those that the request names, in its order."""
+    share = max(1, len(traces))
+    return page_with(
+        {
+            "title": None,
+            "playlist": [view.model_dump(mode="json") for view in wanted.views],
+            "traces": [
+                _trace(opened, f"saved-{at}", asked.places, share)
+                for at, (opened, asked) in enumerate(zip(traces, wanted.traces, strict=True))
+            ],
+            "lessons": [_lesson(one, lessons) for one in wanted.lessons],
+            "searches": [
+                {
+                    "request": one.model_dump(mode="json"),
+                    "answer": decode(models, one).model_dump(mode="json"),
+                }
+                for one in wanted.searches
+            ],
+        },
+        wanted.language,
+    )
+
+
+def _trace(
+    opened: OpenTrace, name: str, places: Sequence[PinnedPlace], share: int
+) -> dict[str, Any]:
+    """A trace with its part of the room that there is, and what the views show of it."""
+    steps = {opened.step(place.step).number for place in places}
+    size, cells = MOST_BYTES // share, MOST_CELLS // share
+    data = Snapshot(opened, None, size, cells, name, steps).data()
+    return {"title": None, **data, "pinned": [_pinned(opened, place) for place in places]}
+
+
+def _pinned(opened: OpenTrace, place: PinnedPlace) -> dict[str, Any]:
+    stop_if_cancelled()
+    step = opened.step(place.step)
+    lead = fitting_lead(step.shape, tuple(place.lead), step.name)
+    told: dict[str, Any] = {
+        "step": step.number,
+        "lead": list(lead),
+        "equation": equation(describe(opened), step, lead).model_dump(mode="json"),
+        "cell": None,
+    }
+    if place.index is None:
+        return told
+    cell = find_cell(
+        opened, step.number if place.of is None else place.of, tuple(place.index), None
+    )
+    told["cell"] = {
+        "step": cell.step.number,
+        "index": list(cell.index),
+        "card": {
+            language: card_info(opened, cell, language).model_dump(mode="json")
+            for language in _LANGUAGES
+        },
+        "meaning": {
+            language: meaning_info(cell, language).model_dump(mode="json")
+            for language in _LANGUAGES
+        },
+    }
+    return told
+
+
+def _lesson(wanted: PlaylistLesson, lessons: Lessons) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": wanted.name, "settings": wanted.settings}
+    for language in _LANGUAGES:
+        made = lessons.get(wanted.name, language, wanted.settings)
+        told[language] = made.model_dump(mode="json")
+    return told

@@ -1,0 +1,1 @@
+function e(e,t,n){if(n===`trace`||t===null)return[];if(n===`module`){let{module:n}=e.steps[t];return e.steps.filter(e=>e.module===n).map(({number:e})=>e)}let r=e.steps[t].operands.flatMap(({step:e})=>e===null?[]:[e]);return[...new Set([...r,t])].sort((e,t)=>e-t)}function t(e){return e<1e3?`${e} B`:e<1e6?`${(e/1e3).toFixed(1)} kB`:`${(e/1e6).toFixed(1)} MB`}export{e as n,t};

@@ -1,0 +1,1 @@
+var e={search:`beam`,beam:4,length_penalty:.6,temperature:.8,top_k:null,top_p:null,seed:0,max_new:48};export{e as t};

@@ -1,0 +1,1 @@
+var e=new WeakMap;export{e as t};

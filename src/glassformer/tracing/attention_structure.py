@@ -1,0 +1,246 @@
+"""What makes a softmax an attention: weights over positions, each with a key and a value.
+
+    scores[i, j] = queries[i] · keys[j]        weights = softmax over j
+    context[i] = Σ_j weights[i, j] · values[j]
+
+The softmax runs over the axis that the keys bring into the scores, and the second product sums over
+that axis. Keys and values come from the data: `softmax(x @ W1) @ W2` with two matrices of learned
+numbers has the same two products, but it is a layer with a softmax inside, or a router. Queries may
+be learned, as in attention pooling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from glassformer.tracing.arithmetic.rules.products import einsum_letters
+from glassformer.tracing.capture.memory import View
+from glassformer.tracing.capture.operator_calls import COPIES, PRODUCTS, SOFTMAXES
+from glassformer.tracing.step_graph import StepGraph, views_read, writer_of
+from glassformer.tracing.steps import Step
+
+_MASKS = frozenset(["add", "masked_fill", "where", "sub"])
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionStages:
+    """An attention: its steps by stage, and the factors of its products."""
+
+    stages: dict[str, Step]
+    factors: dict[str, View]
+    """The queries, keys and values as read by the products."""
+
+
+def find_attentions(graph: StepGraph) -> Iterator[AttentionStages]:
+    """Every softmax that is multiplied with values and comes from a product of queries and keys."""
+    for weights in graph.steps:
+        if weights.op not in SOFTMAXES or weights.call is None:
+            continue
+        axis = weights.call.axis("dim", weights.view.ndim)
+        chain = _back_to_scores(graph, weights)
+        values = _values(graph, weights, axis)
+        if chain is None or values is None:
+            continue
+        *between, scores = chain
+        at = _axis_at([weights, *chain], axis)
+        factors = None if at is None else _queries_and_keys(scores, at)
+        if factors is None:
+            continue
+        context, factors["values"] = values
+        positions = weights.shape[axis]
+        if not _come_from_data(graph, factors["keys"], factors["values"], positions):
+            continue
+        found = {"scores": scores, "weights": weights, "context": context}
+        found |= {stage: writer_of(view) for stage, view in factors.items()}
+        if between and between[-1].op in ("mul", "div"):
+            found["scaled"] = between[-1]
+        if between and between[0].op in _MASKS:
+            found["masked"] = between[0]
+        for side in ("queries", "keys"):
+            found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
+        yield AttentionStages(found, factors)
+
+
+# --- the two products ---
+
+
+def _values(graph: StepGraph, weights: Step, axis: int) -> tuple[Step, View] | None:
+    """The product of the weights (possibly after dropout or a cast) with the values."""
+    waiting = [[weights]]
+    while waiting:
+        path = waiting.pop(0)
+        step = path[0]
+        for reader in graph.readers[graph.place[id(step)]]:
+            if reader.op in PRODUCTS:
+                read = views_read(reader)[-2:]
+                for factor, view in enumerate(read if len(read) == 2 else []):
+                    summed = _summed_axes(reader, factor)
+                    if writer_of(view) is step and any(
+                        _axis_at(path, _own_axis(view, at)) == axis for at in summed
+                    ):
+                        return reader, read[1 - factor]
+            elif reader.op in (*COPIES, "mul") and reader.view.numel == weights.view.numel:
+                waiting.append([reader, *path])
+    return None
+
+
+def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
+    """From a softmax back to the nearest product: masks, scales, then the scores."""
+    waiting: list[list[Step]] = [[weights]]
+    seen = {id(weights)}
+    while waiting:
+        chain = waiting.pop(0)
+        for view in views_read(chain[-1]):
+            parent = writer_of(view)
+            if view.numel != weights.view.numel or id(parent) in seen:
+                continue
+            seen.add(id(parent))
+            if parent.op in PRODUCTS:
+                return [*chain[1:], parent]
+            if graph.up_to(parent) & graph.products:
+                waiting.append([*chain, parent])
+    return None
+
+
+def _queries_and_keys(scores: Step, axis: int) -> dict[str, View] | None:
+    """The factors of the scores: the one with the softmax's axis is the keys.
+
+    A matrix product reads its second factor transposed: shown with a row for each position.
+    """
+    factors = views_read(scores)[-2:]
+    owner = _owner(scores, axis) if len(factors) == 2 else None
+    if owner is None:
+        return None
+    if scores.op != "einsum" and factors[1].ndim > 1:
+        factors[1] = _transposed(factors[1])
+    return {"queries": factors[1 - owner], "keys": factors[owner]}
+
+
+def _owner(product: Step, axis: int) -> int | None:
+    """Which factor alone brings an axis into a product."""
+    first, second = views_read(product)[-2:]
+    if product.op == "einsum":
+        letters, output = _letters(product)
+        owners = [n for n, own in enumerate(letters) if output[axis] in own]
+        return owners[0] if len(owners) == 1 else None
+    ends = [0] * (first.ndim > 1) + [1] * (second.ndim > 1)  # the last axes of the result
+    place = axis - product.view.ndim + len(ends)
+    return ends[place] if place >= 0 else None
+
+
+def _summed_axes(product: Step, factor: int) -> list[int]:
+    """The axes of a factor that a product sums over."""
+    view = views_read(product)[-2:][factor]
+    if product.op == "einsum":
+        letters, output = _letters(product)
+        return [axis for axis, letter in enumerate(letters[factor]) if letter not in output]
+    return [view.ndim - 1 if factor == 0 or view.ndim == 1 else view.ndim - 2]
+
+
+def _letters(product: Step) -> tuple[list[list[str]], list[str]]:
+    assert product.call is not None
+    equation = str(product.call.bound["equation"])
+    return einsum_letters(equation, product.call.views("tensors"))
+
+
+def _transposed(view: View) -> View:
+    """A view with the last two axes swapped."""
+    *batch, rows, columns = range(view.ndim)
+    axes = (*batch, columns, rows)
+    shape, strides = (tuple(sizes[a] for a in axes) for sizes in (view.shape, view.strides))
+    return View(view.version, shape, strides, view.offset, view.dtype, view.pairs)
+
+
+# --- one axis through several steps ---
+
+
+def _axis_at(path: list[Step], axis: int | None) -> int | None:
+    """An axis of the first step's tensor as an axis of the last one's, each read by the one before.
+
+    None if it cannot be followed.
+    """
+    for reader, parent in pairwise(path):
+        view = next(view for view in views_read(reader) if writer_of(view) is parent)
+        if axis is None:
+            return None
+        if view.shape != reader.shape:  # a copy in another shape
+            is_last = axis == reader.view.ndim - 1 and view.shape[-1:] == reader.shape[-1:]
+            axis = view.ndim - 1 if is_last else None
+        axis = None if axis is None else _own_axis(view, axis)
+    return axis
+
+
+def _own_axis(view: View, axis: int) -> int | None:
+    """The axis of a step's own tensor that a view of it shows as this one."""
+    whole = writer_of(view).view
+    size, stride = view.shape[axis], view.strides[axis]
+    if view.shape == whole.shape and (size == 1 or stride == whole.strides[axis]):
+        return axis
+    own = zip(whole.shape, whole.strides, strict=True)
+    return next((place for place, pair in enumerate(own) if pair == (size, stride)), None)
+
+
+# --- where keys and values come from ---
+
+
+def _come_from_data(graph: StepGraph, keys: View, values: View, positions: int) -> bool:
+    """Whether keys and values belong to the same positions, rather than being learned matrices."""
+    first, second = _source(keys), _source(values)
+    roles = {step.role for step in (first, second) if step.call is None}
+    if "parameter" in roles:
+        return False
+    if first.call is None and keys.strides[-1] > keys.strides[-2]:
+        return False  # given as a matrix of columns: softmax(x @ W1), where W1 is an input
+    if first.call is None and second.call is None:
+        return True
+    if all(graph.up_to(step) & graph.inputs for step in (first, second)):
+        return True
+    shared = _ancestors(first).keys() & _ancestors(second).keys()
+    return any(positions in _ancestors(first)[key].shape for key in shared)
+
+
+def _source(view: View) -> Step:
+    """The step behind a view and its copies."""
+    step = writer_of(view)
+    while step.op in COPIES and (read := views_read(step)):
+        step = writer_of(read[0])
+    return step
+
+
+def _ancestors(step: Step) -> dict[int, Step]:
+    """The steps and given tensors that a step was computed from, by identity."""
+    found: dict[int, Step] = {}
+    waiting = [step]
+    while waiting:
+        step = waiting.pop()
+        if id(step) not in found:
+            found[id(step)] = step
+            waiting += map(writer_of, views_read(step))
+    return found
+
+
+def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
+    """x · cos + turned(x) · sin, where `turned` swaps the halves of x and negates one."""
+    while rotated.op in COPIES and views_read(rotated):
+        rotated = writer_of(views_read(rotated)[0])
+    if rotated.op in ("cat", "stack"):  # only a part of each head is rotated
+        parts = [writer_of(view) for view in views_read(rotated)]
+        rotated = next((part for part in parts if part.op == "add"), rotated)
+    if rotated.op != "add":
+        return
+    halves = [writer_of(view) for view in views_read(rotated)]
+    if len(halves) != 2 or any(half.op != "mul" for half in halves):
+        return
+    for half, other in (halves, halves[::-1]):
+        for turned in (writer_of(view) for view in views_read(half)):
+            near = (
+                {writer_of(view).op for view in views_read(turned)} if turned.op != "mul" else set()
+            )
+            if turned.op in ("cat", "stack", "reshape", "flatten") and "neg" in near:
+                yield "turned", turned
+                yield "sine_part", half
+                yield "cosine_part", other
+                yield "rotated", rotated
+                return

@@ -1,0 +1,246 @@
+"""Does the trace of a training step show the step that was actually made?
+
+The trace computes gradients and new weights with its own derivatives and updates. Both are compared
+with those of autograd and the optimiser: usually they are bitwise equal, else equal up to rounding;
+anything else is an error that names its cause, and no trace is returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
+
+from glassformer.errors import TraceError
+from glassformer.tracing.capture.memory import gaps
+from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.notes import Note
+
+# The rounding error of another summation order, relative to the maximum of a float32 tensor.
+_GRADIENT = 1e-4
+# New weights come from the same gradients by the same operators: a few roundings.
+_WEIGHT_ROUNDINGS = 8
+# A difference of new weights is reported if it exceeds this share of the tensor's largest change.
+_NOTABLE = 1e-3
+_LISTED = 3
+
+
+class Agreement:
+    """Compares a recorded step with the actual one; `notes` hold the result.
+
+    Each operator rounds to its dtype. These errors are independent, so that over n operators they
+    grow to √n · ε, which matters for shorter dtypes.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        optimiser: str,
+        operators: int,
+        contributions: Sequence[Tensor],
+        reasons: Reasons,
+    ) -> None:
+        self._parameters = parameters
+        self._optimiser = optimiser
+        self._operators = operators
+        self._contributions = contributions
+        """Every gradient of the backward pass before it was added to others."""
+        self._reasons = reasons
+        self._cancelled: float | None = None
+        self._before = {name: p.detach().clone() for name, p in parameters.items()}
+        self._largest = 0.0
+        self._doubtful: dict[str, Tensor] = {}
+        """By parameter, the cells whose gradients agree in few digits only."""
+        self._same_gradients = True
+        self.notes: list[str] = []
+
+    def compare_gradients(self, shown: Mapping[str, Tensor]) -> None:
+        """Compare the recorded gradients with autograd's."""
+        made = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
+        self._largest = max(map(_largest, made.values()), default=0.0)
+        for name in made.keys() - shown.keys():
+            if made[name].any():
+                raise self._reasons.for_none(name)
+        worst, where = 0.0, ""
+        for name, gradient in shown.items():
+            # An unused parameter has no gradient, or a zero gradient.
+            real = made.get(name, torch.zeros_like(gradient))
+            apart, size = gaps(gradient, real), _largest(real)
+            gap = _largest(apart)
+            share = max(_GRADIENT, self._rounding_of(gradient.dtype))
+            if gap > share * size and gap > self._lost_by_cancelling(gradient.dtype):
+                raise self._reasons.for_another(name, self._parameters[name], gap, size)
+            self._same_gradients &= gap == 0
+            self._doubtful[name] = apart > share * real.detach().abs()
+            if 0 < gap <= share * size:
+                worst, where = max((worst, where), (gap / size, name))
+        if self._same_gradients:
+            self.notes.append(Note("same gradients"))
+        elif worst:
+            self.notes.append(Note("close gradients", worst=f"{worst:.0e}", name=where))
+
+    def _rounding_of(self, dtype: torch.dtype) -> float:
+        return torch.finfo(dtype).eps * math.sqrt(self._operators)
+
+    def _lost_by_cancelling(self, dtype: torch.dtype) -> float:
+        """The rounding error of a sum whose terms cancel (a bias before a batch norm).
+
+        The terms are at most as large as the largest gradient, and as many as its cells.
+        """
+        if self._cancelled is None:
+            parts = [part for part in self._contributions if part.numel()]
+            largest = max((_largest(part.nan_to_num(0, 0, 0)) for part in parts), default=0)
+            terms = max((part.numel() for part in parts), default=1)
+            self._cancelled = math.sqrt(terms) * largest
+        return self._rounding_of(dtype) * self._cancelled
+
+    def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
+        """Compare the recorded new weights with the optimiser's; `rescales` as in `Method`."""
+        worst, where, same = 0.0, "", True
+        rounding: dict[str, float] = {}
+        for name, weight in shown.items():
+            real, doubtful = self._parameters[name].detach(), self._doubtful[name]
+            apart, change = gaps(weight, real), _largest(gaps(real, self._before[name]))
+            gap = _largest(apart)
+            same &= gap == 0
+            if self._same_gradients and gap > _WEIGHT_ROUNDINGS * torch.finfo(real.dtype).eps * max(
+                _largest(real), change
+            ):
+                raise TraceError(
+                    f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
+                    "was the optimiser changed by hooks?"
+                )
+            sound = _largest(apart[~doubtful])
+            if sound:
+                worst, where = max((worst, where), (sound / max(change, sound), name))
+            if gap > _NOTABLE * change:
+                rounding[name] = gap
+        if same:
+            self.notes.append(Note("same weights"))
+        elif worst:
+            self.notes.append(Note("close weights", worst=f"{worst:.0e}", name=where))
+        if rounding:
+            self.notes.append(self._rounding(rounding, rescales))
+
+    def _rounding(self, lost: dict[str, float], rescales: bool) -> Note:
+        """The note on updates from gradients that lost digits to rounding."""
+        names = list(lost)
+        made = {name: self._parameters[name].grad for name in names}
+        sizes = [_largest(g[self._doubtful[name]]) for name, g in made.items() if g is not None]
+        others = f", … ({len(names)})" if len(names) > _LISTED else ""
+        said = {
+            "names": ", ".join(names[:_LISTED]) + others,
+            "size": f"{max(sizes, default=0.0):.0e}",
+            "largest": f"{self._largest:.0e}",
+        }
+        if not rescales:
+            return Note("rounding", **said)
+        gap = f"{max(lost.values()):.0e}"
+        return Note("rounding steps", **said, optimiser=self._optimiser, gap=gap)
+
+
+def _largest(tensor: Tensor) -> float:
+    """The largest absolute value of a tensor."""
+    return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+
+
+# --- reasons ---
+# Why a gradient differs: looked for in autograd's graph and in the recording.
+
+
+class Reasons:
+    """What can make autograd's gradients others than the derivatives of the recorded operators."""
+
+    def __init__(self, loss: Tensor, recorded: Tensor, views: Sequence[Call], drawn: str) -> None:
+        """`recorded` is the recorded loss; `drawn` names random operators on parameters' paths."""
+        self._loss, self._recorded, self._drawn = loss.detach().clone(), recorded, drawn
+        self._nodes = list(_graph(loss))
+        self._detaches = any(call.operator.name == "detach" for call in views)
+
+    def for_none(self, name: str) -> TraceError:
+        """The error for a gradient that only autograd has."""
+        if self._drawn:
+            return TraceError(
+                "autograd has a gradient of {name}, the trace has none: it comes through "
+                "{operators}, whose random numbers the trace takes as given",
+                name=name, operators=self._drawn,
+            )  # fmt: skip
+        return TraceError("autograd has a gradient of {name}, the trace has none", name=name)
+
+    def for_another(self, name: str, parameter: Tensor, gap: float, size: float) -> TraceError:
+        """The error for a gradient that differs by more than rounding."""
+        if self._is_another_run():
+            return TraceError(
+                "the model ran twice and computed a loss of {first:.6g}, then {second:.6g}, so the "
+                "gradients of the two runs differ: it keeps a state, or draws random numbers "
+                "outside torch",
+                first=float(self._recorded), second=float(self._loss),
+            )  # fmt: skip
+        reason, fields = self._cause(parameter)
+        return TraceError(
+            "the recorded gradient of {name} differs from autograd's by {gap} (its largest is "
+            f"{{size}}): {reason}",
+            name=name, gap=f"{gap:.1e}", size=f"{size:.1e}", **fields,
+        )  # fmt: skip
+
+    def _is_another_run(self) -> bool:
+        """Whether the loss itself differs by more than rounding."""
+        apart = abs(float(self._loss) - float(self._recorded))
+        rounding = math.sqrt(torch.finfo(self._loss.dtype).eps)
+        return apart > rounding * max(abs(float(self._loss)), 1e-6)
+
+    def _cause(self, parameter: Tensor) -> tuple[str, dict[str, Any]]:
+        own = sorted({_title(node) for node in self._nodes if isinstance(node, BackwardCFunction)})
+        if parameter._backward_hooks or "BackwardHookFunction" in own:
+            return "a hook changes it", {}
+        if own:
+            functions = ", ".join(own)
+            return (
+                "the model has an autograd function of its own, {functions}, whose backward is not "
+                "the derivative of what its forward computes"
+            ), {"functions": functions}
+        if any(map(_is_bare_ctc, self._nodes)):
+            return (
+                "torch's ctc_loss computes its gradient as if its input came from log_softmax, "
+                "which it does not here; apply log_softmax before the loss"
+            ), {}
+        if all(getattr(node, "variable", None) is not parameter for node in self._nodes):
+            return "the model cuts it off from the loss, by detach or no_grad", {}
+        if self._detaches:
+            return "the model detaches a tensor, which stops a part of the gradient", {}
+        return (
+            "no_grad, .data or a hook on a tensor may change a part of it, or rounding decides "
+            "between two slopes at a kink"
+        ), {}
+
+
+def _graph(loss: Tensor) -> Iterator[Any]:
+    """The nodes of autograd's graph of a loss."""
+    waiting, seen = [loss.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            yield node
+            waiting += [parent for parent, _ in node.next_functions]
+
+
+def _title(node: Any) -> str:
+    return str(node.name()).removesuffix("Backward")
+
+
+_REARRANGING = ("Transpose", "Permute", "View", "Clone", "UnsafeView", "Squeeze", "Unsqueeze")
+
+
+def _is_bare_ctc(node: Any) -> bool:
+    """Whether this is a CTC loss of something else than a log_softmax."""
+    if not str(node.name()).startswith("CtcLoss"):
+        return False
+    before = node.next_functions[0][0]
+    while before is not None and str(before.name()).startswith(_REARRANGING):
+        before = before.next_functions[0][0]
+    return before is None or not str(before.name()).startswith("LogSoftmax")

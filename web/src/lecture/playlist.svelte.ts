@@ -1,0 +1,107 @@
+/** The playlist of the page, which the browser remembers, and the view of it that is shown. */
+
+import { formatLink, parseLink } from '../lib/link';
+import { lecture } from '../lib/lecture.svelte';
+import { linkOf } from '../lib/route.svelte';
+import type { Session } from '../lib/session.svelte';
+import { setting } from '../lib/setting.svelte';
+import { source } from '../lib/source';
+import { titleOf } from '../title';
+import {
+  formatPlaylist,
+  LONGEST_TITLE,
+  moved,
+  MOST_VIEWS,
+  parsePlaylist,
+  plainLink,
+  type PinnedView,
+} from './playlist';
+
+const KEY = 'glassformer.playlist';
+
+class Playlist {
+  views = $state.raw<readonly PinnedView[]>([]);
+  /** The view of it that a lecture is at; null: the lecture is not about the playlist. */
+  at = $state<number | null>(null);
+
+  /** What the browser remembers, or what a saved page holds; to be called once. */
+  load(): void {
+    this.views = source.saved === null ? remembered() : (source.saved.playlist ?? []);
+  }
+
+  set(views: readonly PinnedView[]): void {
+    this.views = views;
+    try {
+      localStorage.setItem(KEY, formatPlaylist(views));
+    } catch {
+      // storage is switched off or full: the list lasts until the page is closed
+    }
+  }
+
+  /** Add what the page shows; false where the list is full. */
+  pin(session: Session): boolean {
+    if (this.views.length >= MOST_VIEWS) return false;
+    const link = plainLink(linkOf(session));
+    const title = nameOf(session).slice(0, LONGEST_TITLE);
+    this.set([...this.views, { link, title, note: { en: '', zh: '' } }]);
+    return true;
+  }
+
+  change(at: number, changed: Partial<PinnedView>): void {
+    this.set(this.views.map((view, place) => (place === at ? { ...view, ...changed } : view)));
+  }
+
+  move(from: number, to: number): void {
+    this.set(moved(this.views, from, to));
+  }
+
+  remove(at: number): void {
+    this.set(this.views.filter((_, place) => place !== at));
+  }
+
+  /** Where the list is, if the address shows one of its views. */
+  find(): void {
+    this.at = null;
+    this.follow();
+  }
+
+  /** Back and on in the browser's history: to the view that the address now shows. */
+  follow(): void {
+    const here = plainLink(parseLink(location.hash));
+    if (this.at !== null && this.views[this.at]?.link === here) return; // one of several alike
+    const at = this.views.findIndex(({ link }) => link === here);
+    if (at >= 0) this.at = at;
+  }
+
+  /** Show a view of the list; it is a place to come back from, as any link, unless it is brief. */
+  show(at: number, isBrief = false): void {
+    const view = this.views[at];
+    if (view === undefined) return;
+    this.at = at;
+    const link = parseLink(view.link);
+    const hash = formatLink({ ...link, language: setting.language, lecture: lecture.isOn });
+    if (isBrief) location.replace(hash);
+    else location.hash = hash;
+  }
+}
+
+export const playlist = new Playlist();
+
+/** What is shown, in a few words: the step, else the title of the page without its own name. */
+function nameOf(session: Session): string {
+  const { trace, step, view } = session;
+  const [first = ''] = titleOf(session).split(' · ');
+  const isStep = (view === 'equation' || view === 'attention') && trace !== null && step !== null;
+  if (!isStep) return titleOf(session).split(' · ').slice(0, -1).join(' · ');
+  const { title, short } = trace.steps[step]!;
+  return `${title?.[setting.language] ?? short} · ${first}`;
+}
+
+function remembered(): PinnedView[] {
+  try {
+    const text = localStorage.getItem(KEY);
+    return text === null ? [] : parsePlaylist(text);
+  } catch {
+    return []; // nothing, or nothing that this version can read
+  }
+}
