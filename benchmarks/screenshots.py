@@ -50,6 +50,11 @@ SCREENS = {
     "edit": f"{TOY}&cell=0,0,3,2&edits={SCORES}[0,0,3,2]=-4",
     "attention": f"{DE}&view=attention",
     "decoding": f"{DE}&view=decoding",
+    "map": f"{DE}&view=map",
+    "experiments": f"{DE}&view=experiments",
+    "claims": "#/claims",
+    "claim": "#/claims/C74",
+    "audit": "#/audit/by-hand",
     "lessons": "#/lesson",
     "lesson": "#/lesson/illustrated/6",
     "export": TOY,
@@ -81,6 +86,7 @@ class Shot:
 FOR_DOCS = [
     Shot("start", "en", "light", "desktop"),
     Shot("start", "zh", "light", "desktop"),
+    Shot("map", "en", "light", "desktop"),
     Shot("equation", "en", "light", "desktop"),
     Shot("equation", "zh", "dark", "desktop"),
     Shot("toy", "en", "light", "phone"),
@@ -93,6 +99,8 @@ FOR_DOCS = [
     Shot("shakespeare", "en", "dark", "desktop"),
     Shot("export", "en", "light", "desktop"),
     Shot("training", "zh", "light", "desktop"),
+    Shot("claim", "en", "light", "desktop"),
+    Shot("audit", "zh", "light", "desktop"),
     Shot("lecture", "en", "light", "hall"),
     Shot("lecture-map", "zh", "dark", "hall"),
 ]
