@@ -7,7 +7,7 @@
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
  *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
- *     #/en-de?text=…&view=map                the picture of the model
+ *     #/en-de?text=…&view=map                  the picture of the model
  *     #/decoding · #/training
  *
  *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
