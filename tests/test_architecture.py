@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
-        "tracing", "experiments", "documents", "lessons", "audit", "tasks", "checkpoint",
+        "tracing", "experiments", "documents", "lessons", "audit", "claims", "tasks", "checkpoint",
         "decoding", "text", "training", "data",
     },
     "cli": {

@@ -34,6 +34,7 @@ function onlyOurFonts(): Plugin {
 const SERVED = new RegExp(
   `/(?:${[
     ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'TrainingView'],
+    ...['ClaimsView', 'AuditView'],
     ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'ExportDialog'],
   ].join('|')})\\.svelte$`,
 );

@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 from glassformer import load
 from glassformer.decoding import Beam
 from glassformer.errors import UnknownNameError
-from glassformer.explorer.schemas import WatchInfo
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.schemas import RunCurves, WatchInfo
 from glassformer.explorer.state import State
 from glassformer.lessons import LESSONS, make_lesson
 from tests.explorer.asking import Json, card, get, named, run, values
@@ -198,8 +199,18 @@ class Recorded:
             next=4,
             total=100,
             snapshots=[0, 2],
+            models=[],
+            runs=["other"],
             layers=[],
         )
+
+    def trace(self, update: int) -> OpenTrace:
+        raise UnknownNameError("model", str(update), [])
+
+    def other(self, name: str) -> RunCurves:
+        if name != "other":
+            raise UnknownNameError("run", name, ["other"])
+        return RunCurves(name=name, recipe="toy", state="finished", total=None, metrics=[])
 
     def attention(self, update: int, layer: int) -> npt.NDArray[np.float32]:
         if update not in (0, 2):
@@ -223,6 +234,9 @@ def test_a_run_that_is_watched(client: TestClient) -> None:
     assert answer.headers["x-shape"] == "2,3,3"
     assert np.frombuffer(answer.content, "<f4").tolist() == [3.0] * 18
     assert client.get("/api/watch/attention", params={"update": 7}).status_code == 404
+    assert get(client, "/api/watch/runs/other")["state"] == "finished"
+    assert client.get("/api/watch/runs/..%2Fother").status_code == 404
+    assert client.post("/api/watch/traces", json={"update": 7}).status_code == 404
 
 
 def test_no_run_is_watched(client: TestClient) -> None:

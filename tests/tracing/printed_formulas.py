@@ -291,6 +291,8 @@ def _added(left: Node, right: Node, sign: int) -> Node:
 def _times(sign: str, left: Node, right: Node) -> Node:
     def node(r: Reading, at: dict[str, int]) -> float:
         a, b = np.float64(left(r, at)), np.float64(right(r, at))
+        if sign == "/" and b:
+            r.note(r.largest / abs(b))  # rounding above the bar is divided as well
         with np.errstate(all="ignore"):
             made = {"/": np.divide, "÷": np.floor_divide, "mod": np.mod}.get(sign, np.multiply)
             return float(made(a, b))

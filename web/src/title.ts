@@ -16,6 +16,9 @@ export function titleOf(session: Session): string {
 function partsOf(session: Session): string[] {
   const { view, walk } = session;
   if (view === 'training') return [t('page.training')];
+  if (view === 'claims' || view === 'audit') {
+    return [...(session.item === null ? [] : [session.item.name]), t(`page.${view}`)];
+  }
   if (view === 'walk' && walk?.lesson !== RUN) {
     const isHere = walk !== null && lessons.current?.name === walk.lesson;
     return [...(isHere ? [lessons.current!.title] : []), t('page.walk')];

@@ -6,6 +6,7 @@ import numpy as np
 
 from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.formulas.bounds import BoundedNumbers, WordList
+from glassformer.audit.printed_cells import number_text, right_text
 from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict
 from glassformer.documents import parts as p
 from glassformer.documents.parts import Look
@@ -35,7 +36,7 @@ def audit_document(audit: Audit, language: Language) -> p.Document:
             p.Span(result.step.id, "code"),
             result.step.title.say(language),
             p.Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
-            _finding(result, audit.example, language),
+            finding_text(result, audit.example, language),
         )
         for result in audit.results
     )
@@ -53,7 +54,7 @@ def audit_document(audit: Audit, language: Language) -> p.Document:
     return p.Document(
         audit.example.title.say(language),
         (
-            p.Paragraph(_counted(audit, language), "strong"),
+            p.Paragraph(counted_steps(audit, language), "strong"),
             p.Facts(meanings),
             p.Table("", heads, rows),
             p.Section(heading, wrong) if wrong else p.Paragraph(heading),
@@ -68,7 +69,7 @@ def _verdict(verdict: Verdict, language: Language) -> str:
     return f"{MARKS[verdict]} {VERDICT_NAMES[verdict].say(language)}"
 
 
-def _counted(audit: Audit, language: Language) -> str:
+def counted_steps(audit: Audit, language: Language) -> str:
     """How many steps got each verdict: `9 agrees · 13 wrong · …`."""
     return " · ".join(
         f"{count} {VERDICT_NAMES[verdict].say(language)}"
@@ -77,7 +78,8 @@ def _counted(audit: Audit, language: Language) -> str:
     )
 
 
-def _finding(result: StepResult, example: Example, language: Language) -> str:
+def finding_text(result: StepResult, example: Example, language: Language) -> str:
+    """What was found about a step, in words; empty if there is nothing to say."""
     if result.reason is not None and result.verdict == "unchecked":
         return result.reason.say(language)
     parts = [_slip(result, language), result.note.say(language) if result.note else None]
@@ -133,7 +135,7 @@ def _wrong_step(result: StepResult, example: Example, language: Language) -> p.S
     step = result.step
     formula = (" = ", p.Span(step.formula, "code")) if step.formula else ()
     title = (p.Span(step.id, "code"), *formula)
-    finding = p.Paragraph(_finding(result, example, language))
+    finding = p.Paragraph(finding_text(result, example, language))
     return p.Section(title, (finding, _printed(result, language)))
 
 
@@ -159,8 +161,8 @@ def _printed(result: StepResult, language: Language) -> p.Part:
         heads = [step.columns[at] for at in kept] if step.columns else [""] * len(kept)
         rows = zip(labels, ([line[at] for at in kept] for line in lines), strict=False)
         return p.Table("", ("", *heads), tuple((label, *row) for label, row in rows))
-    right = _listed(value if isinstance(value, BoundedNumbers | WordList) else None)
-    return p.Table("", ("", ""), ((printed_word, _listed(step.printed)), (right_word, right)))
+    right = listed_values(value if isinstance(value, BoundedNumbers | WordList) else None)
+    return p.Table("", ("", ""), ((printed_word, listed_values(step.printed)), (right_word, right)))
 
 
 def _cells(digits: PrintedDigits, value: BoundedNumbers, wrong: Cells) -> list[list[p.Inline]]:
@@ -168,37 +170,17 @@ def _cells(digits: PrintedDigits, value: BoundedNumbers, wrong: Cells) -> list[l
     flat: list[p.Inline] = []
     for at in np.ndindex(digits.values.shape):
         places = int(digits.decimals[at])
-        printed = _number(float(digits.values[at]), places)
+        printed = number_text(float(digits.values[at]), places)
         if wrong[at]:
-            right = p.Span(_right(value, at, places), "inserted")
+            right = p.Span(right_text(value, at, places), "inserted")
             flat.append((p.Span(printed, "deleted"), " ", right))
         else:
             flat.append(printed)
     return [flat[i : i + width] for i in range(0, len(flat), width)]
 
 
-def _right(value: BoundedNumbers, at: tuple[int, ...], places: int) -> str:
-    """The right number to the printed decimals, or its range if it is not known."""
-    if np.isnan(value.mid[at]):
-        low, high = float(value.low[at]), float(value.high[at])
-        if np.isinf(low) and np.isinf(high):
-            return "?"
-        return f"{_number(low, places)} … {_number(high, places)}"
-    return _number(float(value.mid[at]), places)
-
-
-def _number(number: float, places: int) -> str:
-    if np.isnan(number):
-        return "…"
-    if np.isinf(number):
-        return "∞" if number > 0 else "−∞"
-    text = f"{number + 0.0:.{max(min(places, 12), 0)}f}"
-    if places >= 12 and "." in text:
-        text = f"{number:.4g}"  # a printed formula: all digits would only distract
-    return text.replace("-", "−")
-
-
-def _listed(value: PrintedDigits | BoundedNumbers | WordList | None) -> str:
+def listed_values(value: PrintedDigits | BoundedNumbers | WordList | None) -> str:
+    """All numbers or words of a value in one line."""
     match value:
         case WordList(items=items):
             return " ".join(item or "…" for item in items)

@@ -42,7 +42,7 @@ STEP_KEYS = {
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
 # An example may come from anyone, so its size is limited before anything is built from it.
-_MOST_BYTES = 5_000_000
+MOST_BYTES = 5_000_000
 _MOST_STEPS = 1000
 _MOST_FORMULAS = 200_000  # characters of all formulas together
 _MOST_LETTERS = 100  # of a step's name
@@ -82,13 +82,21 @@ def _text(path: Path, given: str) -> str:
             )
         raise UnknownNameError("example", given, example_names())
     with path.open("rb") as file:
-        raw = file.read(_MOST_BYTES + 1)
-    if len(raw) > _MOST_BYTES:
-        raise ConfigError(f"{path}: expected at most {_MOST_BYTES} bytes")
+        return _decoded(file.read(MOST_BYTES + 1), str(path))
+
+
+def example_of_bytes(raw: bytes, name: str) -> Example:
+    """An example from the bytes of a file called `name`, which need not exist here."""
+    return read_example(_decoded(raw, name), name.removesuffix(".json") or "example", name)
+
+
+def _decoded(raw: bytes, source: str) -> str:
+    if len(raw) > MOST_BYTES:
+        raise ConfigError(f"{source}: expected at most {MOST_BYTES} bytes")
     try:
         return raw.decode("utf-8-sig")  # editors on Windows write a byte order mark
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8 text ({error.reason})") from error
+        raise ConfigError(f"{source}: expected UTF-8 text ({error.reason})") from error
 
 
 def _shipped(name: str) -> str:

@@ -172,15 +172,20 @@ def only_attention_joins_positions() -> Figures:
     return {"attention": joins, "others": parts_join, "silent": influence(made, x).mixes_positions}
 
 
-@group.claim("C10", lambda f: f["unread"] > 0 and f["attention"] < f["convolution"])
-def attention_saves_by_reading_little() -> Figures:
+@group.claim(
+    "C10",
+    lambda f: f["unread"] > 0 and f["attention"] < f["convolution"],
+    length=(16, 64, 128),
+    width=(16, 64, 256),
+)
+def attention_saves_by_reading_little(length: int = 64, width: int = 64) -> Figures:
     """How many inputs an output ignores, and multiply-adds of attention and other layers."""
-    strength = influence(attention(8, n_heads=1), vectors(1, 64, 8)).depends
+    strength = influence(attention(8, n_heads=1), vectors(1, length, 8)).depends
     costs = {
-        kind: layer_cost(kind, 64, 64).multiply_adds
+        kind: layer_cost(kind, length, width).multiply_adds
         for kind in ("attention", "convolution", "dense")
     }
-    return {"unread": int((~strength).sum()), **costs}
+    return {"length": length, "width": width, "unread": int((~strength).sum()), **costs}
 
 
 @group.claim("C11", lambda f: f["first_three"] == 0 and f["last_two"] > 0)

@@ -61,15 +61,20 @@ def layer_norm_acts_on_each_vector() -> Figures:
 
 
 @group.claim(
-    "C53", lambda f: f["both"] > max(f["no_norm"], f["no_residual"]) + 0.1 and f["both"] > 0.9
+    "C53",
+    lambda f: f["both"] > max(f["no_norm"], f["no_residual"]) + 0.1 and f["both"] > 0.9,
+    depth=(1, 2, 4, 6),
+    steps=(50, 100, 200),
 )
-def residuals_and_norms_help_deep_nets() -> Figures:
-    """Four blocks after a hundred steps: with everything, without norms, without residuals."""
+def residuals_and_norms_help_deep_nets(depth: int = 4, steps: int = 100) -> Figures:
+    """A stack after some steps: with everything, without norms, without residuals."""
     both, no_norm, no_residual = (
-        learn_at_depth(4, residual=residual, norm=norm, steps=100, learning_rate=0.003)
+        learn_at_depth(depth, residual=residual, norm=norm, steps=steps, learning_rate=0.003)
         for residual, norm in ((True, True), (True, False), (False, True))
     )
     return {
+        "depth": depth,
+        "steps": steps,
         "both": both.accuracy,
         "no_norm": no_norm.accuracy,
         "no_residual": no_residual.accuracy,
@@ -155,14 +160,16 @@ def epsilon_prevents_division_by_zero() -> Figures:
     VerdictRule(
         lambda f: max(f["ordinary"], f["small"]) < 1e-3, partly=lambda f: f["ordinary"] < 1e-3
     ),
+    times=(10, 100, 1000),
 )
-def epsilon_beside_the_deviation() -> Figures:
+def epsilon_beside_the_deviation(times: int = 1000) -> Figures:
     """(x − mean)/(std + eps) compared with LayerNorm, on ordinary and nearly constant vectors."""
     x = vectors(16, 8)
     plain = PlainNorm(1e-5)
     return {
+        "times": times,
         "ordinary": difference(plain(x), layer_norm(x)),
-        "small": difference(plain(1e-3 * x), layer_norm(1e-3 * x)),
+        "small": difference(plain(x / times), layer_norm(x / times)),
     }
 
 

@@ -10,16 +10,18 @@ noise, "holds" becomes "holds in part".
 
 from __future__ import annotations
 
+import inspect
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from glassformer.claims.costs import DISTURBED
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.language import Bilingual, Language, words
 
 say = words("glassformer.claims.claim_report")
@@ -97,6 +99,16 @@ def with_seconds(counted: Verdict, seconds: Seconds, timings: Iterable[Figures])
 
 
 @dataclass(frozen=True)
+class ClaimSwitch:
+    """A parameter of an experiment that a reader may turn; each value takes seconds at most."""
+
+    name: str
+    label: Bilingual
+    values: tuple[float, ...]
+    default: float
+
+
+@dataclass(frozen=True)
 class Claim:
     """One statement of a text, and the experiment that decides it."""
 
@@ -108,39 +120,66 @@ class Claim:
     """What was measured, with a placeholder for each figure, such as `{gap:.1e}`."""
     remark: Bilingual | None
     """The condition of a claim that holds in part, or why it cannot be decided."""
-    measure: Callable[[], Figures]
+    measure: Callable[..., Figures]
+    """The experiment; its arguments are the switches."""
     rule: VerdictRule
     slow: bool = False
     command: str | None = None
     """The command that runs a slow one."""
     stored: Stored | None = None
     seconds: Seconds | None = None
+    switches: tuple[ClaimSwitch, ...] = ()
 
-    def run(self, *, slow: bool = False) -> Outcome:
+    def run(
+        self, *, slow: bool = False, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> Outcome:
         """Measure now; timings are repeated only if `slow`, otherwise the stored ones are used.
 
-        If the data it needs is missing, the stored result is returned and says so, so that one
-        claim does not end a run of many.
+        `settings` are switches by name; timings belong to the experiment as it stands, so a turned
+        one has none. If the data it needs is missing, the stored result is returned and says so, so
+        that one claim does not end a run of many.
         """
+        turned = self.turned(settings)
         start = time.perf_counter()
         try:
-            figures = self.measure()
+            figures = self.measure(**turned)
         except DataError as error:
             if self.stored is None:
                 raise
             return replace(self.recall(), missing=str(error))
         verdict = self.rule.judge(figures)
         timings: tuple[Figures | Stored, ...] = ()
-        if self.seconds is not None:
+        if self.seconds is not None and not turned:
             timings = (self.seconds.measure(),) if slow else self.seconds.stored
             verdict = with_seconds(verdict, self.seconds, map(_figures, timings))
-        return Outcome(self, verdict, figures, time.perf_counter() - start, timings)
+        seconds = time.perf_counter() - start
+        return Outcome(self, verdict, figures, seconds, timings, settings=turned)
 
     def recall(self) -> Outcome:
         """The stored result, judged now; without one there is no verdict."""
         if self.stored is None:
             return Outcome(self, "not measured yet", {})
         return Outcome(self, self.rule.judge(self.stored.figures), self.stored.figures)
+
+    def turned(self, settings: Mapping[str, str]) -> dict[str, float]:
+        """The switches that `settings` turn away from their defaults; raises for unknown ones."""
+        known = {switch.name: switch for switch in self.switches}
+        turned = {}
+        for name, value in settings.items():
+            if name not in known:
+                raise ConfigError(
+                    "claim {id} has no switch {name!r}; its switches: {choices}",
+                    id=self.id, name=name, choices=", ".join(known) or "–",
+                )  # fmt: skip
+            values = {str(one): one for one in known[name].values}
+            if value not in values:
+                raise ConfigError(
+                    "claim {id} has no {name} {value!r}; choose {choices}",
+                    id=self.id, name=name, value=value, choices=", ".join(values),
+                )  # fmt: skip
+            if values[value] != known[name].default:
+                turned[name] = values[value]
+        return turned
 
 
 @dataclass(frozen=True)
@@ -156,6 +195,14 @@ class Outcome:
     """Timings, measured now or stored."""
     missing: str | None = None
     """Why it could not be measured now, if this is a stored result."""
+    settings: Mapping[str, float] = field(default_factory=dict)
+    """The switches that were turned."""
+
+    @property
+    def command(self) -> str:
+        """The command that measures this again."""
+        turned = "".join(f" --set {name}={value}" for name, value in self.settings.items())
+        return f"glassformer claims {self.claim.id}{turned}{' --slow' if self.claim.slow else ''}"
 
     @property
     def taken_back(self) -> bool:
@@ -223,9 +270,10 @@ def _origin(stored: Stored, language: Language) -> str:
 # --- groups ----------------------------------------------------------------------------------
 # A group of claims: experiments from a module, words from the TOML file beside it. Under `[C01]`
 # that file has `texts`, `says`, `found` and, if the claim may hold in part or stay open, `remark`;
-# for a claim that is also timed, `basis`, `timed` and `against`; each in both languages.
+# for a claim that is also timed, `basis`, `timed` and `against`; each in both languages. The labels
+# of its switches are under `[C01.switch]`.
 
-Experiment = Callable[[], Figures]
+Experiment = Callable[..., Figures]
 
 
 class Group:
@@ -238,11 +286,17 @@ class Group:
         self.claims: dict[str, Claim] = {}
 
     def claim(
-        self, id_: str, rule: VerdictRule | Decision, *, command: str | None = None
+        self,
+        id_: str,
+        rule: VerdictRule | Decision,
+        *,
+        command: str | None = None,
+        **switches: Sequence[float],
     ) -> Callable[[Experiment], Experiment]:
         """Register an experiment under a claim's id; a claim with a `command` is slow.
 
-        A bare condition as the rule says when the claim holds; otherwise it fails.
+        A bare condition as the rule says when the claim holds; otherwise it fails. `switches` are
+        the values that the arguments of the experiment may take besides their defaults.
         """
 
         def register(measure: Experiment) -> Experiment:
@@ -257,6 +311,15 @@ class Group:
                 slow=command is not None,
                 command=command,
                 stored=next(iter(stored_results(id_)), None),
+                switches=tuple(
+                    ClaimSwitch(
+                        name,
+                        self._words[f"{id_} switch {name}"],
+                        tuple(values),
+                        inspect.signature(measure).parameters[name].default,
+                    )
+                    for name, values in switches.items()
+                ),
             )
             return measure
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from glassformer.claims import (
     basic_claims,
@@ -134,7 +135,21 @@ def find(ids: Iterable[str]) -> list[Claim]:
     return [known[id_] for id_ in dict.fromkeys(wanted)] or list(known.values())
 
 
-def outcomes(chosen: Iterable[Claim], *, slow: bool = False) -> Iterator[Outcome]:
+def claims_about(rows: Iterable[str]) -> list[Claim]:
+    """The claims that bear on some rows, each once; none for a row without claims."""
+    known = claims()
+    return [known[id_] for id_ in dict.fromkeys(one for row in rows for one in ROWS.get(row, ()))]
+
+
+def outcomes(
+    chosen: Iterable[Claim],
+    *,
+    slow: bool = False,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Outcome]:
     """Run each claim in turn; slow ones are recalled from their stored results unless `slow`."""
     for claim in chosen:
-        yield claim.recall() if claim.slow and not slow else claim.run(slow=slow)
+        if claim.slow and not slow and not settings:
+            yield claim.recall()
+        else:
+            yield claim.run(slow=slow, settings=settings)

@@ -12,7 +12,7 @@ from glassformer.claims.claim_list import GROUPS, PROPERTIES
 from glassformer.documents import parts as p
 from glassformer.language import Language, words
 
-_MARKS: dict[Verdict, str] = {
+MARKS: dict[Verdict, str] = {
     "holds": "✓",
     "holds in part": "◐",
     "fails": "✗",
@@ -30,7 +30,8 @@ _LOOKS: dict[Verdict, p.Look] = {
 
 _COLUMNS = ("id", "claim", "text", "verdict", "measured")
 say = words(__name__)
-VERDICTS = {verdict: say[f"is {verdict}"] for verdict in _MARKS}
+VERDICTS = {verdict: say[f"is {verdict}"] for verdict in MARKS}
+TEXTS = {id_: say[f"called {id_}"] for id_ in ("000", "001", "002", "003", "004")}
 
 
 def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Document:
@@ -64,7 +65,9 @@ def _document(
     outcomes: Sequence[Outcome], sections: Sequence[p.Section], language: Language
 ) -> p.Document:
     """How the claims were decided, the count of each verdict, the sections, the properties."""
-    introduction = say["introduction"].say(language) + say["texts"].say(language)
+    listed = [f"{id_} {name.say(language)}" for id_, name in TEXTS.items()]
+    texts = say["texts"].say(language, listed=say["between texts"].say(language).join(listed))
+    introduction = say["introduction"].say(language) + texts
     return p.Document(
         say["title"].say(language),
         (
@@ -95,14 +98,14 @@ def _row(outcome: Outcome, language: Language) -> tuple[p.Inline, ...]:
         outcome.claim.id,
         p.with_code(outcome.claim.says.say(language)),
         " ".join(outcome.claim.texts),
-        p.Span(_verdict(outcome, language), _LOOKS[outcome.verdict]),
+        p.Span(verdict_text(outcome, language), _LOOKS[outcome.verdict]),
         p.with_code(outcome.sentence(language)),
     )
 
 
-def _verdict(outcome: Outcome, language: Language) -> str:
+def verdict_text(outcome: Outcome, language: Language) -> str:
     """The verdict, and whether it is based on counts, if the claim is also timed."""
-    said = f"{_MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
+    said = f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
     if outcome.claim.seconds is None:
         return said
     basis = outcome.claim.seconds.basis.say(language)
@@ -131,7 +134,7 @@ def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Secti
 
 def _claim(outcome: Outcome, language: Language, drawing: p.Drawing | None) -> p.Section:
     claim = outcome.claim
-    verdict = p.Span(_verdict(outcome, language), _LOOKS[outcome.verdict])
+    verdict = p.Span(verdict_text(outcome, language), _LOOKS[outcome.verdict])
     shows = [id_ for id_, ids in PROPERTIES.items() if claim.id in ids]
     origin = say["said in"].say(language, texts=", ".join((*claim.texts, *shows)))
     parts: list[p.Part] = [
@@ -140,14 +143,13 @@ def _claim(outcome: Outcome, language: Language, drawing: p.Drawing | None) -> p
     ]
     if drawing is not None:
         parts.append(p.Figure(claim.id, drawing))
-    code = _source(claim)
-    again = p.Span(f"glassformer claims {claim.id}{' --slow' if claim.slow else ''}", "code")
-    inside = (p.Paragraph((say["run again"].say(language), again)), p.Code(code))
+    again = p.Span(outcome.command, "code")
+    inside = (p.Paragraph((say["run again"].say(language), again)), p.Code(source_of(claim)))
     parts.append(p.Section(say["experiment"].say(language), inside, folded=True))
     title = f"{claim.id}  {claim.says.say(language)}".replace("`", "")
     return p.Section(title, tuple(parts))
 
 
-def _source(claim: Claim) -> str:
+def source_of(claim: Claim) -> str:
     """The function that measures, with the rule that judges its figures."""
     return dedent(inspect.getsource(claim.measure)).strip()

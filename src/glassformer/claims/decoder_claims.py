@@ -41,14 +41,17 @@ group = Group("decoder_claims")
         and f["forced_unmasked"] > f["forced_masked"]
         and f["free_unmasked"] < f["free_masked"] - 0.2
     ),
+    steps=(20, 100, 200),
+    seed=(0, 1, 2),
 )
-def without_a_mask_the_answers_are_seen() -> Figures:
+def without_a_mask_the_answers_are_seen(steps: int = 200, seed: int = 0) -> Figures:
     """Random tokens, predicted with the mask and without it; counting, also generated."""
-    masked, unmasked = (learn_next_token("counting", masked=masked) for masked in (True, False))
+    learn = partial(learn_next_token, steps=steps, seed=seed)
+    masked, unmasked = (learn("counting", masked=masked) for masked in (True, False))
     return {
         "chance": math.log(N_TOKENS),
-        "masked": learn_next_token("noise", masked=True).loss,
-        "unmasked": learn_next_token("noise", masked=False).loss,
+        "masked": learn("noise", masked=True).loss,
+        "unmasked": learn("noise", masked=False).loss,
         "forced_masked": masked.teacher_forced,
         "forced_unmasked": unmasked.teacher_forced,
         "free_masked": masked.free_running,
@@ -112,10 +115,11 @@ def the_encoder_asks() -> Figures:
     }
 
 
-@group.claim("C79", lambda f: f["leak"] < ROUNDING)
-def hidden_scores_become_zero() -> Figures:
+@group.claim("C79", lambda f: f["leak"] < ROUNDING, length=(2, 6, 24), times=(1, 4, 16))
+def hidden_scores_become_zero(length: int = 6, times: int = 1) -> Figures:
     """Weight left on hidden keys when their scores are set to 0, and when masked with −∞."""
-    scores, values, seen = vectors(6, 6), vectors(6, 4, seed=1), causal_mask(6)
+    scores, seen = times * vectors(length, length), causal_mask(length)
+    values = vectors(length, 4, seed=1)
     zeroed = weigh_values(scores * seen, values)
     hidden = weigh_values(scores, values, visible=seen)
     return {

@@ -46,11 +46,17 @@ def one_head_mixes_giver_and_receiver() -> Figures:
     }
 
 
-@group.claim("C39", lambda f: f["both"] > 0.95 and f["giver_head"] != f["receiver_head"])
-def two_heads_keep_them_apart() -> Figures:
+@group.claim(
+    "C39",
+    lambda f: f["both"] > 0.95 and f["giver_head"] != f["receiver_head"],
+    heads=(1, 2, 4),
+    seed=(0, 1, 2),
+)
+def two_heads_keep_them_apart(heads: int = 2, seed: int = 0) -> Figures:
     """The same with two heads, and where each looks in "mary gave roses to susan"."""
-    reading = learn_roles(2, "in scores")
+    reading = learn_roles(heads, "in scores", seed=seed)
     return {
+        "heads": heads,
         "both": reading.giver_and_receiver,
         "giver_head": int(reading.weights[:, 0].argmax()) + 1,
         "receiver_head": int(reading.weights[:, 4].argmax()) + 1,
@@ -59,12 +65,13 @@ def two_heads_keep_them_apart() -> Figures:
     }
 
 
-# One head, four of the full width, four that share the width.
-_KINDS = (
-    AttentionConfig(n_heads=1, output_map=False),
-    AttentionConfig(n_heads=4, d_head=128, output_map=False),
-    AttentionConfig(n_heads=4, output_map=False),
-)
+def _kinds(heads: int = 4, width: int = 128) -> tuple[AttentionConfig, ...]:
+    """One head, several of the full width, several that share the width."""
+    return (
+        AttentionConfig(n_heads=1, output_map=False),
+        AttentionConfig(n_heads=heads, d_head=width, output_map=False),
+        AttentionConfig(n_heads=heads, output_map=False),
+    )
 
 
 # What "R times" and "about as long" mean here. The counts leave room for the softmax, which every
@@ -73,11 +80,18 @@ _NEAR, _ABOUT = 0.1, 1.25
 _LEAST_WIDE, _MOST_NARROW = 2.5, 1.5
 
 
-@group.claim("C40", lambda f: abs(f["wide"] - f["heads"]) < f["near"] and f["narrow"] < f["about"])
-def narrow_heads_cost_as_much_as_one() -> Figures:
-    """Multiply-adds of four full-width and four narrow heads over those of one."""
-    one, wide, narrow = (attention_cost(64, 128, kind).multiply_adds for kind in _KINDS)
-    counted = {"heads": 4, "wide": wide / one, "narrow": narrow / one}
+@group.claim(
+    "C40",
+    lambda f: abs(f["wide"] - f["heads"]) < f["near"] and f["narrow"] < f["about"],
+    heads=(2, 4, 8),
+    length=LENGTHS,
+    width=(64, 128, 512),
+)
+def narrow_heads_cost_as_much_as_one(heads: int = 4, length: int = 64, width: int = 128) -> Figures:
+    """Multiply-adds of several full-width and several narrow heads over those of one."""
+    kinds = _kinds(heads, width)
+    one, wide, narrow = (attention_cost(length, width, kind).multiply_adds for kind in kinds)
+    counted = {"heads": heads, "wide": wide / one, "narrow": narrow / one}
     return {**counted, "near": _NEAR, "about": _ABOUT}
 
 
@@ -88,7 +102,7 @@ def seconds_of_narrow_heads() -> Figures:
     ratios: dict[str, list[float]] = {"wide": [], "narrow": []}
     spread = 0.0
     with seeded(0), one_thread():
-        modules = [MultiHeadAttention(128, kind) for kind in _KINDS]
+        modules = [MultiHeadAttention(128, kind) for kind in _kinds()]
         for length in LENGTHS:
             x = vectors(1, length, 128)
             one, wide, narrow = time_calls([partial(m, x) for m in modules], repeats=11)
@@ -129,16 +143,20 @@ def three_products_serve_all_heads() -> Figures:
 
 
 @group.claim(
-    "C42", lambda f: f["one"] == f["narrow"] == 3 * f["k"] ** 2 and f["output"] == f["k"] ** 2
+    "C42",
+    lambda f: f["one"] == f["narrow"] == 3 * f["k"] ** 2 and f["output"] == f["k"] ** 2,
+    k=(64, 256, 512),
+    heads=(2, 4, 8),
 )
-def heads_add_no_parameters() -> Figures:
-    """Parameters counted in the modules, for k = 256."""
-    one, narrow = (attention(256, n_heads=n, output_map=False) for n in (1, 4))
+def heads_add_no_parameters(k: int = 256, heads: int = 4) -> Figures:
+    """Parameters counted in the modules."""
+    one, narrow = (attention(k, n_heads=n, output_map=False) for n in (1, heads))
     return {
-        "k": 256,
+        "k": k,
+        "heads": heads,
         "one": sum(p.numel() for p in one.parameters()),
         "narrow": sum(p.numel() for p in narrow.parameters()),
-        "output": attention_parameters(256, AttentionConfig(n_heads=4))["to_output"],
+        "output": attention_parameters(k, AttentionConfig(n_heads=heads))["to_output"],
     }
 
 
@@ -197,13 +215,13 @@ def reshape_and_einsum_are_shorter() -> Figures:
     }
 
 
-@group.claim("C46", lambda f: f["one"] > 0.8 * f["bound"] and f["two"] < 0.05)
-def heads_restore_resolution() -> Figures:
+@group.claim("C46", lambda f: f["one"] > 0.8 * f["bound"] and f["two"] < 0.05, seed=(0, 1, 2, 3))
+def heads_restore_resolution(seed: int = 0) -> Figures:
     """Error in reporting both neighbours, with one head and with two of half the width."""
     return {
         "bound": ONE_HEAD_BOUND,
-        "one": learn_neighbours(1).error,
-        "two": learn_neighbours(2).error,
+        "one": learn_neighbours(1, seed=seed).error,
+        "two": learn_neighbours(2, seed=seed).error,
     }
 
 
@@ -242,16 +260,19 @@ def vectors_of_heads_make_a_matrix() -> Figures:
         lambda f: f["narrow"] == f["tried"],
         partly=lambda f: f["divisors"] == f["divisors_run"] and f["with_width"] == f["tried"],
     ),
+    width=(12, 16, 30),
 )
-def the_number_of_heads_is_free() -> Figures:
-    """1 to 12 heads on width 12: narrow ones, and ones with a given width."""
+def the_number_of_heads_is_free(width: int = 12) -> Figures:
+    """1 to `width` heads: narrow ones, and ones with a given width."""
 
     def runs(**settings: int) -> bool:
-        return not refuses(lambda: attention(12, **settings)(vectors(1, 3, 12)), (ConfigError,))
+        x = vectors(1, 3, width)
+        return not refuses(lambda: attention(width, **settings)(x), (ConfigError,))
 
-    counts = range(1, 13)
-    fitting = [n for n in counts if 12 % n == 0]
+    counts = range(1, width + 1)
+    fitting = [n for n in counts if width % n == 0]
     return {
+        "width": width,
         "tried": len(counts),
         "narrow": sum(runs(n_heads=n) for n in counts),
         "divisors": len(fitting),

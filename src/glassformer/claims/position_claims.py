@@ -40,10 +40,14 @@ def _classifier(kind: str, max_len: int = 10) -> ModelConfig:
     return config.with_(positions__kind=kind)
 
 
-@group.claim("C60", lambda f: f["without"] < ROUNDING and min(f["learned"], f["sinusoidal"]) > 1e-3)
-def positions_make_order_matter() -> Figures:
+@group.claim(
+    "C60",
+    lambda f: f["without"] < ROUNDING and min(f["learned"], f["sinusoidal"]) > 1e-3,
+    length=(2, 5, 10),
+)
+def positions_make_order_matter(length: int = 10) -> Figures:
     """How far shuffling the words changes a class probability."""
-    text, order = ids(4, 10, 20), permutation(10)
+    text, order = ids(4, length, 20), permutation(length)
     moved = {
         kind: shuffle_words(_classifier(kind), text, order).largest_difference
         for kind in ("none", *_KINDS)
@@ -75,16 +79,21 @@ def every_length_is_needed() -> Figures:
     }
 
 
-@group.claim("C62", lambda f: f["learned"] == 0 and f["sinusoidal"] == f["rotary"] == 1)
-def encodings_go_beyond_the_trained_length() -> Figures:
-    """Texts of twelve tokens in models made for ten."""
+@group.claim(
+    "C62",
+    lambda f: f["learned"] == 0 and f["sinusoidal"] == f["rotary"] == 1,
+    length=(10, 12, 100),
+)
+def encodings_go_beyond_the_trained_length(length: int = 12) -> Figures:
+    """Longer texts in models made for ten tokens."""
     with seeded(0):
         models = {kind: Classifier(_classifier(kind)).eval() for kind in _KINDS}
-    text = ids(1, 12, 20)
-    return {
+    text = ids(1, length, 20)
+    accepted = {
         kind: not refuses(partial(model, text), (InputError, IndexError))
         for kind, model in models.items()
     }
+    return {"length": length, **accepted}
 
 
 def learn_left_neighbour(kind: str, lengths: tuple[int, ...], *, steps: int = 400) -> list[float]:
@@ -129,17 +138,23 @@ def longer_texts_fare_worse() -> Figures:
     return figures
 
 
-@group.claim("C64", lambda f: f["parameters"] == 0 and f["closest"] > 0.1 and f["shift"] < 1e-3)
-def encodings_need_no_learning() -> Figures:
+@group.claim(
+    "C64",
+    lambda f: f["parameters"] == 0 and f["closest"] > 0.1 and f["shift"] < 1e-3,
+    by=(1, 5, 20),
+    width=(4, 16, 32),
+)
+def encodings_need_no_learning(by: int = 5, width: int = 16) -> Figures:
     """Parameters; the closest two positions; whether a shift is one linear map for all."""
-    module = SinusoidalPositions(64, 16)
+    module = SinusoidalPositions(64, width)
     table = module.table.double()
     apart = torch.cdist(table, table) + torch.eye(64) * 1e9
-    shift = torch.linalg.lstsq(table[:40], table[5:45]).solution
+    shift = torch.linalg.lstsq(table[:40], table[by : by + 40]).solution
     return {
+        "by": by,
         "parameters": sum(p.numel() for p in module.parameters()),
         "closest": float(apart.min()),
-        "shift": difference(table[:59] @ shift, table[5:]),
+        "shift": difference(table[:-by] @ shift, table[by:]),
     }
 
 
@@ -186,13 +201,15 @@ def _least_width(vocab_size: int) -> int:
         lambda f: abs(f["rule"] / f["exact"] - 1) < 0.02 and f["text_width"] > f["rule"],
         partly=lambda f: abs(f["rule"] / f["exact"] - 1) < 0.2,
     ),
+    words=(23, 1000, 30000),
 )
-def the_rule_for_the_embedding_size() -> Figures:
+def the_rule_for_the_embedding_size(words: int = 23) -> Figures:
     """The bound for the text's 23 words, the exact one, the derived constant, the width used."""
     return {
+        "words": words,
         "printed": PRINTED_CONSTANT,
         "derived": DERIVED_CONSTANT,
-        "rule": least_embedding_size(23),
-        "exact": _least_width(23),
+        "rule": least_embedding_size(words),
+        "exact": _least_width(words),
         "text_width": presets.by_hand_2024().d_model,
     }

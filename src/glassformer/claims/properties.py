@@ -19,6 +19,7 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from glassformer.claims.costs import attention_cost, attention_parameters
+from glassformer.claims.specimens import seeded
 from glassformer.errors import ConfigError, ShapeError, UnknownNameError
 from glassformer.nn.attention import MultiHeadAttention, softmax_over_keys
 from glassformer.nn.config import AttentionConfig, ModelConfig
@@ -358,8 +359,7 @@ def shuffle_words(
     if config.architecture != "classifier":
         raise ConfigError(f"shuffle_words needs a classifier, got {config.architecture!r}")
     _check_permutation(permutation, ids.size(1))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = Classifier(config).eval()
     original = torch.softmax(model(ids), dim=-1)
     shuffled = torch.softmax(model(ids[:, permutation]), dim=-1)

@@ -22,12 +22,19 @@ def _about_one(value: float) -> bool:
     return abs(value - 1) < 0.1
 
 
-@group.claim("C30", lambda f: f["largest_weight"] > 0.95 and f["gradient"] < 0.2 * f["calm"])
-def large_scores_saturate() -> Figures:
-    """The same scores at their right scale and 32 times larger."""
-    right = score_spread(64, math.sqrt(64))
-    large = score_spread(64, math.sqrt(64) / 32)
+@group.claim(
+    "C30",
+    lambda f: f["largest_weight"] > 0.95 and f["gradient"] < 0.2 * f["calm"],
+    times=(2, 8, 32),
+    width=WIDTHS,
+)
+def large_scores_saturate(times: int = 32, width: int = 64) -> Figures:
+    """The same scores at their right scale and many times larger."""
+    right = score_spread(width, math.sqrt(width))
+    large = score_spread(width, math.sqrt(width) / times)
     return {
+        "times": times,
+        "width": width,
         "calm": right.gradient_size,
         "gradient": large.gradient_size,
         "calm_weight": right.largest_weight,
@@ -73,10 +80,10 @@ def length_of_a_constant_vector() -> Figures:
     return {"error": max(abs(ratio - 1) for ratio in ratios)}
 
 
-@group.claim("C34", lambda f: _about_one(f["spread"]))
-def the_root_of_the_whole_width_fits_heads() -> Figures:
-    """Scores of 8 heads out of width 512, divided as in the first printed code."""
-    config = presets.bloem_2019(d_model=512, n_heads=8)
+@group.claim("C34", lambda f: _about_one(f["spread"]), heads=(2, 4, 8, 32))
+def the_root_of_the_whole_width_fits_heads(heads: int = 8) -> Figures:
+    """Scores of several heads out of width 512, divided as in the first printed code."""
+    config = presets.bloem_2019(d_model=512, n_heads=heads)
     width = config.attention.head_width(config.d_model)
     one = presets.bloem_2019(d_model=512, n_heads=1)
     return {
@@ -103,13 +110,14 @@ def _many(width: int, divisor: float) -> float:
     return score_spread(width, divisor, n_queries=4096).deviation
 
 
-@group.claim("C36", lambda f: _about_one(f["narrow"]) and _about_one(f["wide"]))
-def divide_by_the_dimension() -> Figures:
-    """Divided by k instead of √k, at the least and the largest width."""
+@group.claim("C36", lambda f: _about_one(f["narrow"]) and _about_one(f["wide"]), width=WIDTHS[1:])
+def divide_by_the_dimension(width: int = WIDTHS[-1]) -> Figures:
+    """Divided by k instead of √k, at the least and at a large width."""
     return {
+        "width": width,
         "narrow": score_spread(WIDTHS[0], WIDTHS[0]).deviation,
-        "wide": score_spread(WIDTHS[-1], WIDTHS[-1]).deviation,
-        "root": score_spread(WIDTHS[-1], _ONE_HEAD.score_divisor(WIDTHS[-1])).deviation,
+        "wide": score_spread(width, width).deviation,
+        "root": score_spread(width, _ONE_HEAD.score_divisor(width)).deviation,
     }
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from glassformer.errors import stop_if_cancelled
 from glassformer.nn import (
     AttentionConfig,
     Block,
@@ -40,10 +42,16 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+_SEEDING = RLock()
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch inside the block and leave its random state outside untouched."""
-    with torch.random.fork_rng(devices=[]):
+    """Seed torch inside the block and leave its random state outside untouched.
+
+    The state is the process's, so of two threads the second waits.
+    """
+    with _SEEDING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
@@ -64,6 +72,7 @@ def fit(
     last = float("nan")
     with one_thread():
         for _ in range(steps):
+            stop_if_cancelled()
             value = loss()
             optimiser.zero_grad()
             value.backward()

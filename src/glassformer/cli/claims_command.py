@@ -32,11 +32,13 @@ def claims(
     to: Format | None = None,
     slow: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Run the claims of the texts: verdict, figures, and what was measured."""
     from glassformer.claims import find
     from glassformer.claims.claim_report import claims_document
+    from glassformer.lessons.course import settings_of
 
     if as_json and to is not None:
         raise ConfigError("expected either --json or --to {to}, got both", to=to)
@@ -48,7 +50,10 @@ def claims(
     if only_rows:
         return
     chosen = find(ids)
-    run = _run(chosen, slow=slow)
+    turned = settings_of(settings or ())
+    for claim in chosen:
+        claim.turned(turned)
+    run = _run(chosen, turned, slow=slow)
     if plot is not None:
         run = _drawn(chosen, run, plot)
     if chosen_format == "json":
@@ -75,7 +80,7 @@ def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     return others, bool(shown) and not others
 
 
-def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
+def _run(chosen: "list[Claim]", settings: dict[str, str], *, slow: bool) -> "Iterable[Outcome]":
     """The outcomes; on a terminal, stderr shows which claim is running."""
     from glassformer.claims import outcomes
 
@@ -85,7 +90,7 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
             progress = say("claims progress", id=claim.id, at=at, all=len(chosen))
             sys.stderr.write(f"\r\033[K{progress}")
             sys.stderr.flush()
-        found = list(outcomes([claim], slow=slow))
+        found = list(outcomes([claim], slow=slow, settings=settings))
         if watched:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -26,6 +27,7 @@ _PATIENCE_S = 0.4
 def explore(
     *,
     model: str | None = None,
+    runs: Path | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
     open_page: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
@@ -39,7 +41,7 @@ def explore(
         from glassformer.explorer.server import DEFAULT_PORT, open_in_browser, prepare
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
-    serving = prepare(_loader(model), host, port)
+    serving = prepare(_loader(model, runs), host, port)
     if port is None and serving.port != DEFAULT_PORT:
         said = say("explore other port", taken=DEFAULT_PORT, port=serving.port)
         sys.stderr.write(f"{said}\n")
@@ -54,12 +56,18 @@ def explore(
         serving.stop(_PATIENCE_S)
 
 
-def _loader(model: str | None) -> Callable[[], ASGIApp]:
-    """The function that creates the API; a requested model is looked up at once."""
+def _loader(model: str | None, runs: Path | None = None) -> Callable[[], ASGIApp]:
+    """The function that creates the API; a requested model or run is looked up at once."""
     if model is not None:
         from glassformer.explorer.model_list import Catalogue
 
         Catalogue(model)
+
+    run = None
+    if runs is not None:
+        from glassformer.training.snapshots import newest_run
+
+        run = newest_run(runs)
 
     def load() -> ASGIApp:
         import torch
@@ -69,6 +77,11 @@ def _loader(model: str | None) -> Callable[[], ASGIApp]:
 
         # Small tensors gain little from many threads, and several requests come at once.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // 4))
-        return create_api(State.of(model))
+        state = State.of(model)
+        if run is not None:
+            from glassformer.explorer.training_watch import WatchedRun
+
+            state.watched = WatchedRun(run)
+        return create_api(state)
 
     return load

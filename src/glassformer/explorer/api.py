@@ -15,6 +15,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
 
 from glassformer import __version__
 from glassformer.errors import InputError
+from glassformer.explorer.audit_api import audits_router
 from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
@@ -23,6 +24,7 @@ from glassformer.explorer.cell_cards import (
     path_of,
     term_page,
 )
+from glassformer.explorer.claim_api import claims_router
 from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
 from glassformer.explorer.map_info import map_info
@@ -51,11 +53,13 @@ from glassformer.explorer.schemas import (
     MeaningInfo,
     ModelInfo,
     PlaylistRequest,
+    RunCurves,
     TermPage,
     Thumbnail,
     TraceInfo,
     TraceRequest,
     WatchInfo,
+    WatchTraceRequest,
 )
 from glassformer.explorer.state import Holds, Opened, RunReader, State
 from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
@@ -408,6 +412,26 @@ def watch(state: Holds, since: Count = 0) -> WatchInfo | None:
     return None if state.watched is None else state.watched.info(since)
 
 
+@watch_router.get("/runs/{name}")
+def other_run(state: Holds, name: str) -> RunCurves:
+    """The metrics of another run in the folder of the watched one."""
+    return _watched(state).other(name)
+
+
+@watch_router.post("/traces", status_code=201, response_model=TraceInfo)
+async def trace_update(request: Request, state: Holds, wanted: WatchTraceRequest) -> Response:
+    """Trace the model that the run had after an update, over the text of its pictures."""
+    run = _watched(state)
+
+    def work() -> bytes:
+        opened = run.trace(wanted.update)
+        packed = described(opened)
+        state.store.add(opened)
+        return packed
+
+    return _packed(request, await state.runs.do(request, work), 201)
+
+
 @watch_router.get("/attention", response_class=Response, responses=_BYTES_WATCHING)
 def attention(state: Holds, update: Count, layer: Count = 0) -> Response:
     """The attention weights of one layer after an update."""
@@ -425,6 +449,8 @@ ROUTERS = (
     experiments_router,
     decoding_router,
     lessons_router,
+    claims_router,
+    audits_router,
     playlist_router,
     watch_router,
 )

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+from glassformer.claims.claim_list import claims_about
 from glassformer.errors import InputError, UnknownNameError
 from glassformer.explorer.open_traces import OpenTrace, Store
 from glassformer.explorer.schemas import (
     AnswerInfo,
     AnswerRequest,
+    ClaimName,
     LessonChoiceInfo,
     LessonInfo,
     LessonName,
@@ -69,6 +71,10 @@ class Lessons:
                     parts=[_part(part, traces) for part in step.parts],
                 )
                 for step in lesson.steps
+            ],
+            claims=[
+                ClaimName(id=claim.id, says=claim.says.say(language))
+                for claim in claims_about(LESSONS[name].rows)
             ],
         )
 

@@ -683,6 +683,13 @@ class LessonStepInfo(Message):
     parts: list[LessonPart]
 
 
+class ClaimName(Message):
+    """A claim of a text about what a lesson shows."""
+
+    id: str
+    says: str
+
+
 class LessonInfo(Message):
     """A lesson whose numbers are cells of open traces."""
 
@@ -693,6 +700,7 @@ class LessonInfo(Message):
     place: LessonPlaceInfo | None
     choices: list[LessonChoiceInfo]
     steps: list[LessonStepInfo]
+    claims: list[ClaimName]
 
 
 LessonSetting = Annotated[str, Field(max_length=80, description="a switch: `encoding=rotary`")]
@@ -767,6 +775,22 @@ class WatchLayer(Message):
     """The tokens that are attended to."""
 
 
+class WatchTraceRequest(Message):
+    """Run the model that a training run had after a step over the text of its pictures."""
+
+    update: Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class RunCurves(Message):
+    """The metrics of another run, to be drawn beside those of the watched one."""
+
+    name: str
+    recipe: str
+    state: Literal["running", "finished", "stopped"]
+    total: int | None
+    metrics: list[dict[str, float | int | str | None]]
+
+
 class WatchInfo(Message):
     """A training run: its metrics from an offset on, and the attention pictures there are."""
 
@@ -779,6 +803,10 @@ class WatchInfo(Message):
     """The next offset; if smaller than the one given, the metrics start over."""
     snapshots: list[int]
     """The steps with an attention snapshot; `…/attention` returns one."""
+    models: list[int]
+    """The steps whose model was saved: `…/traces` opens the text of the pictures in it."""
+    runs: list[str]
+    """Other runs in the same folder; `…/runs/NAME` has their metrics."""
     layers: list[WatchLayer]
     """The layers, in the order of `…/attention?layer=`."""
 

@@ -23,6 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
 MOST_BODY = 1 << 20
 """The largest request body; texts and edits are far smaller."""
+MOST_FILE = 5_000_000
+"""The largest worked example that is sent to be audited (`audit.example_file.MOST_BYTES`)."""
 _SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
 _NOTEBOOKS = (
     "'self' http://localhost:* http://127.0.0.1:* http://[::1]:* "
@@ -70,11 +72,12 @@ class Guard:
         given = receive
         if scope["method"] not in _SAFE:
             try:
-                body = await _read(receive, Headers(scope=scope))
+                most = MOST_FILE if scope["path"] == "/api/audits" else MOST_BODY
+                body = await _read(receive, Headers(scope=scope), most)
             except ClientDisconnect:
                 return  # the client is gone
             if body is None:
-                await _refused(413, f"a request may bring at most {MOST_BODY:,} bytes")(
+                await _refused(413, f"a request may bring at most {most:,} bytes")(
                     scope, receive, dressed
                 )
                 return
@@ -184,10 +187,10 @@ def _refused(status: int, why: str) -> Response:
 # --- bodies ---
 
 
-async def _read(receive: Receive, headers: Headers) -> bytes | None:
+async def _read(receive: Receive, headers: Headers, most: int) -> bytes | None:
     """The whole body, or None if it is too long; raises if the client disconnects."""
     told = headers.get("content-length", "0")
-    if not told.isdigit() or int(told) > MOST_BODY:
+    if not told.isdigit() or int(told) > most:
         return None
     body = bytearray()
     while True:
@@ -195,7 +198,7 @@ async def _read(receive: Receive, headers: Headers) -> bytes | None:
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         body += message.get("body", b"")
-        if len(body) > MOST_BODY:
+        if len(body) > most:
             return None
         if not message.get("more_body", False):
             return bytes(body)

@@ -15,9 +15,11 @@ import numpy.typing as npt
 from fastapi import Depends, Request
 
 from glassformer.explorer.model_list import Catalogue, Models
+from glassformer.explorer.open_audits import OpenAudits
+from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import OpenTrace, Runs, Store
-from glassformer.explorer.schemas import ModelInfo, WatchInfo
+from glassformer.explorer.schemas import ModelInfo, RunCurves, WatchInfo
 from glassformer.explorer.trace_edits import OtherRuns
 
 
@@ -26,6 +28,14 @@ class RunReader(Protocol):
 
     def info(self, since: int) -> WatchInfo:
         """The metrics from an offset on, and the available snapshots."""
+        ...
+
+    def trace(self, update: int) -> OpenTrace:
+        """The model after an update, run over the text of the pictures."""
+        ...
+
+    def other(self, name: str) -> RunCurves:
+        """Another run in the same folder, by its name."""
         ...
 
     def attention(self, update: int, layer: int) -> npt.NDArray[np.float32]:
@@ -48,6 +58,8 @@ class State:
 
     def __post_init__(self) -> None:
         self.lessons = Lessons(self.store)
+        self.claims = OpenClaims()
+        self.audits = OpenAudits()
 
     def other_runs(self, opened: OpenTrace) -> OtherRuns:
         """Runs of the same model over other texts."""

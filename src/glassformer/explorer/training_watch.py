@@ -17,14 +17,18 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import GlassformerError, TrainingError
-from glassformer.explorer.schemas import WatchInfo, WatchLayer
+from glassformer.errors import GlassformerError, TrainingError, UnknownNameError
+from glassformer.explorer.model_list import task_of
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.schemas import RunCurves, WatchInfo, WatchLayer
 from glassformer.language import message_of, words
-from glassformer.training.snapshots import Sample, read_attention, read_watch
+from glassformer.tasks import load
+from glassformer.training.snapshots import Sample, model_folder, read_attention, read_watch
 
 say = words("glassformer.cli.messages")
 
 Part = Literal["encoder", "decoder", "cross"]
+_MOST_RUNS = 40
 _QUIET_S = 0.7
 """A page that has asked for nothing for so long has all that it wants."""
 
@@ -51,6 +55,8 @@ class WatchedRun:
             metrics=found.metrics,
             next=found.next,
             snapshots=found.snapshots,
+            models=found.models if sample and sample.inputs else [],
+            runs=self._others(),
             layers=list(self._layers(sample, found.snapshots[-1]))
             if sample and has_pictures
             else [],
@@ -73,6 +79,42 @@ class WatchedRun:
         kind, number = places[layer]
         weights: NDArray[np.float32] = read_attention(self._folder, update, kind)[number]
         return weights
+
+    def trace(self, update: int) -> OpenTrace:
+        """The model after an update, run over the text of the pictures."""
+        self._last_look = time.monotonic()
+        sample = read_watch(self._folder).sample
+        if sample is None or not sample.inputs:
+            raise TrainingError("the run has no text to trace")
+        model = load(model_folder(self._folder, update), attention="written")
+        ids, *target = sample.inputs
+        reading = model.pass_over(ids, *(one[1:] for one in target[-1:]))  # it adds the start
+        name, text = f"{sample.recipe} @ {update}", "".join(sample.attending[0].keys)
+        recorded = reading.trace()
+        return OpenTrace(recorded, name, task_of(model), text, loaded=model, reading=reading)
+
+    def other(self, name: str) -> RunCurves:
+        """Another run in the same folder; only names that `info` lists are read."""
+        if name not in self._others():
+            raise UnknownNameError("run", name[:80], self._others())
+        found = read_watch(self._folder.parent / name)
+        return RunCurves(
+            name=name,
+            recipe=found.sample.recipe if found.sample else name,
+            state=found.state,
+            total=found.sample.total if found.sample else None,
+            metrics=found.metrics,
+        )
+
+    def _others(self) -> list[str]:
+        """The runs beside this one, the newest first."""
+        files = [
+            file
+            for file in self._folder.parent.glob("*/metrics.jsonl")
+            if file.parent.name != self._folder.name and file.is_file()
+        ]
+        newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+        return [file.parent.name for file in newest[:_MOST_RUNS]]
 
     def wait_for_farewell(self, seconds: float) -> None:
         """Wait until the page, if there is one, knows that the run is over and has its pictures."""
@@ -138,6 +180,7 @@ def _serve(folder: Path) -> tuple[WatchedRun, str]:
     run = WatchedRun(folder)
     state = State.of()
     state.watched = run
+    state.claims.can_measure = False
     # Loaded before the run starts: afterwards the two would fight over the interpreter's lock.
     api = create_api(state)
     serving = prepare(lambda: api)

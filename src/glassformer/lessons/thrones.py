@@ -10,7 +10,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.specimens import one_thread
+from glassformer.claims.specimens import one_thread, seeded
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.flow_figures import TranslationFlow, translation_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
@@ -70,8 +70,7 @@ def learn(seed: int = _SEED) -> TrainedTranslator:
         vocab_size=words.vocab_size, d_model=_D_MODEL, n_heads=_N_HEADS, n_layers=_N_LAYERS,
         d_ff=_D_FF, dropout=0.0,
     )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = build(config)
     assert isinstance(model, Seq2Seq)
     began = time.perf_counter()

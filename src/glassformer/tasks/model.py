@@ -113,6 +113,10 @@ class Model(ABC):
         """The image file that a text names: any of an image model, `image:FILE` of a pair."""
         return None
 
+    def pass_over(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+        """The pass over ids that were read already, such as an example of training data."""
+        return self._pass(ids, target)
+
     @abstractmethod
     def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
         """The pass over ids as the model reads them."""

@@ -3,12 +3,14 @@
     watch/sample.json                    the sample's tokens, what attends to what, the run's length
     watch/state.json                     running, stopped or finished
     watch/attention-00001200.safetensors weights (layers, H, Q, K) by kind after step 1200
+    watch/model-00001200/                the model after step 1200, if it is small
 
 `announced` and `Watch` write atomically; `read_watch` and `read_attention` read, during the run or
 after it. Older snapshots are thinned out, so that a long run does not fill the disk.
 """
 
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,19 +25,23 @@ from safetensors.numpy import load_file
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from glassformer import checkpoint
 from glassformer.data import EpochRNG
-from glassformer.errors import TrainingError
+from glassformer.errors import ConfigError, TrainingError
 from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
 from glassformer.training.log import read_metrics, records_in
 from glassformer.training.problems.prepared_problem import PreparedProblem
+from glassformer.training.run_folder import RunFolder
 
 RunState = Literal["running", "stopped", "finished"]
 
 _MOST_SNAPSHOTS = 64
 _LONGEST = 48  # tokens: more would be too small to see
 _PREFERRED = 24
+_MOST_PARAMETERS = 500_000
+"""Of a model that is saved with every snapshot: 64 of them take 128 MB at most."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class Sample:
     total: int
     """Steps of the whole run."""
     attending: tuple[Attending, ...]
+    inputs: tuple[tuple[int, ...], ...] = ()
+    """The ids that the model reads, of an encoder-decoder also those of the target."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,8 @@ class RunStatus:
     """The next offset to ask for; smaller than the one given if the run was rewound."""
     snapshots: list[int]
     """Steps that have a snapshot."""
+    models: list[int]
+    """Steps whose model can be loaded (`model_folder`)."""
 
 
 class Watch:
@@ -89,7 +99,7 @@ class Watch:
     def rewind(self, step: int) -> None:
         """Remove snapshots from after `step`: the run will take them again."""
         for later in [taken for taken in _steps(self.folder) if taken > step]:
-            _snapshot_file(self.folder, later).unlink(missing_ok=True)
+            _remove(self.folder, later)
 
     @torch.no_grad()
     def take(self, model: nn.Module, step: int) -> None:
@@ -102,10 +112,32 @@ class Watch:
         with evaluating(model.modules()), record_attention(model) as recorded:
             model(*(x.to(device) for x in self._inputs))
         weights = _by_kind({name: calls[0][0] for name, calls in recorded.items()})
-        sample = Sample(self._recipe, self._total, self._attending(weights))
+        sample = Sample(self._recipe, self._total, self._attending(weights), self._ids())
         _write(self.folder / "sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())
         _write(_snapshot_file(self.folder, step), save(weights))
+        self._save_model(model, step)
         _thin_out(self.folder)
+
+    def _save_model(self, model: nn.Module, step: int) -> None:
+        """The model itself, so that every number of the snapshot can be traced."""
+        if sum(p.numel() for p in model.parameters()) > _MOST_PARAMETERS:
+            return
+        problem = self._problem
+        checkpoint.save(
+            _model_of(self.folder, step),
+            checkpoint.Checkpoint(
+                model=model,
+                config=problem.model,
+                tokenizer=problem.tokenizer,
+                labels=problem.labels,
+                about={"recipe": self._recipe, "step": step},
+            ),
+        )
+
+    def _ids(self) -> tuple[tuple[int, ...], ...]:
+        """The sample as ids; an image has none."""
+        ids = [x for x in self._inputs if x.dim() == 2 and not x.is_floating_point()]
+        return tuple(tuple(x[0].tolist()) for x in ids if x.dtype != torch.bool)
 
     def _attending(self, weights: dict[str, Tensor]) -> tuple[Attending, ...]:
         read, written = _texts(self._inputs, self._problem)
@@ -146,7 +178,38 @@ def read_watch(folder: Path, offset: int = 0) -> RunStatus:
         metrics=[record.data for record in records_in(data[begin:end])],
         next=max(begin, end),
         snapshots=_steps(watch),
-    )
+        models=sorted({step for step in _steps(watch) if _model_of(watch, step).is_dir()}
+                      | {*_final_step(folder)}),
+    )  # fmt: skip
+
+
+def newest_run(folder: Path) -> Path:
+    """The folder itself if it is a run's, else that of the newest run in it."""
+    if (folder / "metrics.jsonl").is_file():
+        return folder
+    found = [file for file in folder.glob("*/metrics.jsonl") if file.is_file()]
+    if not found:
+        raise ConfigError("{folder} holds no training run", folder=folder)
+    return max(found, key=lambda file: file.stat().st_mtime).parent
+
+
+def model_folder(folder: Path, step: int) -> Path:
+    """The folder of the model after a step; raises where none was saved."""
+    kept = _model_of(folder / "watch", step)
+    if kept.is_dir():
+        return kept
+    if step in _final_step(folder):
+        return RunFolder(folder).model
+    raise TrainingError("{folder} has no model of step {step}", folder=folder.name, step=step)
+
+
+def _final_step(folder: Path) -> list[int]:
+    """The step whose weights the finished run saved, if it has."""
+    about = folder / "about.json"
+    if not (RunFolder(folder).model.is_dir() and about.is_file()):
+        return []
+    step = read_object(about, error=TrainingError, what="the facts of a run").get("kept_step")
+    return [step] if isinstance(step, int) else []
 
 
 def read_attention(folder: Path, step: int, kind: str) -> NDArray[np.float32]:
@@ -220,7 +283,16 @@ def _thin_out(folder: Path) -> None:
     steps = _steps(folder)
     if len(steps) > _MOST_SNAPSHOTS:
         for step in steps[1:-1:2]:
-            _snapshot_file(folder, step).unlink(missing_ok=True)
+            _remove(folder, step)
+
+
+def _model_of(folder: Path, step: int) -> Path:
+    return folder / f"model-{step:08d}"
+
+
+def _remove(folder: Path, step: int) -> None:
+    _snapshot_file(folder, step).unlink(missing_ok=True)
+    shutil.rmtree(_model_of(folder, step), ignore_errors=True)
 
 
 def _read_sample(path: Path) -> Sample | None:
@@ -232,7 +304,8 @@ def _read_sample(path: Path) -> Sample | None:
             Attending(a["kind"], a["n_layers"], tuple(a["queries"]), tuple(a["keys"]))
             for a in data["attending"]
         )
-        return Sample(data["recipe"], data["total"], attending)
+        inputs = tuple(tuple(ids) for ids in data.get("inputs", ()))
+        return Sample(data["recipe"], data["total"], attending, inputs)
     except (KeyError, TypeError) as error:
         raise TrainingError(
             "{path} is not the sample of a run: {error!r}", path=path, error=error

@@ -9,6 +9,8 @@
  *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
  *     #/en-de?text=…&view=map                  the picture of the model
  *     #/decoding · #/training
+ *     #/claims · #/claims/C74?set=steps%3D20   the gallery, a claim with a switch turned; rows too: A09
+ *     #/audit · #/audit/by-hand?at=position    the audits, one of them at a step or a number
  *
  *         …&view=experiments&tab=sweep&other=…         an experiment; another text to compare with
  *
@@ -35,6 +37,18 @@ export interface Walk {
   settings?: string[];
 }
 
+/** What a view that is no trace's shows: a claim or row, an audited example. */
+export interface Item {
+  name: string;
+  /** Switches that were turned. */
+  settings?: string[];
+  /** A place in it: `position` or `position[0,1]`. */
+  at?: string;
+}
+
+/** The views that show an item, or their list where there is none. */
+const SHOWING: readonly View[] = ['claims', 'audit'];
+
 export interface Link {
   view: View;
   origin: TraceOrigin | null;
@@ -46,6 +60,7 @@ export interface Link {
   of: string | null;
   /** The lesson of the walk; `run` is the walk through the open trace. */
   walk: Walk | null;
+  item: Item | null;
   /** The text that the run is compared with. */
   other: string | null;
   /** Which of the experiments. */
@@ -70,6 +85,7 @@ export function parseLink(hash: string): Link {
     cell: numbers(values.get('cell')),
     of: values.get('of'),
     walk: null,
+    item: null,
     other: values.get('other') || null,
     tab: TABS.find((one) => one === values.get('tab')) ?? null,
     language: language === 'zh' || language === 'en' ? language : null,
@@ -84,6 +100,10 @@ export function parseLink(hash: string): Link {
         ? null
         : { lesson: second, step: toStep(third), ...(settings.length > 0 && { settings }) };
     return { ...link, view: 'walk', walk };
+  }
+  const showing = SHOWING.find((one) => one === first);
+  if (showing !== undefined && values.get('text') === null) {
+    return { ...link, view: showing, item: second === undefined ? null : itemOf(second, values) };
   }
   if (second === undefined && (first === 'decoding' || first === 'training')) {
     return { ...link, view: first };
@@ -111,6 +131,13 @@ export function formatLink(link: Link): string {
       path += `/${encodeURIComponent(link.walk.lesson)}/${link.walk.step + 1}`;
       for (const one of link.walk.settings ?? []) values.append('set', one);
     }
+  } else if (SHOWING.includes(link.view)) {
+    path = link.view;
+    if (link.item !== null) {
+      path += `/${encodeURIComponent(link.item.name)}`;
+      for (const one of link.item.settings ?? []) values.append('set', one);
+      if (link.item.at !== undefined) values.set('at', link.item.at);
+    }
   } else if (link.view === 'training' || (link.view === 'decoding' && origin === null)) {
     path = link.view;
   } else if (link.view !== 'start' && origin !== null) {
@@ -136,6 +163,12 @@ function addOrigin(origin: TraceOrigin, other: string | null, values: URLSearchP
   if (other !== null) values.set('other', other);
   if (origin.edits.length > 0) values.set('edits', formatEdits(origin.edits, other));
   return encodeURIComponent(origin.model);
+}
+
+function itemOf(name: string, values: URLSearchParams): Item {
+  const settings = values.getAll('set');
+  const at = values.get('at');
+  return { name, ...(settings.length > 0 && { settings }), ...(at !== null && { at }) };
 }
 
 function numbers(text: string | null): number[] | null {

@@ -91,6 +91,7 @@ export function linkOf(session: Session): Link {
     cell: cell?.index ?? null,
     of: isElsewhere ? trace.steps[cell.step]!.name : null,
     walk: session.walk,
+    item: session.item,
     other: trace === null ? null : session.other,
     tab: session.view === 'experiments' ? session.tab : null,
     language: setting.language,
@@ -115,7 +116,16 @@ function placeOf(link: Link): string {
   const { origin } = link;
   const trace =
     origin === null ? '' : origin.kind === 'id' ? origin.id : origin.model + origin.text;
-  return JSON.stringify([link.view, trace, link.step, link.cell, link.of, link.walk, link.tab]);
+  return JSON.stringify([
+    link.view,
+    trace,
+    link.step,
+    link.cell,
+    link.of,
+    link.walk,
+    link.tab,
+    link.item,
+  ]);
 }
 
 /**
@@ -128,6 +138,7 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
   }
   lecture.isOn = link.lecture && link.view !== 'start';
   session.walk = link.walk;
+  session.item = link.item;
   session.tab = link.tab ?? TABS[0];
   if (link.origin === null) {
     session.cards.close(); // a card of the view before

@@ -117,6 +117,15 @@ export class SavedPlaylist implements Source {
   readonly experiment = refuse;
   readonly answer = refuse;
   readonly watchAttention = refuse;
+  readonly watchRun = refuse;
+  readonly watchTrace = refuse;
+  readonly claims = refuse;
+  readonly claim = refuse;
+  readonly audits = refuse;
+  readonly audit = refuse;
+  readonly sendAudit = refuse;
+  readonly auditCell = refuse;
+  readonly exportAudit = refuse;
 
   private of<T>(id: string, ask: (source: StaticSource) => Promise<T>): Promise<T> {
     const found = this.sources.get(id);

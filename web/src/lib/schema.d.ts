@@ -528,6 +528,130 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Gallery
+         * @description Every claim, and the rows that claims bear on.
+         */
+        get: operations["gallery_api_claims_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/claims/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Claim
+         * @description One claim, measured now unless it is slow; cancelled if the client disconnects.
+         */
+        get: operations["claim_api_claims__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Shipped
+         * @description The shipped examples.
+         */
+        get: operations["shipped_api_audits_get"];
+        put?: never;
+        /**
+         * Send
+         * @description Audit a file: every printed number checked; cancelled if the client disconnects.
+         */
+        post: operations["send_api_audits_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audits/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Audit
+         * @description The audit of a shipped example, or of a file that was sent.
+         */
+        get: operations["read_audit_api_audits__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audits/{id}/cell": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Audit Cell
+         * @description One printed number: verdict, slip, right value and arithmetic.
+         */
+        get: operations["read_audit_cell_api_audits__id__cell_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/audits/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Audit
+         * @description The audit as a file.
+         */
+        get: operations["export_audit_api_audits__id__export_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/playlist": {
         parameters: {
             query?: never;
@@ -562,6 +686,46 @@ export interface paths {
         get: operations["watch_api_watch_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/watch/runs/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Other Run
+         * @description The metrics of another run in the folder of the watched one.
+         */
+        get: operations["other_run_api_watch_runs__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/watch/traces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Trace Update
+         * @description Trace the model that the run had after an update, over the text of its pictures.
+         */
+        post: operations["trace_update_api_watch_traces_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -683,6 +847,18 @@ export interface components {
             settings?: string[];
         };
         /**
+         * ArithmeticInfo
+         * @description One operation: `name = numbers = value`.
+         */
+        ArithmeticInfo: {
+            /** Name */
+            name: string;
+            /** Numbers */
+            numbers: string;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
          * AttentionInfo
          * @description One attention layer: where its weights are.
          */
@@ -700,6 +876,128 @@ export interface components {
             n_heads: number;
             /** Weights */
             weights: number;
+        };
+        /**
+         * AuditCellCard
+         * @description Everything about one printed number.
+         */
+        AuditCellCard: {
+            /** Step */
+            step: string;
+            /** Index */
+            index: number[];
+            /** Printed */
+            printed: string;
+            /** Verdict */
+            verdict: ("agrees" | "wrong" | "follows" | "unchecked" | "given") | null;
+            /** Right */
+            right: string | null;
+            /** Slip */
+            slip: string | null;
+            /** Finding */
+            finding: string;
+            /** End To End */
+            end_to_end: string | null;
+            /** Formula */
+            formula: string | null;
+            /** Arithmetic */
+            arithmetic: components["schemas"]["ArithmeticInfo"][];
+        };
+        /**
+         * AuditCellInfo
+         * @description A number or word where it is printed; `verdict` is null where nothing is.
+         */
+        AuditCellInfo: {
+            /** Text */
+            text: string;
+            /** Verdict */
+            verdict: ("agrees" | "wrong" | "follows" | "unchecked" | "given") | null;
+            /** Right */
+            right: string | null;
+        };
+        /**
+         * AuditInfo
+         * @description A worked example with a verdict on each printed number.
+         */
+        AuditInfo: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** Counted */
+            counted: string;
+            /** Verdicts */
+            verdicts: components["schemas"]["AuditVerdictInfo"][];
+            /** Steps */
+            steps: components["schemas"]["AuditStepInfo"][];
+        };
+        /**
+         * AuditStepInfo
+         * @description A step of the example: its cells in reading order, and what was found.
+         */
+        AuditStepInfo: {
+            /** Id */
+            id: string;
+            /** Title */
+            title: string;
+            /** Formula */
+            formula: string | null;
+            /** Quoted */
+            quoted: string | null;
+            /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "agrees" | "wrong" | "follows" | "unchecked" | "given";
+            /** Finding */
+            finding: string;
+            /** Slip */
+            slip: string | null;
+            /** Right */
+            right: string | null;
+            /** Causes */
+            causes: string[];
+            /** Shape */
+            shape: number[];
+            /** Rows */
+            rows: string[];
+            /** Columns */
+            columns: string[];
+            /** Cells */
+            cells: components["schemas"]["AuditCellInfo"][];
+        };
+        /**
+         * AuditSummary
+         * @description A shipped example.
+         */
+        AuditSummary: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** N Steps */
+            n_steps: number;
+        };
+        /**
+         * AuditVerdictInfo
+         * @description A verdict: its sign, what it is called, what it means, and how many steps have it.
+         */
+        AuditVerdictInfo: {
+            /**
+             * Name
+             * @enum {string}
+             */
+            name: "agrees" | "wrong" | "follows" | "unchecked" | "given";
+            /** Mark */
+            mark: string;
+            /** Label */
+            label: string;
+            /** Meaning */
+            meaning: string;
+            /** N Steps */
+            n_steps: number;
         };
         /**
          * Bilingual
@@ -837,6 +1135,99 @@ export interface components {
             /** Probability */
             probability: number;
             cell: components["schemas"]["CellRef"];
+        };
+        /**
+         * ClaimFigure
+         * @description The chart of a claim, as SVG.
+         */
+        ClaimFigure: {
+            /** Title */
+            title: string;
+            /** Svg */
+            svg: string;
+        };
+        /**
+         * ClaimInfo
+         * @description A claim and what was measured for it, with its switches as they stand.
+         */
+        ClaimInfo: {
+            /** Id */
+            id: string;
+            /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet";
+            /** Said */
+            said: string;
+            /** Found */
+            found: string;
+            figure: components["schemas"]["ClaimFigure"] | null;
+            /** Figures */
+            figures: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Seconds */
+            seconds: number | null;
+            stored: components["schemas"]["StoredInfo"] | null;
+            /** Code */
+            code: string;
+            /** File */
+            file: string;
+            /** Command */
+            command: string;
+            /** Switches */
+            switches: components["schemas"]["LessonChoiceInfo"][];
+            /** Lessons */
+            lessons: components["schemas"]["LessonName"][];
+        };
+        /**
+         * ClaimList
+         * @description All claims, and what they can be filtered by.
+         */
+        ClaimList: {
+            /** Can Measure */
+            can_measure: boolean;
+            /** Verdicts */
+            verdicts: components["schemas"]["VerdictInfo"][];
+            /** Texts */
+            texts: components["schemas"]["TextInfo"][];
+            /** Rows */
+            rows: components["schemas"]["RowInfo"][];
+            /** Claims */
+            claims: components["schemas"]["ClaimSummary"][];
+        };
+        /**
+         * ClaimName
+         * @description A claim of a text about what a lesson shows.
+         */
+        ClaimName: {
+            /** Id */
+            id: string;
+            /** Says */
+            says: string;
+        };
+        /**
+         * ClaimSummary
+         * @description A card of the gallery.
+         */
+        ClaimSummary: {
+            /** Id */
+            id: string;
+            /** Group */
+            group: string;
+            /** Says */
+            says: string;
+            /** Texts */
+            texts: string[];
+            /** Rows */
+            rows: string[];
+            /** Is Slow */
+            is_slow: boolean;
+            /** N Switches */
+            n_switches: number;
+            /** Verdict */
+            verdict: ("holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet") | null;
         };
         /**
          * CompareRequest
@@ -1249,6 +1640,8 @@ export interface components {
             choices: components["schemas"]["LessonChoiceInfo"][];
             /** Steps */
             steps: components["schemas"]["LessonStepInfo"][];
+            /** Claims */
+            claims: components["schemas"]["ClaimName"][];
         };
         /**
          * LessonLink
@@ -1732,6 +2125,43 @@ export interface components {
             ];
         };
         /**
+         * RowInfo
+         * @description Something that the texts describe, and what shows it.
+         */
+        RowInfo: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Claims */
+            claims: string[];
+            /** Lessons */
+            lessons: components["schemas"]["LessonName"][];
+            /** Command */
+            command: string | null;
+        };
+        /**
+         * RunCurves
+         * @description The metrics of another run, to be drawn beside those of the watched one.
+         */
+        RunCurves: {
+            /** Name */
+            name: string;
+            /** Recipe */
+            recipe: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "finished" | "stopped";
+            /** Total */
+            total: number | null;
+            /** Metrics */
+            metrics: {
+                [key: string]: number | string | null;
+            }[];
+        };
+        /**
          * Scale
          * @description How a step's numbers become colours.
          */
@@ -1829,6 +2259,18 @@ export interface components {
             /** Is Main */
             is_main: boolean;
             title: components["schemas"]["Bilingual"] | null;
+        };
+        /**
+         * StoredInfo
+         * @description Where a stored result comes from.
+         */
+        StoredInfo: {
+            /** Command */
+            command: string;
+            /** Date */
+            date: string;
+            /** Where */
+            where: string;
         };
         /**
          * SumInfo
@@ -1946,6 +2388,16 @@ export interface components {
             terms: components["schemas"]["TermInfo"][];
         };
         /**
+         * TextInfo
+         * @description A text that makes claims.
+         */
+        TextInfo: {
+            /** Id */
+            id: string;
+            /** Title */
+            title: string;
+        };
+        /**
          * Thumbnail
          * @description A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities.
          */
@@ -2029,6 +2481,21 @@ export interface components {
             why: components["schemas"]["Bilingual"] | null;
         };
         /**
+         * VerdictInfo
+         * @description A verdict: its sign, and what it is called.
+         */
+        VerdictInfo: {
+            /**
+             * Name
+             * @enum {string}
+             */
+            name: "holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet";
+            /** Mark */
+            mark: string;
+            /** Label */
+            label: string;
+        };
+        /**
          * WatchInfo
          * @description A training run: its metrics from an offset on, and the attention pictures there are.
          */
@@ -2050,6 +2517,10 @@ export interface components {
             next: number;
             /** Snapshots */
             snapshots: number[];
+            /** Models */
+            models: number[];
+            /** Runs */
+            runs: string[];
             /** Layers */
             layers: components["schemas"]["WatchLayer"][];
         };
@@ -2071,6 +2542,14 @@ export interface components {
             queries: string[];
             /** Keys */
             keys: string[];
+        };
+        /**
+         * WatchTraceRequest
+         * @description Run the model that a training run had after a step over the text of its pictures.
+         */
+        WatchTraceRequest: {
+            /** Update */
+            update: number;
         };
         /**
          * WordShare
@@ -2133,7 +2612,14 @@ export type Answer = components['schemas']['Answer'];
 export type AnswerInfo = components['schemas']['AnswerInfo'];
 export type AnswerPosition = components['schemas']['AnswerPosition'];
 export type AnswerRequest = components['schemas']['AnswerRequest'];
+export type ArithmeticInfo = components['schemas']['ArithmeticInfo'];
 export type AttentionInfo = components['schemas']['AttentionInfo'];
+export type AuditCellCard = components['schemas']['AuditCellCard'];
+export type AuditCellInfo = components['schemas']['AuditCellInfo'];
+export type AuditInfo = components['schemas']['AuditInfo'];
+export type AuditStepInfo = components['schemas']['AuditStepInfo'];
+export type AuditSummary = components['schemas']['AuditSummary'];
+export type AuditVerdictInfo = components['schemas']['AuditVerdictInfo'];
 export type Bilingual = components['schemas']['Bilingual'];
 export type BranchInfo = components['schemas']['BranchInfo'];
 export type CandidateInfo = components['schemas']['CandidateInfo'];
@@ -2141,6 +2627,11 @@ export type CardInfo = components['schemas']['CardInfo'];
 export type CellRef = components['schemas']['CellRef'];
 export type Changes = components['schemas']['Changes'];
 export type Choice = components['schemas']['Choice'];
+export type ClaimFigure = components['schemas']['ClaimFigure'];
+export type ClaimInfo = components['schemas']['ClaimInfo'];
+export type ClaimList = components['schemas']['ClaimList'];
+export type ClaimName = components['schemas']['ClaimName'];
+export type ClaimSummary = components['schemas']['ClaimSummary'];
 export type CompareRequest = components['schemas']['CompareRequest'];
 export type ComparedInfo = components['schemas']['ComparedInfo'];
 export type ComparisonInfo = components['schemas']['ComparisonInfo'];
@@ -2192,22 +2683,28 @@ export type PlaylistView = components['schemas']['PlaylistView'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
 export type Region = components['schemas']['Region'];
+export type RowInfo = components['schemas']['RowInfo'];
+export type RunCurves = components['schemas']['RunCurves'];
 export type Scale = components['schemas']['Scale'];
 export type SourceInfo = components['schemas']['SourceInfo'];
 export type StepChange = components['schemas']['StepChange'];
 export type StepInfo = components['schemas']['StepInfo'];
+export type StoredInfo = components['schemas']['StoredInfo'];
 export type SumInfo = components['schemas']['SumInfo'];
 export type SweepRequest = components['schemas']['SweepRequest'];
 export type SweepRow = components['schemas']['SweepRow'];
 export type SweepSquare = components['schemas']['SweepSquare'];
 export type TermInfo = components['schemas']['TermInfo'];
 export type TermPage = components['schemas']['TermPage'];
+export type TextInfo = components['schemas']['TextInfo'];
 export type Thumbnail = components['schemas']['Thumbnail'];
 export type TraceInfo = components['schemas']['TraceInfo'];
 export type TraceRequest = components['schemas']['TraceRequest'];
 export type TrialInfo = components['schemas']['TrialInfo'];
+export type VerdictInfo = components['schemas']['VerdictInfo'];
 export type WatchInfo = components['schemas']['WatchInfo'];
 export type WatchLayer = components['schemas']['WatchLayer'];
+export type WatchTraceRequest = components['schemas']['WatchTraceRequest'];
 export type WordShare = components['schemas']['WordShare'];
 export type WordsAnswer = components['schemas']['WordsAnswer'];
 export type WordsRequest = components['schemas']['WordsRequest'];
@@ -4849,6 +5346,689 @@ export interface operations {
             };
         };
     };
+    gallery_api_claims_get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimList"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    claim_api_claims__id__get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+                /** @description switches of the experiment: `width=256` */
+                set?: string[];
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    shipped_api_audits_get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditSummary"][];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    send_api_audits_post: {
+        parameters: {
+            query?: {
+                /** @description what errors call the file */
+                name?: string;
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A worked example, as `glassformer audit FILE` reads it. */
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_audit_api_audits__id__get: {
+        parameters: {
+            query?: {
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditInfo"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_audit_cell_api_audits__id__cell_get: {
+        parameters: {
+            query: {
+                step: string;
+                /** @description a place on each axis */
+                index?: number[];
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditCellCard"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export_audit_api_audits__id__export_get: {
+        parameters: {
+            query?: {
+                format?: "md" | "tex" | "html" | "xlsx" | "json";
+                language?: "en" | "zh";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/markdown": unknown;
+                    "application/x-tex": unknown;
+                    "text/html": unknown;
+                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": unknown;
+                    "application/json": unknown;
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     save_playlist_api_playlist_post: {
         parameters: {
             query?: never;
@@ -4967,6 +6147,196 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WatchInfo"] | null;
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    other_run_api_watch_runs__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCurves"];
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trace_update_api_watch_traces_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WatchTraceRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TraceInfo"];
                 };
             };
             /** @description The request asks for something that cannot be; `detail` says what and what to do. */

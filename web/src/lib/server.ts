@@ -128,8 +128,7 @@ export class ServerSource implements Source {
     signal?: AbortSignal,
   ): Promise<{ name: string; file: Blob }> {
     const answer = await this.send(`traces/${part(id)}/export`, posted(request, signal));
-    const named = /filename="([^"]+)"/.exec(answer.headers.get('Content-Disposition') ?? '');
-    return { name: named?.[1] ?? `glassformer.${request.format}`, file: await answer.blob() };
+    return { name: fileName(answer, request.format), file: await answer.blob() };
   }
 
   async savePlaylist(request: api.PlaylistRequest, signal?: AbortSignal): Promise<Blob> {
@@ -161,8 +160,7 @@ export class ServerSource implements Source {
     settings: readonly string[],
     signal?: AbortSignal,
   ): Promise<api.LessonInfo> {
-    const turned = settings.map((one) => `&set=${part(one)}`).join('');
-    return this.get(`lessons/${part(name)}?language=${language}${turned}`, {}, signal);
+    return this.get(`lessons/${part(name)}?language=${language}${turned(settings)}`, {}, signal);
   }
 
   answer(
@@ -173,8 +171,73 @@ export class ServerSource implements Source {
     return this.post(`lessons/${part(lesson)}/answers`, request, signal);
   }
 
+  claims(language: api.Language, signal?: AbortSignal): Promise<api.ClaimList> {
+    return this.get('claims', { language }, signal);
+  }
+
+  claim(
+    id: string,
+    language: api.Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<api.ClaimInfo> {
+    return this.get(`claims/${part(id)}?language=${language}${turned(settings)}`, {}, signal);
+  }
+
+  audits(language: api.Language, signal?: AbortSignal): Promise<api.AuditSummary[]> {
+    return this.get('audits', { language }, signal);
+  }
+
+  audit(id: string, language: api.Language, signal?: AbortSignal): Promise<api.AuditInfo> {
+    return this.get(`audits/${part(id)}`, { language }, signal);
+  }
+
+  async sendAudit(
+    file: File,
+    language: api.Language,
+    signal?: AbortSignal,
+  ): Promise<api.AuditInfo> {
+    const answer = await this.send(`audits${query({ name: file.name, language })}`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: file,
+      signal: signal ?? null,
+    });
+    return (await answer.json()) as api.AuditInfo;
+  }
+
+  auditCell(
+    id: string,
+    step: string,
+    index: number[],
+    language: api.Language,
+    signal?: AbortSignal,
+  ): Promise<api.AuditCellCard> {
+    const places = index.map((place) => `&index=${place}`).join('');
+    const search = `step=${part(step)}&language=${language}${places}`;
+    return this.get(`audits/${part(id)}/cell?${search}`, {}, signal);
+  }
+
+  async exportAudit(
+    id: string,
+    format: string,
+    language: api.Language,
+  ): Promise<{ name: string; file: Blob }> {
+    const search = query({ format, language });
+    const answer = await this.send(`audits/${part(id)}/export${search}`, {});
+    return { name: fileName(answer, format), file: await answer.blob() };
+  }
+
   watch(since: number, signal?: AbortSignal): Promise<api.WatchInfo | null> {
     return this.get('watch', { since }, signal);
+  }
+
+  watchRun(name: string, signal?: AbortSignal): Promise<api.RunCurves> {
+    return this.get(`watch/runs/${part(name)}`, {}, signal);
+  }
+
+  watchTrace(update: number, signal?: AbortSignal): Promise<api.TraceInfo> {
+    return this.post('watch/traces', { update }, signal);
   }
 
   async watchAttention(
@@ -236,6 +299,11 @@ function part(id: string): string {
   return encodeURIComponent(id);
 }
 
+/** Switches, after the language. */
+function turned(settings: readonly string[]): string {
+  return settings.map((one) => `&set=${part(one)}`).join('');
+}
+
 function leadQuery(lead: number[]): Query {
   return { lead: lead.length > 0 ? lead.join(',') : null };
 }
@@ -251,6 +319,11 @@ function posted(body: unknown, signal?: AbortSignal): RequestInit {
     body: JSON.stringify(body),
     signal: signal ?? null,
   };
+}
+
+function fileName(answer: Response, format: string): string {
+  const named = /filename="([^"]+)"/.exec(answer.headers.get('Content-Disposition') ?? '');
+  return named?.[1] ?? `glassformer.${format}`;
 }
 
 function shapeOf(answer: Response): number[] {

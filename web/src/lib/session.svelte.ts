@@ -17,7 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import type { Tab, TraceOrigin, Walk } from './link';
+import type { Item, Tab, TraceOrigin, Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -34,7 +34,16 @@ import {
 import { describe, source } from './source';
 
 export type View =
-  'start' | 'map' | 'equation' | 'attention' | 'decoding' | 'walk' | 'training' | 'experiments';
+  | 'start'
+  | 'map'
+  | 'equation'
+  | 'attention'
+  | 'decoding'
+  | 'walk'
+  | 'training'
+  | 'experiments'
+  | 'claims'
+  | 'audit';
 
 export type { Place };
 
@@ -70,6 +79,8 @@ export class Session extends Requests<Next> {
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<Walk | null>(null);
+  /** What the views of claims and audits show; null: their lists. */
+  item = $state.raw<Item | null>(null);
   /** Which experiment is looked at, and the text that the run is compared with. */
   tab = $state<Tab>('words');
   other = $state<string | null>(null);
@@ -138,6 +149,14 @@ export class Session extends Requests<Next> {
     return this.change('loading', async (signal) => {
       const trace = this.origins.remember(await source.trace(id, signal));
       return { view, ...(await opened(trace, spot, signal)) };
+    });
+  }
+
+  /** Trace the watched run's model after an update, and look at a spot of it. */
+  async openUpdate(update: number, spotIn: (trace: TraceInfo) => Spot): Promise<boolean> {
+    return this.change('running', async (signal) => {
+      const trace = this.origins.remember(await source.watchTrace(update, signal));
+      return { view: 'equation', ...(await opened(trace, spotIn(trace), signal)) };
     });
   }
 

@@ -10,10 +10,15 @@ import type { PinnedView } from '../lecture/playlist';
 import type {
   AnswerInfo,
   AnswerRequest,
+  AuditCellCard,
+  AuditInfo,
+  AuditSummary,
   CardInfo,
   CellPlace,
   CellRef,
   Changes,
+  ClaimInfo,
+  ClaimList,
   DecodeAnswer,
   DecodeRequest,
   DependentInfo,
@@ -30,6 +35,7 @@ import type {
   PanelPlace,
   PlaylistRequest,
   Problem,
+  RunCurves,
   TermPage,
   TermRange,
   Thumbnail,
@@ -144,8 +150,38 @@ export interface Source {
   ): Promise<LessonInfo>;
   /** Whether an answer to a question of a lesson is right, and what went wrong. */
   answer(lesson: string, request: AnswerRequest, signal?: AbortSignal): Promise<AnswerInfo>;
+  claims(language: Language, signal?: AbortSignal): Promise<ClaimList>;
+  /** A claim, measured by the server; `settings` are its switches, `width=256`. */
+  claim(
+    id: string,
+    language: Language,
+    settings: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<ClaimInfo>;
+  /** The shipped examples that can be audited. */
+  audits(language: Language, signal?: AbortSignal): Promise<AuditSummary[]>;
+  audit(id: string, language: Language, signal?: AbortSignal): Promise<AuditInfo>;
+  /** Audit a file of this computer. */
+  sendAudit(file: File, language: Language, signal?: AbortSignal): Promise<AuditInfo>;
+  /** Everything about one printed number. */
+  auditCell(
+    id: string,
+    step: string,
+    index: number[],
+    language: Language,
+    signal?: AbortSignal,
+  ): Promise<AuditCellCard>;
+  exportAudit(
+    id: string,
+    format: string,
+    language: Language,
+  ): Promise<{ name: string; file: Blob }>;
   /** The training run that is watched, or null where none is. */
   watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
+  /** The metrics of another run in the folder of the watched one. */
+  watchRun(name: string, signal?: AbortSignal): Promise<RunCurves>;
+  /** Trace the model that the watched run had after an update, over the text of its pictures. */
+  watchTrace(update: number, signal?: AbortSignal): Promise<TraceInfo>;
   /** The attention weights that one layer had after an update: heads × queries × keys. */
   watchAttention(
     update: number,

@@ -306,8 +306,44 @@ export class StaticSource implements Source {
     return Promise.reject(leftOut('saved.readOnly'));
   }
 
+  claims(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  claim(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  audits(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  audit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  sendAudit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  auditCell(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  exportAudit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
   watch(): Promise<null> {
     return Promise.resolve(null);
+  }
+
+  watchRun(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  watchTrace(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
   }
 
   watchAttention(): Promise<never> {

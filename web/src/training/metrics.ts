@@ -1,6 +1,7 @@
 /** The lines of a run's metrics as curves, and what they say about its pace. */
 
 import type { WatchInfo } from '../lib/api';
+import { t, type Key } from '../lib/i18n';
 
 export type Metric = WatchInfo['metrics'][number];
 
@@ -41,9 +42,30 @@ export function scoreNames(metrics: Metric[]): string[] {
   return [...names];
 }
 
+/** The measures that have a name in the page's language. */
+const NAMED: Record<string, Key> = {
+  accuracy: 'training.accuracy',
+  bleu: 'training.bleu',
+  chrf: 'training.chrf',
+  loss_per_byte: 'training.lossPerByte',
+  bits_per_byte: 'training.bitsPerByte',
+  perplexity: 'training.perplexity',
+};
+
 /** A measure's name as people write it. */
 export function readable(name: string): string {
-  return name.replace(PREFIX, '').replaceAll('_', ' ');
+  const plain = name.replace(PREFIX, '');
+  const key = NAMED[plain];
+  return key === undefined ? plain.replaceAll('_', ' ') : t(key);
+}
+
+/** A curve smoothed: each point the mean of itself and its neighbours, `by` of them either side. */
+export function smoothed(points: Point[], by: number): Point[] {
+  if (by === 0) return points;
+  return points.map(({ x }, n) => {
+    const near = points.slice(Math.max(0, n - by), n + by + 1);
+    return { x, y: near.reduce((sum, point) => sum + point.y, 0) / near.length };
+  });
 }
 
 function points(metrics: Metric[], name: string): Point[] {

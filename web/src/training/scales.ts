@@ -20,6 +20,14 @@ export function axisOver(low: number, high: number, wanted = 5): Axis {
   return { low: ticks[0], high: ticks[ticks.length - 1], ticks };
 }
 
+/** Powers of ten around the numbers, for an axis of logarithms. */
+export function logAxis(low: number, high: number): Axis {
+  const first = Math.floor(Math.log10(low) + 1e-9);
+  const last = Math.max(first + 1, Math.ceil(Math.log10(high) - 1e-9));
+  const ticks = Array.from({ length: last - first + 1 }, (_, n) => 10 ** (first + n));
+  return { low: ticks[0], high: ticks[ticks.length - 1], ticks };
+}
+
 /** The smallest of 1, 2, 5 times a power of ten that is not below a number. */
 function roundStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));

@@ -78,7 +78,7 @@ export function settingsOf({ choices }: LessonInfo): string[] {
 }
 
 /** The switches of a lesson with one of them turned. */
-export function turned(lesson: LessonInfo, name: string, value: string): string[] {
+export function turned(lesson: Pick<LessonInfo, 'choices'>, name: string, value: string): string[] {
   return lesson.choices.map((choice) =>
     choice.name === name ? `${name}=${value}` : `${choice.name}=${choice.chosen}`,
   );

@@ -46,7 +46,7 @@ from glassformer.audit.formulas.terms import (
     Slice,
     Text,
 )
-from glassformer.errors import did_you_mean
+from glassformer.errors import did_you_mean, stop_if_cancelled
 
 LayOver = Callable[[str, Value], Value]
 """Overrides what a step's formula gives by what is printed of the step."""
@@ -80,6 +80,7 @@ class Work:
 
     def take(self, numbers: int) -> None:
         """Spend so many numbers; raises `WorkSpentError` if that is too many."""
+        stop_if_cancelled()
         self.left -= numbers
         if self.left < 0:
             raise WorkSpentError

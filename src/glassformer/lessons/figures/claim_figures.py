@@ -17,7 +17,7 @@ from glassformer.claims.properties import ScoreSpread, spread_by_width
 from glassformer.claims.scaling_claims import WIDTHS
 from glassformer.documents.heat_maps import Scale, hex_colour
 from glassformer.language import Language, words
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.nn.positions import sinusoidal_table
 
@@ -28,25 +28,39 @@ _ROLES: tuple[Role, ...] = ("score", "key", "output", "query")
 def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
     """The chart of a claim; None if it has none or was not measured."""
     id_ = outcome.claim.id
-    if id_ in _CURVES:
+    is_curve = id_ in _CURVES
+    if is_curve and not outcome.settings:
         return _CURVES[id_](id_, language)
     if id_ not in _WORDS.data or not outcome.figures:
         return None
     spec: dict[str, Any] = _WORDS.data[id_]
+
+    def say(key: str) -> str:
+        return _WORDS[key].say(language, **outcome.figures)
+
     if "bars" in spec:
-        groups = [_say(f"{id_} bars {key}", language) for key in spec["bars"]]
+        groups = [say(f"{id_} bars {key}") for key in spec["bars"]]
         series = [Series("", [outcome.figures[name] for name in spec["bars"]])]
     else:
-        groups = [_say(f"{id_} groups {key}", language) for key in spec["groups"]]
-        names = [_say(f"{id_} series {key}", language) for key in spec["series"]]
+        groups = [say(f"{id_} groups {key}") for key in spec["groups"]]
+        names = [say(f"{id_} series {key}") for key in spec["series"]]
         series = [
             Series(name, [outcome.figures[row[place]] for row in spec["cells"]], _ROLES[place])
             for place, name in enumerate(names)
         ]
     is_share = bool(spec.get("percent"))
     write, most = (_percent, 1.0) if is_share else (_number, None)
-    axes = Axes("", _say(f"{id_} axis", language))
-    return bar_chart(_title(id_, language), groups, series, axes, write=write, most=most)
+    title = say(f"{id_} turned" if is_curve else f"{id_} title")
+    axes = Axes("", say(f"{id_} axis"))
+    size = _chart_size(groups, len(series))
+    return bar_chart(title, groups, series, axes, write=write, most=most, **size)
+
+
+def _chart_size(groups: Sequence[str], n_series: int) -> dict[str, float]:
+    """No wider than the bars and their names need, so that a small chart fits a card or a phone."""
+    room = max(*(text_width(name, 12.5) + 16 for name in groups), 46.0 * n_series + 24)
+    width = min(640.0, max(340.0, 92 + room * len(groups)))
+    return {"width": width, "height": max(240.0, 0.55 * width)}
 
 
 def _say(key: str, language: Language) -> str:
@@ -89,8 +103,9 @@ def _by_width(measure: Callable[[ScoreSpread], float], *, log_up: bool) -> _Curv
         ]
         axes = Axes(_say("lines width", language), _say(f"{id_} axis", language))
         return line_chart(
-            _title(id_, language), WIDTHS, series, axes, log_across=True, log_up=log_up
-        )
+            _title(id_, language), WIDTHS, series, axes, log_across=True, log_up=log_up,
+            width=440, height=300,
+        )  # fmt: skip
 
     return draw
 

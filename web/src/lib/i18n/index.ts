@@ -3,15 +3,18 @@
  *
  * Each area of the page has a pair of dictionaries, `<area>.en.ts` and `<area>.zh.ts`; the Chinese
  * one is typed by the English one, so that a missing string fails the build. Areas are merged here;
- * two areas must not use the same key (prefix them: `map.search`).
+ * two areas must not use the same key (prefix them: `map.search`). The strings of a view that comes
+ * when it is asked for come with it (`learn`).
  */
 
 import type { Problem } from '../schema';
 import { setting } from '../setting.svelte';
 import { attentionEn } from './attention.en';
 import { attentionZh } from './attention.zh';
+import type { auditEn } from './audit.en';
 import { cardEn } from './card.en';
 import { cardZh } from './card.zh';
+import type { claimsEn } from './claims.en';
 import { courseEn } from './course.en';
 import { courseZh } from './course.zh';
 import { decodingEn } from './decoding.en';
@@ -35,8 +38,7 @@ import { mapZh } from './map.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import { problemsZh } from './problems.zh';
-import { trainingEn } from './training.en';
-import { trainingZh } from './training.zh';
+import type { trainingEn } from './training.en';
 import { walkEn } from './walk.en';
 import { walkZh } from './walk.zh';
 
@@ -50,7 +52,6 @@ const en = {
   ...walkEn,
   ...figureEn,
   ...courseEn,
-  ...trainingEn,
   ...mapEn,
   ...exportingEn,
   ...meaningEn,
@@ -58,9 +59,12 @@ const en = {
   ...experimentsEn,
 };
 
-export type Key = keyof typeof en;
+/** The strings that come with their views. */
+type Later = typeof trainingEn & typeof claimsEn & typeof auditEn;
 
-const zh: Record<Key, string> = {
+export type Key = keyof typeof en | keyof Later;
+
+const zh: Record<keyof typeof en, string> = {
   ...pageZh,
   ...equationZh,
   ...cardZh,
@@ -70,7 +74,6 @@ const zh: Record<Key, string> = {
   ...walkZh,
   ...figureZh,
   ...courseZh,
-  ...trainingZh,
   ...mapZh,
   ...exportingZh,
   ...meaningZh,
@@ -78,9 +81,20 @@ const zh: Record<Key, string> = {
   ...experimentsZh,
 };
 
+const dictionaries: Record<'en' | 'zh', Record<string, string>> = { en: { ...en }, zh: { ...zh } };
+
+/** Add the strings of a view that is loaded now. */
+export function learn<Words extends Record<string, string>>(
+  english: Words,
+  chinese: Record<keyof Words, string>,
+): void {
+  Object.assign(dictionaries.en, english);
+  Object.assign(dictionaries.zh, chinese);
+}
+
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
-  return filled((setting.language === 'zh' ? zh : en)[key], values);
+  return filled(dictionaries[setting.language][key] ?? key, values);
 }
 
 /** The same with dictionaries of its own: of what comes only when it is asked for. */

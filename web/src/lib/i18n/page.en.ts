@@ -7,6 +7,8 @@ export const pageEn = {
   'page.attention': 'Attention',
   'page.decoding': 'Decoding',
   'page.walk': 'Lessons',
+  'page.claims': 'Claims',
+  'page.audit': 'Audit',
   'page.training': 'Training',
   'page.views': 'Views',
   'page.themeAuto': 'Colours: as the system',
@@ -64,6 +66,14 @@ export const pageEn = {
   'start.copied': 'Copied',
   'start.lessons': 'Lessons',
   'start.lessonsLead': 'Worked examples, step by step; their numbers are cells you can click.',
+  'course.claims': 'Claims of the texts about this ({n})',
+  'start.claimsLead':
+    'What the texts say about Transformers, each claim decided by an experiment that you can read and turn.',
+  'start.claimsOpen': 'Look at the claims',
+  'start.checks': 'Check what is written',
+  'start.auditLead':
+    'Every printed number of a worked example recomputed: which are wrong, and which slip made them so. Bring your own article as a file.',
+  'start.auditOpen': 'Audit an example',
   'start.classify': 'classifies',
   'start.translate': 'translates',
   'start.generate': 'writes on',

@@ -35,4 +35,22 @@ export const trainingEn = {
   'training.latest': 'Follow the newest',
   'training.from': '{query} on {key}: {weight}',
   'training.picture': 'Attention weights after update {update}',
+  'training.accuracy': 'accuracy',
+  'training.bleu': 'BLEU',
+  'training.chrf': 'chrF',
+  'training.lossPerByte': 'loss per byte',
+  'training.bitsPerByte': 'bits per byte',
+  'training.perplexity': 'perplexity',
+  'training.smoothing': 'Smoothing',
+  'training.log': 'logarithmic loss axis',
+  'training.beside': 'Beside it, runs of the same folder',
+  'training.film': 'Film of the snapshots',
+  'training.stepBack': 'Snapshot before',
+  'training.stepOn': 'Next snapshot',
+  'training.speed': 'Speed',
+  'training.keys': 'Arrow keys point at a weight, Enter opens it.',
+  'training.openHint':
+    'Click a weight, or press Enter on it: the model as it was then is traced over this text, and every number explained.',
+  'training.noModel':
+    'No model was kept for this snapshot (only those of up to 500,000 parameters, and the one that the run ends with), so its numbers cannot be opened.',
 } as const;

@@ -36,4 +36,22 @@ export const trainingZh: Record<keyof typeof trainingEn, string> = {
   'training.latest': '跟随最新',
   'training.from': '{query} 对 {key}：{weight}',
   'training.picture': '第 {update} 次更新之后的注意力权重',
+  'training.accuracy': '准确率',
+  'training.bleu': 'BLEU',
+  'training.chrf': 'chrF',
+  'training.lossPerByte': '每字节损失',
+  'training.bitsPerByte': '每字节比特数',
+  'training.perplexity': '困惑度',
+  'training.smoothing': '平滑',
+  'training.log': '损失取对数坐标',
+  'training.beside': '同一文件夹中的其他训练',
+  'training.film': '逐个快照播放',
+  'training.stepBack': '上一个快照',
+  'training.stepOn': '下一个快照',
+  'training.speed': '速度',
+  'training.keys': '用方向键选中一个权重，按回车打开。',
+  'training.openHint':
+    '点击一个权重（或选中后按回车）：用当时的模型在这段文本上追踪一遍，每个数都可以查看来历。',
+  'training.noModel':
+    '这个快照没有保存模型（只保存参数不超过 50 万的模型，以及训练结束时的模型），因此无法打开其中的数。',
 };

@@ -1,0 +1,185 @@
+"""Audits that are open: shipped examples by name, and the last few files that were sent."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from collections import OrderedDict
+
+import numpy as np
+
+from glassformer.audit import Audit, StepResult, audit, example_names, load_example
+from glassformer.audit.audit_report import (
+    MARKS,
+    VERDICT_MEANINGS,
+    VERDICT_NAMES,
+    audit_document,
+    counted_steps,
+    finding_text,
+    listed_values,
+)
+from glassformer.audit.cell_arithmetic import cell_arithmetic
+from glassformer.audit.example import PrintedDigits
+from glassformer.audit.example_file import example_of_bytes
+from glassformer.audit.formulas.bounds import BoundedNumbers, WordList
+from glassformer.audit.printed_cells import PrintedCell, printed_cells, right_text
+from glassformer.audit.recomputation import FromPrint
+from glassformer.documents import render
+from glassformer.errors import InputError
+from glassformer.explorer.audit_schemas import (
+    ArithmeticInfo,
+    AuditCellCard,
+    AuditCellInfo,
+    AuditFormat,
+    AuditInfo,
+    AuditStepInfo,
+    AuditSummary,
+    AuditVerdictInfo,
+)
+from glassformer.explorer.open_traces import DroppedError
+from glassformer.language import Language
+
+MOST_FILES = 8
+"""Files that are kept; the page sends one again if it was dropped."""
+
+
+class OpenAudits:
+    """Audits by id; a shipped example's id is its name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shipped: dict[str, Audit] = {}
+        self._files: OrderedDict[str, Audit] = OrderedDict()
+
+    def summaries(self, language: Language) -> list[AuditSummary]:
+        """The shipped examples."""
+        examples = map(load_example, example_names())
+        return [
+            AuditSummary(name=one.name, title=one.title.say(language), n_steps=len(one.steps))
+            for one in examples
+        ]
+
+    def send(self, raw: bytes, name: str, language: Language) -> AuditInfo:
+        """Audit a file; raises one line that says where it is wrong if it is no example."""
+        made = audit(example_of_bytes(raw, name))
+        id_ = f"file-{secrets.token_urlsafe(9)}"
+        with self._lock:
+            self._files[id_] = made
+            while len(self._files) > MOST_FILES:
+                self._files.popitem(last=False)
+        return _info(id_, made, language)
+
+    def get(self, id_: str, language: Language) -> AuditInfo:
+        """An audit that is open, or that of a shipped example."""
+        return _info(id_, self.find(id_), language)
+
+    def cell(self, id_: str, step: str, index: list[int], language: Language) -> AuditCellCard:
+        """One printed number, with the arithmetic that gives the right one."""
+        found = self.find(id_)
+        result = found[step]
+        cell = next((one for one in printed_cells(result) if list(one.index) == index), None)
+        if cell is None:
+            raise InputError("step {step} prints no number at {index}", step=step, index=index)
+        lines = cell_arithmetic(FromPrint(found.example), result.step, cell.index)
+        return AuditCellCard(
+            step=step,
+            index=index,
+            printed=cell.text,
+            verdict=cell.verdict,
+            right=cell.right,
+            slip=result.slip(language) if cell.verdict == "wrong" else None,
+            finding=finding_text(result, found.example, language),
+            end_to_end=_end_to_end(result, cell),
+            formula=result.step.formula,
+            arithmetic=[
+                ArithmeticInfo(name=line.name, numbers=line.numbers, value=line.value)
+                for line in lines
+            ],
+        )
+
+    def export(self, id_: str, to: AuditFormat, language: Language) -> tuple[str, bytes]:
+        """The audit as a file of one of the formats of `glassformer audit --to`, and its name."""
+        found = self.find(id_)
+        made = render(audit_document(found, language), to)
+        assert isinstance(made, str | bytes)
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", found.example.name)[:80]  # it becomes a header
+        return f"audit-{name}.{to}", made.encode() if isinstance(made, str) else made
+
+    def find(self, id_: str) -> Audit:
+        """Raises `DroppedError` for a file that is not kept any more."""
+        with self._lock:
+            if id_ in self._files:
+                self._files.move_to_end(id_)
+                return self._files[id_]
+            if id_ not in example_names():
+                if id_.startswith("file-"):
+                    raise DroppedError
+                load_example(id_.replace("/", ""))  # says which examples there are
+            if id_ not in self._shipped:
+                self._shipped[id_] = audit(load_example(id_))
+            return self._shipped[id_]
+
+
+def _info(id_: str, found: Audit, language: Language) -> AuditInfo:
+    return AuditInfo(
+        id=id_,
+        name=found.example.name,
+        title=found.example.title.say(language),
+        counted=counted_steps(found, language),
+        verdicts=[
+            AuditVerdictInfo(
+                name=verdict,
+                mark=MARKS[verdict],
+                label=VERDICT_NAMES[verdict].say(language),
+                meaning=VERDICT_MEANINGS[verdict].say(language),
+                n_steps=count,
+            )
+            for verdict, count in found.counts.items()
+        ],
+        steps=[_step(result, found, language) for result in found.results],
+    )
+
+
+def _step(result: StepResult, found: Audit, language: Language) -> AuditStepInfo:
+    step = result.step
+    printed = step.printed
+    shape = printed.values.shape if isinstance(printed, PrintedDigits) else ()
+    cells = printed_cells(result)
+    return AuditStepInfo(
+        id=step.id,
+        title=step.title.say(language),
+        formula=step.formula,
+        quoted=None if step.quoted is None else step.quoted.text,
+        verdict=result.verdict,
+        finding=finding_text(result, found.example, language),
+        slip=result.slip(language) if result.verdict == "wrong" else None,
+        right=_whole(result),
+        causes=list(result.causes),
+        shape=list(shape) or ([len(cells)] if len(cells) > 1 else []),
+        rows=list(step.rows),
+        columns=list(step.columns),
+        cells=[
+            AuditCellInfo(text=cell.text, verdict=cell.verdict, right=cell.right) for cell in cells
+        ],
+    )
+
+
+def _whole(result: StepResult) -> str | None:
+    """The right words or numbers of a step that prints too many or too few."""
+    found = result.comparison
+    if result.verdict != "wrong" or found is None or found.same_shape:
+        return None
+    value = result.right
+    return listed_values(value) if isinstance(value, BoundedNumbers | WordList) else None
+
+
+def _end_to_end(result: StepResult, cell: PrintedCell) -> str | None:
+    """What the given numbers lead to, where it differs from what is printed and from `right`."""
+    value, digits = result.end_to_end, result.step.printed
+    if not isinstance(value, BoundedNumbers) or not isinstance(digits, PrintedDigits):
+        return None
+    if value.shape != digits.values.shape or not np.isfinite(value.mid[cell.index]):
+        return None
+    text = right_text(value, cell.index, int(digits.decimals[cell.index]))
+    return None if text in (cell.text, cell.right) else text

@@ -1,0 +1,147 @@
+"""The claims of the texts as the page shows them: measured when asked for, and remembered."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Sequence
+
+from glassformer.claims import GROUPS, Claim, Outcome, claims, outcomes
+from glassformer.claims.claim_list import ROWS
+from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
+from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
+from glassformer.explorer.claim_schemas import (
+    ClaimFigure,
+    ClaimInfo,
+    ClaimList,
+    ClaimSummary,
+    RowInfo,
+    StoredInfo,
+    TextInfo,
+    VerdictInfo,
+)
+from glassformer.explorer.schemas import LessonChoiceInfo, LessonChoiceValue, LessonName
+from glassformer.language import Language
+from glassformer.lessons import LESSONS
+from glassformer.lessons.course import row, row_ids, settings_of
+from glassformer.lessons.figures.claim_figures import claim_figure
+
+
+class OpenClaims:
+    """Outcomes by claim and switches; there are as many as the switches have combinations.
+
+    One claim is measured at a time: experiments seed the process's random numbers.
+    """
+
+    def __init__(self) -> None:
+        self.can_measure = True
+        """Set to False where a run trains in this process, whose random numbers it would change."""
+        self._lock = threading.Lock()
+        self._measured: dict[tuple[str, frozenset[tuple[str, float]]], Outcome] = {}
+
+    def gallery(self, language: Language) -> ClaimList:
+        """All claims; verdicts only of those that were measured or have a stored result."""
+        rows_of = {id_: [name for name, ids in ROWS.items() if id_ in ids] for id_ in claims()}
+        return ClaimList(
+            can_measure=self.can_measure,
+            verdicts=[
+                VerdictInfo(name=name, mark=MARKS[name], label=label.say(language))
+                for name, label in VERDICTS.items()
+            ],
+            texts=[TextInfo(id=id_, title=name.say(language)) for id_, name in TEXTS.items()],
+            rows=[_row(id_, language) for id_ in row_ids()],
+            claims=[
+                ClaimSummary(
+                    id=claim.id,
+                    group=group.title.say(language),
+                    says=claim.says.say(language),
+                    texts=list(claim.texts),
+                    rows=rows_of[claim.id],
+                    is_slow=claim.slow,
+                    n_switches=len(claim.switches),
+                    verdict=None if (known := self._known(claim)) is None else known.verdict,
+                )
+                for group in GROUPS
+                for claim in group.claims.values()
+            ],
+        )
+
+    def get(self, id_: str, language: Language, settings: Sequence[str] = ()) -> ClaimInfo:
+        """A claim with its switches as `settings` say, measured now if it was not before."""
+        known = claims()
+        if id_ not in known:
+            raise UnknownNameError("claim", id_, known)
+        claim = known[id_]
+        chosen = settings_of(settings)
+        key = id_, frozenset(claim.turned(chosen).items())
+        with self._lock:
+            stop_if_cancelled()
+            if key not in self._measured:
+                if not (self.can_measure or claim.slow):
+                    raise InputError(
+                        "claims are not measured beside a training run: open glassformer explore"
+                    )
+                (self._measured[key],) = outcomes([claim], settings=chosen)
+            outcome = self._measured[key]
+        return _info(outcome, language)
+
+    def _known(self, claim: Claim) -> Outcome | None:
+        found = self._measured.get((claim.id, frozenset()))
+        return claim.recall() if found is None and claim.slow else found
+
+
+def lessons_of(rows: Sequence[str], language: Language) -> list[LessonName]:
+    """The lessons about some rows, in the order of the course."""
+    return [
+        LessonName(name=name, title=entry.title.say(language))
+        for name, entry in LESSONS.items()
+        if set(entry.rows) & set(rows)
+    ]
+
+
+def _row(id_: str, language: Language) -> RowInfo:
+    found = row(id_)
+    return RowInfo(
+        id=id_,
+        name=found.name.say(language),
+        claims=list(ROWS.get(id_, ())),
+        lessons=lessons_of([id_], language),
+        command=found.command,
+    )
+
+
+def _info(outcome: Outcome, language: Language) -> ClaimInfo:
+    claim, drawing = outcome.claim, claim_figure(outcome, language)
+    stored = claim.stored if outcome.seconds is None else None
+    module = inspect.getmodule(inspect.unwrap(claim.measure))
+    return ClaimInfo(
+        id=claim.id,
+        verdict=outcome.verdict,
+        said=verdict_text(outcome, language),
+        found=outcome.sentence(language),
+        figure=None if drawing is None else ClaimFigure(title=drawing.title, svg=drawing.svg()),
+        figures={name: float(value) for name, value in outcome.figures.items()},
+        seconds=outcome.seconds,
+        stored=None
+        if stored is None
+        else StoredInfo(command=stored.command, date=stored.date, where=stored.where),
+        code=source_of(claim),
+        file="" if module is None else module.__name__,
+        command=outcome.command,
+        switches=_switches(outcome, language),
+        lessons=lessons_of([id_ for id_, ids in ROWS.items() if claim.id in ids], language),
+    )
+
+
+def _switches(outcome: Outcome, language: Language) -> list[LessonChoiceInfo]:
+    return [
+        LessonChoiceInfo(
+            name=switch.name,
+            label=switch.label.say(language),
+            values=[
+                LessonChoiceValue(name=str(value), label=f"{value:,}") for value in switch.values
+            ],
+            chosen=str(outcome.settings.get(switch.name, switch.default)),
+        )
+        for switch in outcome.claim.switches
+    ]

@@ -1,0 +1,30 @@
+import type { auditEn } from './audit.en';
+
+export const auditZh: Record<keyof typeof auditEn, string> = {
+  'audit.heading': '核对一个计算实例',
+  'audit.lead':
+    '每个印出的数都会重新计算两遍：一遍依据它前面印出的数，一遍从已知的数一路算起。有误之处会指出可能的失误。文件以 JSON 写出文章的各个步骤；写法见核对指南。',
+  'audit.shipped': '自带的例子',
+  'audit.choose': '请选择……',
+  'audit.file': '打开文件……',
+  'audit.drop': '或把 JSON 文件拖到此页（至多 5 MB；文件不离开本机）。',
+  'audit.tooLarge': '{name}：至多读取 {most} MB。',
+  'audit.checking': '正在逐个核对……',
+  'audit.summary': '总览',
+  'audit.wrongNumbers': '有误的数',
+  'audit.wrongCount': '{n} 处有误',
+  'audit.wrongAt': '第 {at} 处，共 {n} 处',
+  'audit.before': '上一处',
+  'audit.after': '下一处',
+  'audit.onlyWrong': '只看有误及受其影响的步骤',
+  'audit.nothingWrong': '没有发现错误。',
+  'audit.export': '另存为',
+  'audit.causes': '源于：',
+  'audit.printed': '印出',
+  'audit.right': '正确',
+  'audit.showAll': '显示全部 {n} 个数',
+  'audit.slip': '可能的失误：',
+  'audit.arithmetic': '由它前面印出的数算得：',
+  'audit.isGiven': '例子的输入：此处没有计算。',
+  'audit.endToEnd': '不计前面的失误，从已知的数一路算来：',
+};
