@@ -137,7 +137,7 @@ def test_explain_as_json_is_strict_json_of_numbers_that_json_lacks(glassformer: 
 
 def test_explain_shows_as_many_terms_as_asked(glassformer: Command) -> None:
     at = "encoder.blocks.0.feed_forward.expanded[0,0]"
-    assert "others" in glassformer(*EXPLAIN, at, "--terms", "1").stdout
+    assert "(3 more: 0)" in glassformer(*EXPLAIN, at, "--terms", "1").stdout
     cell = json.loads(glassformer(*EXPLAIN, at, "--terms", "1", "--json").stdout)
     assert len(cell["terms"]) == 1
     assert not cell["complete"]

@@ -57,13 +57,14 @@ def test_where_heads_look(name: str) -> None:
 def test_a_perfect_induction_head_scores_one() -> None:
     """Weights that look where induction looks, and nowhere else."""
 
-    def attend(ids: Tensor, scores: Tensor, values: Tensor) -> Tensor:
-        weights = torch.softmax(scores @ torch.eye(7, dtype=torch.float64), -1)
+    def attend(ids: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        weights = torch.softmax(queries @ keys.mT, -1)
         return weights @ (values + ids[..., None])
 
     aim = torch.tensor([0, 0, 0, 1, 2, 3, 4])
-    scores = (300.0 * torch.eye(7, dtype=torch.float64)[aim])[None, None]
-    run = trace(attend, REPEATED, scores, torch.ones(1, 1, 7, 2, dtype=torch.float64))
+    keys = torch.eye(7, dtype=torch.float64)[None, None]
+    queries = 300.0 * keys[..., aim, :]
+    run = trace(attend, REPEATED, queries, keys, torch.ones(1, 1, 7, 2, dtype=torch.float64))
     assert head_scores([run], "induction").values.tolist() == [[pytest.approx(1.0)]]
 
 

@@ -12,6 +12,8 @@ from glassformer.claims.claim_list import ROWS
 from glassformer.claims.claim_report import source_of
 from glassformer.errors import CancelledError, InputError, cancelled_by
 from glassformer.explorer.open_claims import OpenClaims
+from glassformer.explorer.open_lessons import Lessons
+from glassformer.explorer.open_traces import Store
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row_ids
 from tests.explorer.asking import get
@@ -129,6 +131,15 @@ def test_beside_a_training_run_only_stored_results_are_shown() -> None:
     assert held.get("C63", "en").stored is not None
     with pytest.raises(InputError, match="not measured beside a training run"):
         held.get("C33", "en")
+
+
+def test_beside_a_training_run_no_lesson_is_computed() -> None:
+    """A lesson that trains seeds torch: the run beside it would draw other numbers."""
+    lessons = Lessons(Store())
+    lessons.can_make = False
+    assert lessons.summaries("en")
+    with pytest.raises(InputError, match="not computed beside a training run"):
+        lessons.get("thrones", "en")
 
 
 def test_a_lesson_names_the_claims_about_it(client: TestClient) -> None:

@@ -102,7 +102,7 @@ def test_several_runs_share_a_plot_and_the_film_is_stepped(
     before = other.get_attribute("d")
     page.get_by_label("logarithmic loss axis").check()
     expect(other).not_to_have_attribute("d", before or "")
-    page.get_by_role("button", name="Snapshot before").click()
+    page.get_by_role("button", name="Previous snapshot").click()
     expect(page.locator("[data-update='40']")).to_be_visible()
     page.get_by_role("button", name="Next snapshot").click()
     expect(page.locator("[data-update='60']")).to_be_visible()

@@ -43,7 +43,7 @@ def translate(
     in the 2017 paper (section 6.1). The default search is a beam of 4.
     """
     search = search or Beam()
-    _check(model, search, end, max_new, sources)
+    _check(model, search, end, 1 if max_new is None else max_new, sources)
     _check_ids(() if prefixes is None else prefixes)
     expect_whole(start, "start", 0)
     forced = (
@@ -127,15 +127,14 @@ def _check(
     model: nn.Module,
     search: Search,
     end: int | None,
-    max_new: int | None,
+    max_new: int,
     sequences: Sequence[Ids],
 ) -> None:
     expect(model, nn.Module, "a model that decodes, such as a Seq2Seq or a LanguageModel")
     expect(search, (Greedy, Beam, Sampling), "a search: Greedy(), Beam() or Sampling()")
     if end is not None:
         expect_whole(end, "end", 0)
-    if max_new is not None:
-        expect_whole(max_new, "max_new", None, None)  # `Stop` checks its size
+    expect_whole(max_new, "max_new", None, None)  # `Stop` checks its size
     _check_ids(sequences)
 
 

@@ -35,6 +35,8 @@ class Lessons:
     """
 
     def __init__(self, store: Store) -> None:
+        self.can_make = True
+        """Not beside a training run: lessons that train seed torch, for the whole process."""
         self._store = store
         self._lock = threading.Lock()
         self._made: dict[tuple[str, Language, tuple[tuple[str, str], ...]], _Made] = {}
@@ -98,6 +100,10 @@ class Lessons:
         key = name, language, tuple(sorted((defaults | chosen).items()))
         with self._lock:
             if key not in self._made:
+                if not self.can_make:
+                    raise InputError(
+                        "lessons are not computed beside a training run: open glassformer explore"
+                    )
                 self._made[key] = _made(name, language, chosen)
                 for opened in self._made[key][1].values():
                     self._store.keep(opened)

@@ -180,7 +180,7 @@ def _serve(folder: Path) -> tuple[WatchedRun, str]:
     run = WatchedRun(folder)
     state = State.of()
     state.watched = run
-    state.claims.can_measure = False
+    state.claims.can_measure = state.lessons.can_make = False  # both seed torch, as the run does
     # Loaded before the run starts: afterwards the two would fight over the interpreter's lock.
     api = create_api(state)
     serving = prepare(lambda: api)

@@ -37,6 +37,7 @@ import { mapEn } from './map.en';
 import { mapZh } from './map.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
+import type { playlistEn } from './playlist.en';
 import { problemsZh } from './problems.zh';
 import type { trainingEn } from './training.en';
 import { walkEn } from './walk.en';
@@ -60,7 +61,7 @@ const en = {
 };
 
 /** The strings that come with their views. */
-type Later = typeof trainingEn & typeof claimsEn & typeof auditEn;
+type Later = typeof trainingEn & typeof claimsEn & typeof auditEn & typeof playlistEn;
 
 export type Key = keyof typeof en | keyof Later;
 
@@ -95,14 +96,6 @@ export function learn<Words extends Record<string, string>>(
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
   return filled(dictionaries[setting.language][key] ?? key, values);
-}
-
-/** The same with dictionaries of its own: of what comes only when it is asked for. */
-export function speaker<K extends string>(
-  english: Record<K, string>,
-  chinese: Record<K, string>,
-): (key: K, values?: Record<string, string | number>) => string {
-  return (key, values = {}) => filled((setting.language === 'zh' ? chinese : english)[key], values);
 }
 
 /** A refusal of the server in the page's language: its own line is English, and says the rest. */
