@@ -69,7 +69,11 @@ def test_only_runs_of_the_folder_are_read(folder: Path) -> None:
             watched.other(name)
 
 
-def test_the_newest_run_of_a_folder_is_shown(folder: Path, tmp_path: Path) -> None:
+def test_the_newest_run_of_a_folder_is_shown(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "seed-1")
+    assert WatchedRun(newest_run(Path())).info(0).runs == ["seed-2"]
     assert newest_run(folder) == folder / "seed-2"
     assert newest_run(folder / "seed-1") == folder / "seed-1"
     with pytest.raises(ConfigError, match="holds no training run"):
