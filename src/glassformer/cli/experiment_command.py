@@ -119,7 +119,7 @@ def _check(kind: Kind, question: ExperimentOptions) -> None:
 
 
 @dataclass(frozen=True)
-class Change:
+class NumberChange:
     """What became of the number that was asked about."""
 
     cell: str
@@ -145,7 +145,7 @@ class Bench:
         self.question, self.options = question, options
         self.run = self._trace(text)
 
-    def ask(self, kind: Kind) -> tuple[Result, Change | None]:
+    def ask(self, kind: Kind) -> tuple[Result, NumberChange | None]:
         """The result, and what an intervention did to the number that was asked about."""
         if kind in ("ablate", "patch"):
             return self._changed(kind)
@@ -213,7 +213,7 @@ class Bench:
             store=asked.store,
         )
 
-    def _changed(self, kind: Kind) -> tuple[Result, Change]:
+    def _changed(self, kind: Kind) -> tuple[Result, NumberChange]:
         """The run after an intervention beside the run itself, and what became of the number."""
         from glassformer.experiments import ablate, compare, patch
         from glassformer.experiments.measure import value_in
@@ -232,7 +232,7 @@ class Bench:
             runs, to = self._runs(), _value(asked.to)
             changed = ablate(self.run, asked.part, **places, to=to, over=runs)
         number = self._number()
-        change = Change(number.name, float(number.value), value_in(number, changed))
+        change = NumberChange(number.name, float(number.value), value_in(number, changed))
         return compare(self.run, changed), change
 
     def _compare(self) -> Result:
@@ -278,7 +278,7 @@ def _value(to: str | None) -> str | float:
     return number
 
 
-def _write(result: Result, change: Change | None, output: Path | None, as_json: bool) -> None:
+def _write(result: Result, change: NumberChange | None, output: Path | None, as_json: bool) -> None:
     """To the screen, or to a file: a picture (.svg) or a document."""
     from glassformer.documents.trace_data import json_text
 
@@ -299,7 +299,7 @@ def _write(result: Result, change: Change | None, output: Path | None, as_json: 
 
 
 def _write_document(
-    result: Result, change: Change | None, data: dict[str, Any], output: Path
+    result: Result, change: NumberChange | None, data: dict[str, Any], output: Path
 ) -> None:
     from glassformer.documents import render
     from glassformer.documents.experiment_documents import experiment_document
