@@ -475,3 +475,10 @@ def test_no_refusal_of_a_model_folder_takes_a_gibibyte(tmp_path: Path) -> None:
     ran = run_bounded(_BOMBS, str(tmp_path))
     assert len(ran.printed.splitlines()) == 14
     assert ran.peak < GIB, f"{ran.peak:,} bytes"
+
+
+@pytest.mark.parametrize("name", ["toy", "en-de"])
+def test_loading_draws_no_random_number(name: str) -> None:
+    before = torch.get_rng_state()
+    checkpoint.load(checkpoint.find(name))
+    assert torch.equal(torch.get_rng_state(), before)  # those of a run that trains meanwhile

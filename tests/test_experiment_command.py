@@ -59,12 +59,27 @@ def test_each_kind_is_the_librarys(capsys: pytest.CaptureFixture[str]) -> None:
     }  # fmt: skip
     for (kind, *options), result in wanted.items():
         data = json.loads(asked(capsys, kind, "toy", TEXT, *options, "--json"))
+        assert ("number" in data) == (kind in ("ablate", "patch"))
+        data.pop("number", None)
         assert data == json.loads(json.dumps(result.to_dict())), kind
         shown = asked(capsys, kind, "toy", TEXT, *options)
         assert result.text() in shown and result.note() in shown
-    assert asked(capsys, "ablate", "toy", TEXT, "--part", LAYER).startswith(
-        "logits[0, 0]: 1.941 → -2\n"
-    )
+
+
+def test_an_intervention_says_what_became_of_the_number(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = ("ablate", "toy", TEXT, "--part", LAYER)
+    said = "logits[0, 0]: 1.941 → -2"
+    assert asked(capsys, *command).startswith(f"{said}\n")
+    one = gf.load("toy", attention="written").trace(TEXT)
+    number = {"cell": "logits[0, 0]", "before": float(one["logits"][0, 0].value), "after": -2.0}
+    assert json.loads(asked(capsys, *command, "--json"))["number"] == number
+    page, data = tmp_path / "ablated.md", tmp_path / "ablated.json"
+    assert run(["experiment", *command, "-o", str(page)]) == 0
+    assert said in page.read_text(encoding="utf-8").replace("\\", "")
+    assert run(["experiment", *command, "-o", str(data)]) == 0
+    assert json.loads(data.read_text(encoding="utf-8"))["number"] == number
 
 
 def test_data_sets_are_files_of_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -110,6 +125,7 @@ def test_files_and_two_models(capsys: pytest.CaptureFixture[str], tmp_path: Path
         (["ablate", "toy", TEXT, "--part", LAYER, "--head", "7"], 1, "there is no head 7"),
         (["ablate", "toy", TEXT, "--part", "encoder.blocks.9"], 2, "unknown step or module"),
         (["ablate", "toy", TEXT, "--part", LAYER, "--to", "nought"], 1, 'to is "zero"'),
+        (["sweep", "toy", TEXT, "--to", "nan"], 2, "--to must be a finite number, got nan"),
         (["ablate", "toy", TEXT, "--part", LAYER, "--to", "mean"], 1, "from runs of a data set"),
         (["patch", "toy", TEXT, "--part", LAYER, "--other", "I am"], 1, "the same number of token"),
         (["words", "toy", TEXT, "--method", "guess"], 2, "unknown method 'guess'"),

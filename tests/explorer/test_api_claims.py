@@ -147,3 +147,10 @@ def test_a_lesson_names_the_claims_about_it(client: TestClient) -> None:
     expected = [id_ for row in LESSONS["mask"].rows for id_ in ROWS.get(row, ())]
     assert [one["id"] for one in found["claims"]] == list(dict.fromkeys(expected))
     assert all(one["says"] == claims()[one["id"]].says.zh for one in found["claims"])
+
+
+def test_what_was_measured_does_not_wait_for_what_is_being_measured() -> None:
+    known = OpenClaims()
+    first = known.get("C04", "en")
+    with known._lock:  # as while another claim is measured
+        assert known.get("C04", "en") == first

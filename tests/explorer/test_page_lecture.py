@@ -242,8 +242,8 @@ def test_views_are_pinned_ordered_named_and_remembered(page: Page, live: Live, a
         "Self-attention with three inputs · Lessons",
     ]
     page.get_by_role("textbox", name="Title of view 1").fill("Who asks whom?")
-    page.get_by_role("textbox", name="Note to view 1, English").fill("The query and the key.")
-    page.get_by_role("textbox", name="Note to view 1, Chinese").fill("查询与键。")
+    page.get_by_role("textbox", name="Note for view 1, English").fill("The query and the key.")
+    page.get_by_role("textbox", name="Note for view 1, Chinese").fill("查询与键。")
     down = page.get_by_role("button", name="Move view 1 down")
     down.focus()
     page.keyboard.press("Enter")
@@ -260,15 +260,15 @@ def test_views_are_pinned_ordered_named_and_remembered(page: Page, live: Live, a
     assert pinned(page) == 2
     open_playlist(page)
     assert titles(page) == ["Who asks whom?", "Self-attention with three inputs · Lessons"]
-    note = page.get_by_role("textbox", name="Note to view 1, Chinese")
+    note = page.get_by_role("textbox", name="Note for view 1, Chinese")
     assert note.input_value() == "查询与键。"
 
 
 def test_a_clicker_steps_through_it_with_notes_and_a_counter(page: Page, live: Live) -> None:
     three_views(page, live)
     open_playlist(page)
-    page.get_by_role("textbox", name="Note to view 1, English").fill("Look at the query.")
-    page.get_by_role("textbox", name="Note to view 1, Chinese").fill("看查询。")
+    page.get_by_role("textbox", name="Note for view 1, English").fill("Look at the query.")
+    page.get_by_role("textbox", name="Note for view 1, Chinese").fill("看查询。")
     page.get_by_role("button", name="Start the lecture").click()
     bar = page.get_by_role("region", name="Lecture", exact=True)
     expect(bar).to_contain_text("Look at the query.")
@@ -297,8 +297,8 @@ def test_a_clicker_steps_through_it_with_notes_and_a_counter(page: Page, live: L
 def test_a_note_is_in_the_language_of_the_page(page: Page, live: Live) -> None:
     pin(page, CELL, live)
     open_playlist(page)
-    page.get_by_role("textbox", name="Note to view 1, English").fill("Look.")
-    page.get_by_role("textbox", name="Note to view 1, Chinese").fill("看。")
+    page.get_by_role("textbox", name="Note for view 1, English").fill("Look.")
+    page.get_by_role("textbox", name="Note for view 1, Chinese").fill("看。")
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     page.get_by_role("button", name="中文").click()
     page.keyboard.press("p")
@@ -323,12 +323,12 @@ def test_it_is_saved_as_a_file_and_opened_again(page: Page, live: Live, tmp_path
     expect(page.get_by_text("3 views opened.")).to_be_attached()
     assert titles(page) == before
     for text, line in [
-        ("{", "This file is no playlist: it is not JSON."),
-        ('{"a": 1}', "This file is no playlist of the explorer."),
+        ("{", "This file is not a playlist: it is not JSON."),
+        ('{"a": 1}', "This file is not a playlist of the explorer."),
         (
             '{"format": "glassformer-playlist", "version": 1, '
             '"views": [{"link": "#/", "title": ""}]}',
-            "View 1 of this file has a link that leads to no view.",
+            "The link of view 1 in this file does not lead to a view.",
         ),
     ]:
         saved.write_text(text, encoding="utf-8")
@@ -344,10 +344,10 @@ def test_it_is_a_page_of_its_own(
     for link in (CELL, f"{TOY}&view=map", "#/lesson/illustrated/6", f"{DE}&view=experiments"):
         pin(page, link, live)
     open_playlist(page)
-    page.get_by_role("textbox", name="Note to view 1, English").fill("Look at the query.")
+    page.get_by_role("textbox", name="Note for view 1, English").fill("Look at the query.")
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Web page (one file)").click()
-    expect(page.get_by_text("Not in the page, since they need a server")).to_be_visible()
+    expect(page.get_by_text("Not in the page, because they need a server")).to_be_visible()
     saved = tmp_path / "playlist.html"
     waiting.value.save_as(saved)
     page.goto(saved.as_uri())
@@ -370,7 +370,7 @@ def test_it_is_a_page_of_its_own(
 def test_it_is_printed_with_a_page_for_each_view(page: Page, live: Live) -> None:
     three_views(page, live)
     open_playlist(page)
-    page.get_by_role("textbox", name="Note to view 2, English").fill("Two towers.")
+    page.get_by_role("textbox", name="Note for view 2, English").fill("Two towers.")
     page.evaluate("window.print = () => {}")  # the dialog of the browser
     page.get_by_role("button", name="PDF").click()
     pages = page.locator(".printed-pages section")

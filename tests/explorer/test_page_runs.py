@@ -69,7 +69,11 @@ def test_only_runs_of_the_folder_are_read(folder: Path) -> None:
             watched.other(name)
 
 
-def test_the_newest_run_of_a_folder_is_shown(folder: Path, tmp_path: Path) -> None:
+def test_the_newest_run_of_a_folder_is_shown(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "seed-1")
+    assert WatchedRun(newest_run(Path())).info(0).runs == ["seed-2"]
     assert newest_run(folder) == folder / "seed-2"
     assert newest_run(folder / "seed-1") == folder / "seed-1"
     with pytest.raises(ConfigError, match="holds no training run"):
@@ -102,7 +106,7 @@ def test_several_runs_share_a_plot_and_the_film_is_stepped(
     before = other.get_attribute("d")
     page.get_by_label("logarithmic loss axis").check()
     expect(other).not_to_have_attribute("d", before or "")
-    page.get_by_role("button", name="Snapshot before").click()
+    page.get_by_role("button", name="Previous snapshot").click()
     expect(page.locator("[data-update='40']")).to_be_visible()
     page.get_by_role("button", name="Next snapshot").click()
     expect(page.locator("[data-update='60']")).to_be_visible()

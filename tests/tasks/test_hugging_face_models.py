@@ -297,6 +297,19 @@ def test_settings_that_only_a_run_finds_out(
     assert run(["run", str(folder), "x"]) == 0  # what is no id ends no text
 
 
+def test_memory_that_runs_out_is_not_blamed_on_the_folder(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = gf.load(folders["bert"])
+
+    def grow(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 GB")
+
+    monkeypatch.setattr(model.module, "forward", grow)
+    with pytest.raises(RuntimeError, match="allocate memory"):
+        model.classify(["x"])
+
+
 def test_files_beside_the_weights_are_bounded(
     folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

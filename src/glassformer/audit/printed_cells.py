@@ -64,7 +64,7 @@ def _verdict(result: StepResult, at: tuple[int, ...]) -> Verdict:
     if found is None:
         return result.verdict
     if found.wrong[at]:
-        return "wrong" if result.verdict == "wrong" else result.verdict
+        return result.verdict
     if found.open[at]:
         return "unchecked"
     return "agrees" if result.verdict == "wrong" else result.verdict

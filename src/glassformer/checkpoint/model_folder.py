@@ -35,7 +35,7 @@ from glassformer.errors import CheckpointError, GlassformerError, expect
 from glassformer.files import as_path, read_object, read_tensor_entries, replaced_folder
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
-from glassformer.nn.description import parameter_shapes
+from glassformer.nn.description import build_unfilled, parameter_shapes
 from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
 from glassformer.nn.foreign.torch_nn import check_shapes, fill
 from glassformer.nn.tensors import as_device
@@ -131,7 +131,7 @@ def load(
     with name_errors(path):
         check_shapes(parameter_shapes(config), shapes)
     weights = _read_weights(path, str(data.get("weights_sha256")))
-    model = build(config, attention)
+    model = build_unfilled(config, attention)
     with name_errors(path):
         fill(model, weights)
     return Checkpoint(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -91,8 +92,8 @@ def experiment(
     check_place(output)
 
     bench = Bench(open_model(model, options, attention="written"), text, target, question, options)
-    result, lead = bench.ask(kind)
-    _write(result, lead, output, as_json)
+    result, change = bench.ask(kind)
+    _write(result, change, output, as_json)
 
 
 def _check(kind: Kind, question: ExperimentOptions) -> None:
@@ -117,6 +118,18 @@ def _check(kind: Kind, question: ExperimentOptions) -> None:
         raise ConfigError("expected --other with another text, or --with another model")
 
 
+@dataclass(frozen=True)
+class NumberChange:
+    """What became of the number that was asked about."""
+
+    cell: str
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        return say("experiment change", **asdict(self))
+
+
 class Bench:
     """A model, a text, and the runs that an experiment asks for."""
 
@@ -132,8 +145,8 @@ class Bench:
         self.question, self.options = question, options
         self.run = self._trace(text)
 
-    def ask(self, kind: Kind) -> tuple[Result, str | None]:
-        """The result, and a line about the number that was asked for."""
+    def ask(self, kind: Kind) -> tuple[Result, NumberChange | None]:
+        """The result, and what an intervention did to the number that was asked about."""
         if kind in ("ablate", "patch"):
             return self._changed(kind)
         asked: dict[str, Callable[[], Result]] = {
@@ -200,7 +213,7 @@ class Bench:
             store=asked.store,
         )
 
-    def _changed(self, kind: Kind) -> tuple[Result, str]:
+    def _changed(self, kind: Kind) -> tuple[Result, NumberChange]:
         """The run after an intervention beside the run itself, and what became of the number."""
         from glassformer.experiments import ablate, compare, patch
         from glassformer.experiments.measure import value_in
@@ -219,9 +232,8 @@ class Bench:
             runs, to = self._runs(), _value(asked.to)
             changed = ablate(self.run, asked.part, **places, to=to, over=runs)
         number = self._number()
-        before, after = float(number.value), value_in(number, changed)
-        lead = say("experiment change", cell=number.name, before=before, after=after)
-        return compare(self.run, changed), lead
+        change = NumberChange(number.name, float(number.value), value_in(number, changed))
+        return compare(self.run, changed), change
 
     def _compare(self) -> Result:
         from glassformer.experiments import compare
@@ -258,28 +270,41 @@ def _value(to: str | None) -> str | float:
     if to is None:
         return "zero"
     try:
-        return float(to)
+        number = float(to)
     except ValueError:
         return to
+    if not math.isfinite(number):
+        raise ConfigError("{name} must be a finite number, got {value}", name="--to", value=to)
+    return number
 
 
-def _write(result: Result, lead: str | None, output: Path | None, as_json: bool) -> None:
+def _write(result: Result, change: NumberChange | None, output: Path | None, as_json: bool) -> None:
     """To the screen, or to a file: a picture (.svg) or a document."""
-    from glassformer.documents.experiment_documents import experiment_document
     from glassformer.documents.trace_data import json_text
 
+    data = result.to_dict() | ({} if change is None else {"number": asdict(change)})
     if output is not None and output.suffix.lower() == ".svg":
         result.plot(spoken()).save(output)
     elif output is not None:
-        from glassformer.documents import render
-
-        render(experiment_document(result, spoken()), path=output)
+        _write_document(result, change, data, output)
     if output is not None:
         size = show_size(output.stat().st_size)
         sys.stderr.write(f"{say('experiment written', output=output, size=size)}\n")
     if as_json:
-        sys.stdout.write(json_text(result.to_dict(), indent=1) + "\n")
+        sys.stdout.write(json_text(data, indent=1) + "\n")
     elif output is None:
-        parts = [lead] if lead else []
+        parts = [] if change is None else [str(change)]
         shown = "\n\n".join([*parts, result.text(spoken()), result.note(spoken())])
         sys.stdout.write(f"{shown}\n")
+
+
+def _write_document(
+    result: Result, change: NumberChange | None, data: dict[str, Any], output: Path
+) -> None:
+    from glassformer.documents import render
+    from glassformer.documents.experiment_documents import experiment_document
+    from glassformer.documents.parts import Paragraph
+
+    made = experiment_document(result, spoken())
+    lead = () if change is None else (Paragraph(str(change)),)
+    render(replace(made, parts=(*lead, *made.parts), data=lambda: data), path=output)

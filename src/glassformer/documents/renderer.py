@@ -222,9 +222,7 @@ def tex_lines(card: Card, words: TraceWords) -> list[str]:
     lines: list[str] = []
     sign = r"\neq" if card.relation == "≠" else "="
     for equation in card.equations:
-        left, symbols, numbers, value = (
-            to_tex(side, card.digits, words.language) for side in equation
-        )
+        left, symbols, numbers, value = map(write, equation)
         lines.append(f"{left} {sign} {symbols}")
         lines.append(f"{'' if numbers == value else f'{sign} {numbers} '}{sign} {value}")
         sign = "="
@@ -241,9 +239,7 @@ def mathml_lines(card: Card, words: TraceWords) -> list[str]:
         left, symbols, value = map(write, (equation.left, equation.symbols, equation.value))
         lead = f'<span class="where">{escape(words["where"])}</span>' if place == 1 else ""
         lines.append(f"<div>{lead}{_math(f'{left}<mo>{sign}</mo>{symbols}')}</div>")
-        terms = [
-            to_mathml(term, card.digits, words.language) for term in summands(equation.numbers)
-        ]
+        terms = [write(term) for term in summands(equation.numbers)]
         # Each term is a <math> of its own, since browsers break lines only between them. The
         # sign that begins it is marked as infix to keep its spacing.
         signs = [sign, *("+" for _ in terms[1:])]

@@ -112,13 +112,15 @@ class OpenAudits:
             if id_ in self._files:
                 self._files.move_to_end(id_)
                 return self._files[id_]
-            if id_ not in example_names():
-                if id_.startswith("file-"):
-                    raise DroppedError
-                load_example(id_.replace("/", ""))  # says which examples there are
-            if id_ not in self._shipped:
-                self._shipped[id_] = audit(load_example(id_))
-            return self._shipped[id_]
+            if id_ in self._shipped:
+                return self._shipped[id_]
+        if id_ not in example_names():
+            if id_.startswith("file-"):
+                raise DroppedError
+            load_example(id_.replace("/", ""))  # says which examples there are
+        made = audit(load_example(id_))  # without the lock: others need not wait for it
+        with self._lock:
+            return self._shipped.setdefault(id_, made)
 
 
 def _info(id_: str, found: Audit, language: Language) -> AuditInfo:

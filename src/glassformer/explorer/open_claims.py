@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from glassformer.claims import GROUPS, Claim, Outcome, claims, outcomes
 from glassformer.claims.claim_list import ROWS
@@ -26,6 +27,9 @@ from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row, row_ids, settings_of
 from glassformer.lessons.figures.claim_figures import claim_figure
 
+_Key: TypeAlias = tuple[str, frozenset[tuple[str, float]]]
+"""A claim and the switches that are turned."""
+
 
 class OpenClaims:
     """Outcomes by claim and switches; there are as many as the switches have combinations.
@@ -37,7 +41,7 @@ class OpenClaims:
         self.can_measure = True
         """Set to False where a run trains in this process, whose random numbers it would change."""
         self._lock = threading.Lock()
-        self._measured: dict[tuple[str, frozenset[tuple[str, float]]], Outcome] = {}
+        self._measured: dict[_Key, Outcome] = {}
 
     def gallery(self, language: Language) -> ClaimList:
         """All claims; verdicts only of those that were measured or have a stored result."""
@@ -74,16 +78,20 @@ class OpenClaims:
         claim = known[id_]
         chosen = settings_of(settings)
         key = id_, frozenset(claim.turned(chosen).items())
+        if key not in self._measured:
+            self._measure(claim, chosen, key)
+        return _info(self._measured[key], language)
+
+    def _measure(self, claim: Claim, chosen: Mapping[str, str], key: _Key) -> None:
         with self._lock:
             stop_if_cancelled()
-            if key not in self._measured:
-                if not (self.can_measure or claim.slow):
-                    raise InputError(
-                        "claims are not measured beside a training run: open glassformer explore"
-                    )
-                (self._measured[key],) = outcomes([claim], settings=chosen)
-            outcome = self._measured[key]
-        return _info(outcome, language)
+            if key in self._measured:  # by the request that this one waited for
+                return
+            if not (self.can_measure or claim.slow):
+                raise InputError(
+                    "claims are not measured beside a training run: open glassformer explore"
+                )
+            (self._measured[key],) = outcomes([claim], settings=chosen)
 
     def _known(self, claim: Claim) -> Outcome | None:
         found = self._measured.get((claim.id, frozenset()))

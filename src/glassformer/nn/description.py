@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import expect
+from glassformer.nn.attention import Implementation
 from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.models import build
@@ -60,6 +61,15 @@ class _NoInitialisation(TorchFunctionMode):
         if getattr(func, "__module__", "") == "torch.nn.init" or func in _INITIALISERS:
             return args[0] if args else named["tensor"]
         return func(*args, **named)
+
+
+def build_unfilled(config: ModelConfig, attention: Implementation = "fused") -> nn.Module:
+    """The model of a config for weights that are about to be copied into all its parameters.
+
+    It draws no random number: a training run in the same process would miss it.
+    """
+    with _NoInitialisation():
+        return build(config, attention)
 
 
 def _without_memory(config: ModelConfig) -> nn.Module:

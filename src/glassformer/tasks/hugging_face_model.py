@@ -18,7 +18,13 @@ from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Greedy, Sampling, Search
 from glassformer.decoding.fast import in_batches
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
+from glassformer.errors import (
+    CheckpointError,
+    ConfigError,
+    GlassformerError,
+    InputError,
+    is_out_of_memory,
+)
 from glassformer.modes import evaluating
 from glassformer.tasks.answers import Task, sampling_of
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
@@ -295,6 +301,8 @@ class HuggingFaceModel(Model):
         except GlassformerError:
             raise
         except Exception as error:
+            if is_out_of_memory(error):
+                raise  # no fault of the folder
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             if image is not None:
                 raise InputError(

@@ -186,11 +186,11 @@ def read_watch(folder: Path, offset: int = 0) -> RunStatus:
 def newest_run(folder: Path) -> Path:
     """The folder itself if it is a run's, else that of the newest run in it."""
     if (folder / "metrics.jsonl").is_file():
-        return folder
+        return folder.resolve()  # "." has no name and no folder around it
     found = [file for file in folder.glob("*/metrics.jsonl") if file.is_file()]
     if not found:
         raise ConfigError("{folder} holds no training run", folder=folder)
-    return max(found, key=lambda file: file.stat().st_mtime).parent
+    return max(found, key=lambda file: file.stat().st_mtime).parent.resolve()
 
 
 def model_folder(folder: Path, step: int) -> Path:

@@ -62,3 +62,18 @@ it('asks for what the views show, once each, and names what it leaves out', asyn
   expect(request.lessons).toEqual([{ name: 'order', settings: ['encoding=rotary'] }]);
   expect(request.searches).toMatchObject([{ model: 'en-de', text: 'b', search: 'beam', beam: 4 }]);
 });
+
+it('asks for no more than the server takes, and for each search and lesson once', async () => {
+  const texts = Array.from({ length: 18 }, (_, n) => `#/en-de?text=${n}&view=decoding`);
+  const again = '#/en-de?text=3&view=decoding';
+  const lessons = Array.from({ length: 17 }, (_, n) => `#/lesson/lesson-${n}/1`);
+  const second = '#/lesson/lesson-2/2'; // of a lesson that is there already
+  const links = [...texts, again, ...lessons, second];
+  const { signal } = new AbortController();
+  const { request, leftOut } = await requestFor(links.map(view), session, signal, () => undefined);
+  expect(leftOut).toEqual([texts[16], texts[17], lessons[16]]);
+  expect([request.traces, request.searches, request.lessons].map((one) => one?.length)).toEqual([
+    16, 16, 16,
+  ]);
+  expect(request.views).toHaveLength(links.length - 3);
+});

@@ -1,6 +1,6 @@
 /**
  * A playlist as a page of its own: which traces, lessons and searches its views need, and where they
- * are in that page. What needs a server is left out, and named.
+ * are in that page. What needs a server, or is more than a page can hold, is left out, and named.
  */
 
 import type { DecodeRequest, PlaylistLesson, PlaylistRequest, PlaylistTrace } from '../lib/api';
@@ -30,7 +30,7 @@ export async function requestFor(
   for (const [at, view] of views.entries()) {
     ontold(at + 1);
     const link = parseLink(view.link);
-    const there = needs.hasRoomFor(link) ? await needs.add(link, session, signal) : null;
+    const there = await needs.add(link, session, signal);
     if (there === null) leftOut.push(view.title);
     else kept.push({ ...view, link: formatLink(there) });
   }
@@ -48,11 +48,6 @@ class Needs {
   readonly searches: DecodeRequest[] = [];
   private readonly origins: string[] = [];
 
-  hasRoomFor({ origin }: Link): boolean {
-    if (origin === null) return this.lessons.length < MOST;
-    return this.origins.includes(JSON.stringify(origin)) || this.origins.length < MOST;
-  }
-
   /** The link to a view in the page; null where the page cannot show it. */
   async add(link: Link, session: Session, signal: AbortSignal): Promise<Link | null> {
     const { view, walk, origin } = link;
@@ -63,6 +58,7 @@ class Needs {
     const isThere = this.lessons.some(
       (one) => one.name === name && String(one.settings) === String(settings),
     );
+    if (!isThere && this.lessons.length >= MOST) return null;
     if (!isThere) this.lessons.push({ name, settings });
     return link;
   }
@@ -72,20 +68,25 @@ class Needs {
     origin: TraceOrigin,
     session: Session,
     signal: AbortSignal,
-  ): Promise<Link> {
-    const trace = await session.make(origin, signal);
+  ): Promise<Link | null> {
     const key = JSON.stringify(origin);
     const known = this.origins.indexOf(key);
+    if (known < 0 && this.origins.length >= MOST) return null;
+    const trace = await session.make(origin, signal);
     const at = known < 0 ? this.origins.push(key) - 1 : known;
     const entry = (this.traces[at] ??= { id: trace.id, places: [] });
     const { step, lead, cell } = shownAt(trace, link);
     const index = cell?.index ?? null;
     const of = cell === null || cell.step === step ? null : cell.step;
     entry.places = [...(entry.places ?? []), { step, lead, index, of }];
-    if (link.view === 'decoding' && origin.kind === 'run') {
-      const { model, text } = origin;
-      this.searches.push({ ...INITIAL, model, text } as DecodeRequest);
-    }
+    if (link.view === 'decoding' && origin.kind === 'run')
+      this.addSearch(origin.model, origin.text);
     return { ...link, origin: { kind: 'id', id: `saved-${at}` } };
+  }
+
+  /** One for each model and text: never more than there are traces. */
+  private addSearch(model: string, text: string): void {
+    const isThere = this.searches.some((one) => one.model === model && one.text === text);
+    if (!isThere) this.searches.push({ ...INITIAL, model, text } as DecodeRequest);
   }
 }

@@ -11,30 +11,38 @@ import { playlist } from './playlist.svelte';
 import PrintedPages, { type PrintedPage } from './PrintedPages.svelte';
 import { settled } from './settled';
 
-/** Show one view after another, take their pictures, and have the browser print them. */
-export async function printPlaylist(
-  session: Session,
-  signal: AbortSignal,
-  ontold: (n: number) => void,
-): Promise<void> {
-  const before = { hash: location.hash, isOn: lecture.isOn, at: playlist.at };
+/**
+ * Show one view after another, take their pictures, and have the browser print them. Leaving the
+ * lecture meanwhile (Escape) gives it up.
+ */
+export async function printPlaylist(session: Session): Promise<void> {
   const pages: PrintedPage[] = [];
+  try {
+    if (!(await drawInto(pages, session))) return;
+    await settled(session);
+    await printed(pages);
+  } finally {
+    for (const { address } of pages) URL.revokeObjectURL(address);
+  }
+}
+
+/** The pictures of all views; false where the lecture was left before the last. */
+async function drawInto(pages: PrintedPage[], session: Session): Promise<boolean> {
+  const before = { hash: location.hash, isOn: lecture.isOn, at: playlist.at };
   lecture.isOn = true;
   try {
     for (const at of playlist.views.keys()) {
-      if (signal.aborted) return;
-      ontold(at + 1);
       playlist.show(at, true);
-      await settled(session, signal);
+      await settled(session);
+      if (!lecture.isOn) return false;
       pages.push(await pageOf(at));
     }
+    return true;
   } finally {
     lecture.isOn = before.isOn;
     playlist.at = before.at;
     location.replace(before.hash);
   }
-  await settled(session, signal);
-  if (!signal.aborted) await printed(pages);
 }
 
 async function pageOf(at: number): Promise<PrintedPage> {
@@ -51,11 +59,13 @@ async function pageOf(at: number): Promise<PrintedPage> {
 
 async function printed(pages: PrintedPage[]): Promise<void> {
   const shown = mount(PrintedPages, { target: document.body, props: { pages } });
-  const images = [...document.querySelectorAll<HTMLImageElement>('.printed-pages img')];
-  await Promise.all(images.map((image) => image.decode()));
-  const done = new Promise((end) => addEventListener('afterprint', end, { once: true }));
-  print();
-  await done;
-  await unmount(shown);
-  for (const { address } of pages) URL.revokeObjectURL(address);
+  try {
+    const images = [...document.querySelectorAll<HTMLImageElement>('.printed-pages img')];
+    await Promise.all(images.map((image) => image.decode()));
+    const done = new Promise((end) => addEventListener('afterprint', end, { once: true }));
+    print();
+    await done;
+  } finally {
+    await unmount(shown); // else every later print would be of these pages
+  }
 }

@@ -11,10 +11,10 @@ const EACH_MS = 60;
 const TIMES = 3;
 const LONGEST_MS = 30_000;
 
-export async function settled(session: Session, signal: AbortSignal): Promise<void> {
+export async function settled(session: Session): Promise<void> {
   const isBusy = () => session.isVisiting || session.busy !== null || traffic.pending > 0;
   const end = Date.now() + LONGEST_MS;
-  for (let calm = 0; calm < TIMES && Date.now() < end && !signal.aborted;) {
+  for (let calm = 0; calm < TIMES && Date.now() < end;) {
     await new Promise((done) => setTimeout(done, EACH_MS));
     calm = isBusy() || document.querySelector(WAITING) !== null ? 0 : calm + 1;
   }

@@ -7,7 +7,7 @@
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
  *     #/lesson/order/2?set=encoding%3Drotary   a lesson with a switch turned
- *     #/en-de?text=…&view=map                the picture of the model
+ *     #/en-de?text=…&view=map                  the picture of the model
  *     #/decoding · #/training
  *     #/claims · #/claims/C74?set=steps%3D20   the gallery, a claim with a switch turned; rows too: A09
  *     #/audit · #/audit/by-hand?at=position    the audits, one of them at a step or a number

@@ -21,13 +21,11 @@ export async function savePicture(
 }
 
 /** The picture of all of an element, also of what it would have to be scrolled for. */
-async function pictureOf(root: HTMLElement): Promise<Picture> {
-  root.dataset['whole'] = ''; // its style then cuts nothing off; no frame is shown meanwhile
-  try {
-    return await svgOf(root);
-  } finally {
-    delete root.dataset['whole'];
-  }
+function pictureOf(root: HTMLElement): Promise<Picture> {
+  root.dataset['whole'] = ''; // its style then cuts nothing off
+  const made = svgOf(root); // draws at once and waits for fonts only: no frame is shown meanwhile
+  delete root.dataset['whole'];
+  return made;
 }
 
 export async function pngOf({ width, height, svg }: Picture, scale: number): Promise<Blob> {

@@ -1,5 +1,5 @@
 export const claimsEn = {
-  'claims.heading': 'What the texts claim, run',
+  'claims.heading': 'What the texts claim, tested',
   'claims.lead':
     'Each claim is stated in our words and decided by an experiment: these run on this machine, now. Where one would take minutes or longer, its stored result is shown with the command that made it.',
   'claims.words': 'Words',
@@ -18,16 +18,15 @@ export const claimsEn = {
   'claims.isSlow': 'stored result',
   'claims.switches': 'switches',
   'claims.back': 'All claims',
-  'claims.before': 'Claim before',
+  'claims.before': 'Previous claim',
   'claims.after': 'Next claim',
   'claims.found': 'What was measured',
   'claims.storedNote':
     'A stored result, of {date} on {where}: the experiment takes too long to run here. The command:',
   'claims.seconds': 'Measured here in {seconds} s.',
   'claims.turn': 'Turn a switch: the experiment runs again, and the rule judges what it finds.',
-  'claims.turned':
-    'With a switch turned; the texts make their claim for the experiment as it stands.',
-  'claims.reset': 'As it stands',
+  'claims.turned': 'A switch is turned; the texts make their claim about the original settings.',
+  'claims.reset': 'Reset',
   'claims.saidIn': 'Said in',
   'claims.about': 'About',
   'claims.lessons': 'Lessons about it',

@@ -8,7 +8,7 @@ export const lectureEn = {
   'lecture.off': 'Lecture mode is off.',
   'lecture.pinned': 'Pinned: the playlist has {n} views.',
   'lecture.key': 'Lecture mode: large type and nothing else',
-  'lecture.keyStep': 'In a lecture: next and previous, as clickers send it',
+  'lecture.keyStep': 'In a lecture: next and previous (what clickers send)',
   'lecture.keyFull': 'In a lecture: full screen',
   'picture.save': 'Save picture',
 } as const;

@@ -25,7 +25,7 @@ export const mapEn = {
   'map.path': 'Where in the model',
   'map.zoomIn': 'Zoom in',
   'map.zoomOut': 'Zoom out',
-  'tree.all': 'Show all of it',
+  'map.all': 'Show all of it',
   'map.list': 'As a list',
   'map.tree': 'Steps',
   'map.heads': 'Arcs',

@@ -26,7 +26,7 @@ export const mapZh: Record<keyof typeof mapEn, string> = {
   'map.path': '在模型中的位置',
   'map.zoomIn': '放大',
   'map.zoomOut': '缩小',
-  'tree.all': '显示全图',
+  'map.all': '显示全图',
   'map.list': '以列表显示',
   'map.tree': '步骤',
   'map.heads': '弧线',

@@ -68,7 +68,7 @@ export const pageEn = {
   'start.lessonsLead': 'Worked examples, step by step; their numbers are cells you can click.',
   'course.claims': 'Claims of the texts about this ({n})',
   'start.claimsLead':
-    'What the texts say about Transformers, each claim decided by an experiment that you can read and turn.',
+    'What the texts say about Transformers, each claim decided by an experiment whose code you can read and whose switches you can turn.',
   'start.claimsOpen': 'Look at the claims',
   'start.checks': 'Check what is written',
   'start.auditLead':
