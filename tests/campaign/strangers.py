@@ -215,6 +215,7 @@ VALUES: tuple[tuple[str, Any], ...] = (
 
 # Which of these values are valid after all: omitted, or an existing path, number or text.
 SENSE: dict[str, tuple[str, ...]] = {
+    "presets.gpt2(d_model=?)": ("5",),  # 5 heads of one
     "classify(?)": ("[]", "{}"),  # no texts, no answers
     "classify(batch_size=?)": ("5",),
     "step[?]": ("-1",),

@@ -276,7 +276,7 @@ def test_labels_follow_the_tokens_to_every_step() -> None:
 
 
 def test_labels_that_fit_no_axis_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match="unknown input 'x'"):
+    with pytest.raises(UnknownNameError, match="unknown input or output 'x'"):
         trace(torch.exp, torch.ones(2), axis_labels={"x": ["a", "b"]})
     with pytest.raises(TraceError, match=r"3 labels were given for input x, .*\(2,\)"):
         trace(lambda x: x + 1, torch.ones(2), axis_labels={"x": ["a", "b", "c"]})
@@ -293,9 +293,11 @@ def test_invalid_names_and_indices_are_reported() -> None:
         traced[5]  # type: ignore[index]  # that is the point
     with pytest.raises(TraceError, match="max_bytes must be a number of bytes, got 'all'"):
         trace(nn.Linear(3, 2), torch.ones(1, 3), max_bytes="all")  # type: ignore[arg-type]
-    for wrong in (slice(None), (0, slice(1), 0), 0.5, None, True, "a", (0, None)):
+    for wrong in (slice(None), (0, slice(1), 0), 0.5, None, True, [None], (0, None)):
         with pytest.raises(TraceError, match=r"weight has no part .* shape is \(2, 3\); give"):
             traced["weight"][wrong]
+    with pytest.raises(UnknownNameError, match="unknown label 'a'; there are none"):
+        traced["weight"]["a"]
     assert traced["weight"][torch.tensor(1), np.int64(2)] == traced["weight"][1, 2]
 
 

@@ -166,6 +166,8 @@ def test_bad_edits() -> None:
         traced.edit({("weight", (9, 0)): 1.0})
     with pytest.raises(TraceError, match="not an integer"):
         traced.edit({("input", 0): 1.5})
+    with pytest.raises(TraceError, match=r"a new value is a number, .* got \[None\]"):
+        traced.edit({("weight", (0, 0)): [None]})
 
 
 @settings(max_examples=25)

@@ -115,11 +115,11 @@ def select(step: Step, index: object, *, prefix: bool = False) -> CellBlock:
 def _plain(part: object) -> Any:
     if part is Ellipsis or part is None or isinstance(part, bool):
         return part
-    if isinstance(part, list | tuple | np.ndarray):
-        return torch.as_tensor(part)
     try:
+        if isinstance(part, list | tuple | np.ndarray):
+            return torch.as_tensor(part)
         return operator.index(part)  # type: ignore[arg-type]
-    except TypeError:
+    except (RuntimeError, TypeError, ValueError):  # no positions: `select` refuses the index
         return part
 
 

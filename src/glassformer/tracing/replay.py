@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -156,7 +157,8 @@ def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
     step = block.step
     new = value(block.value) if callable(value) else value
     if isinstance(new, np.ndarray | list | np.generic):
-        new = torch.as_tensor(new)
+        with suppress(RuntimeError, TypeError, ValueError):  # no numbers: refused below
+            new = torch.as_tensor(new)
     if isinstance(new, bool | Real):
         new = torch.tensor(_fitting(step, new), dtype=step.dtype)
     if not isinstance(new, Tensor):
