@@ -9,9 +9,10 @@ its own below. What has no rule here (a table look-up, say) is shown as its form
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,6 +39,7 @@ _SIGNS = {"+": " + ", "-": " − ", "*": " · ", "/": " / ", "^": " ^ "}
 _FOLDS = {"sum": " + ", "mean": " + ", "max": ", ", "min": ", "}
 
 Index: TypeAlias = tuple[int, ...]
+_Term = TypeVar("_Term")
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,10 @@ class _Expansion:
     def lines(self, root: Node, at: Index, name: str) -> list[ArithmeticLine]:
         """Breadth first, so that what is cut off is the deepest."""
         made: list[ArithmeticLine] = []
-        waiting = [(root, at, name)]
+        waiting = deque([(root, at, name)])
         seen: set[tuple[bytes, Index]] = set()
         while waiting and len(made) < _MOST_LINES:
-            node, place, called = waiting.pop(0)
+            node, place, called = waiting.popleft()
             node, place = self._inside(node, place)
             if _is_leaf(node) and not made:  # the step only moves numbers of another
                 return [ArithmeticLine(called, _called(node, place), self._number(node, place))]
@@ -142,16 +144,16 @@ class _Expansion:
         rows = self._values(node.left).ndim - 1
         size = self._values(node.right).shape[0]
         pairs = [((node.left, (*at[:rows], k)), (node.right, (k, *at[rows:]))) for k in range(size)]
-        terms = (f"{self._said(*one)}·{self._said(*other)}" for one, other in pairs)
         below = (operand for pair in pairs for operand in pair)
-        return _Operation(_joined(terms, " + "), tuple(below))
+        products = _joined(pairs, lambda pair: "·".join(self._said(*one) for one in pair), " + ")
+        return _Operation(products, tuple(below))
 
     def _softmax(self, node: FunctionCall, at: Index) -> _Operation:
         body, axis = node.arguments[0], self._axis(node)
         shape = self._values(body).shape
         places = [_with(at, axis, k) for k in range(shape[axis])]
         own = _power(self._said(body, at))
-        below = _joined((_power(self._said(body, place)) for place in places), " + ")
+        below = _joined(places, lambda place: _power(self._said(body, place)), " + ")
         return _Operation(f"{own} / ({below})", tuple((body, place) for place in places))
 
     def _fold(self, node: FunctionCall, at: Index) -> _Operation:
@@ -160,7 +162,7 @@ class _Expansion:
         size, ndim = self._values(body).shape[axis], self._values(body).ndim
         kept = at if len(at) == ndim else (*at[: axis % ndim], 0, *at[axis % ndim :])
         places = [_with(kept, axis, k) for k in range(size)]
-        inside = _joined((self._said(body, place) for place in places), _FOLDS[node.function])
+        inside = _joined(places, lambda place: self._said(body, place), _FOLDS[node.function])
         said = {
             "sum": inside,
             "mean": f"({inside}) / {size}",
@@ -198,11 +200,11 @@ def _with(at: Index, axis: int, place: int) -> Index:
     return tuple(index)
 
 
-def _joined(terms: Iterator[str], sign: str) -> str:
-    listed = list(terms)
-    if len(listed) <= _MOST_TERMS:
-        return sign.join(listed)
-    return sign.join([*listed[: _MOST_TERMS - 1], "…", listed[-1]])
+def _joined(terms: Sequence[_Term], say: Callable[[_Term], str], sign: str) -> str:
+    """The terms with a sign between them; of many, the first ones and the last."""
+    if len(terms) <= _MOST_TERMS:
+        return sign.join(map(say, terms))
+    return sign.join([*map(say, terms[: _MOST_TERMS - 1]), "…", say(terms[-1])])
 
 
 def _power(exponent: str) -> str:

@@ -30,6 +30,9 @@ from glassformer.lessons.figures.claim_figures import claim_figure
 _Key: TypeAlias = tuple[str, frozenset[tuple[str, float]]]
 """A claim and the switches that are turned."""
 
+_PATIENCE_S = 0.2
+"""How often a measurement that waits for another looks whether it is still wanted."""
+
 
 class OpenClaims:
     """Outcomes by claim and switches; there are as many as the switches have combinations.
@@ -83,15 +86,18 @@ class OpenClaims:
         return _info(self._measured[key], language)
 
     def _measure(self, claim: Claim, chosen: Mapping[str, str], key: _Key) -> None:
-        with self._lock:
+        if not (self.can_measure or claim.slow):
+            raise InputError(
+                "claims are not measured beside a training run: open glassformer explore"
+            )
+        while not self._lock.acquire(timeout=_PATIENCE_S):
+            stop_if_cancelled()  # one that waits can be cancelled, too
+        try:
             stop_if_cancelled()
-            if key in self._measured:  # by the request that this one waited for
-                return
-            if not (self.can_measure or claim.slow):
-                raise InputError(
-                    "claims are not measured beside a training run: open glassformer explore"
-                )
-            (self._measured[key],) = outcomes([claim], settings=chosen)
+            if key not in self._measured:  # by the request that this one waited for
+                (self._measured[key],) = outcomes([claim], settings=chosen)
+        finally:
+            self._lock.release()
 
     def _known(self, claim: Claim) -> Outcome | None:
         found = self._measured.get((claim.id, frozenset()))

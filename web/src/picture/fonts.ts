@@ -10,8 +10,17 @@ export async function fontFaces(used: ReadonlySet<string>): Promise<string> {
 
 function facesHere(): CSSFontFaceRule[] {
   return [...document.styleSheets].flatMap((sheet) =>
-    [...sheet.cssRules].filter((rule) => rule instanceof CSSFontFaceRule),
+    rulesOf(sheet).filter((rule) => rule instanceof CSSFontFaceRule),
   );
+}
+
+/** The rules of a style sheet; those of an extension of the browser may not be read. */
+function rulesOf(sheet: CSSStyleSheet): CSSRule[] {
+  try {
+    return [...sheet.cssRules];
+  } catch {
+    return [];
+  }
 }
 
 function keysOf(used: string): string[] {
