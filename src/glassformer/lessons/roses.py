@@ -105,7 +105,8 @@ def _code(found: RoleReading, say: Speaker) -> list[Part]:
     shares = [found.weights_in(words)[_RECEIVER] for words in given]
     top_weight, top = max(zip(found.weights_in(ROLE_SENTENCE), ROLE_SENTENCE, strict=True))
     said = say(
-        "code", top=top, top_weight=_weight(top_weight), least=_weight(min(shares)), most=_weight(max(shares)),
+        "code", top=top, top_weight=_weight(top_weight),
+        least=_weight(min(shares)), most=_weight(max(shares)),
         gift=gift, gift_weight=_weight(found.weights_in(ROLE_SENTENCE)[_GIFT]), other_gift="books",
         other_weight=_weight(found.weights_in(other_gift)[_GIFT]),
         giver_by_average=percent(found.giver_by_average),
