@@ -122,7 +122,7 @@ def test_files_and_two_models(capsys: pytest.CaptureFixture[str], tmp_path: Path
         (["ablate", "toy", TEXT], 2, "expected --part"),
         (["patch", "toy", TEXT, "--part", LAYER], 2, "expected --other"),
         (["compare", "toy", TEXT], 2, "expected --other with another text, or --with"),
-        (["ablate", "toy", TEXT, "--part", LAYER, "--head", "7"], 1, "there is no head 7"),
+        (["ablate", "toy", TEXT, "--part", LAYER, "--head", "7"], 1, "has no head 7: it has 1"),
         (["ablate", "toy", TEXT, "--part", "encoder.blocks.9"], 2, "unknown step or module"),
         (["ablate", "toy", TEXT, "--part", LAYER, "--to", "nought"], 1, 'to is "zero"'),
         (["sweep", "toy", TEXT, "--to", "nan"], 2, "--to must be a finite number, got nan"),

@@ -160,10 +160,13 @@ _DID_YOU_MEAN = {
 def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     """The end of an error message: the nearest known names, or the known ones if none is near."""
     known = list(known)
-    # `model.n_heads` for `model.attention.n_heads`: the right name in the wrong place.
     last = f".{name.rpartition('.')[-1]}"
-    near = [one for one in known if one.endswith(last)][:3]
-    near = near or get_close_matches(name, known, n=3, cutoff=0.6)
+    near = (
+        get_close_matches(name, known, n=3, cutoff=0.9)  # a typo
+        # `model.n_heads` for `model.attention.n_heads`: the right name in the wrong place.
+        or [one for one in known if one.endswith(last)][:3]
+        or get_close_matches(name, known, n=3, cutoff=0.6)
+    )
     if near:
         return Fragment.of(_DID_YOU_MEAN[len(near)], **dict(zip("abc", near, strict=False)))
     if not known:

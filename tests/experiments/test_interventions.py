@@ -154,7 +154,7 @@ def test_a_sweep_is_its_patches_one_by_one() -> None:
 def test_what_is_not_there_is_named() -> None:
     run = trace(made("gpt2"), IDS)
     short = trace(made("gpt2"), IDS[:, :3])
-    with pytest.raises(TraceError, match="has 2 heads, counted from 0: there is no head 5"):
+    with pytest.raises(TraceError, match="has no head 5: it has 2, counted from 0"):
         ablate(run, "transformer.h.0.attn", head=5)
     with pytest.raises(TraceError, match="head is a whole number, counted from 0; got '0'"):
         ablate(run, "transformer.h.0.attn", head="0")
@@ -162,7 +162,7 @@ def test_what_is_not_there_is_named() -> None:
         ablate(run, "transformer.h.0.attn", head=[])
     with pytest.raises(TraceError, match="no axis of heads"):
         ablate(run, "transformer.h.0.mlp_out", head=0)
-    with pytest.raises(TraceError, match="there is no position 9"):
+    with pytest.raises(TraceError, match="has no position 9: it has 5"):
         ablate(run, "transformer.h.0.resid_mid", position=9)
     with pytest.raises(UnknownNameError, match=r"transformer\.h\.0"):
         ablate(run, "transformer.h.0.atn")
@@ -205,7 +205,7 @@ def test_a_head_before_the_heads_are_split(part: str) -> None:
 
     found = ablate(run, f"{name}.{stage}", head=1, neuron=2, to=3.0)
     assert_close(logits_of(found), hooked(model, module, neuron, IDS))
-    with pytest.raises(TraceError, match="has 2 heads, counted from 0: there is no head 2"):
+    with pytest.raises(TraceError, match="has no head 2: it has 2, counted from 0"):
         ablate(run, f"{name}.{stage}", head=2)
 
 

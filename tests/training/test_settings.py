@@ -305,3 +305,11 @@ def test_a_huge_value_is_refused_in_one_short_line(key: str, value: Any) -> None
         assert len(str(error)) < 400 and "\n" not in str(error)
     else:
         assert isinstance(value, str), "a text may be long"
+
+
+def test_a_typo_is_nearer_than_the_same_word_elsewhere() -> None:
+    known = ["a.weights", "a.to_keys.weight", "b.to_keys.weight"]
+    with pytest.raises(UnknownNameError, match=r"did you mean 'a\.weights'\?"):
+        raise UnknownNameError("step", "a.weight", known)
+    with pytest.raises(UnknownNameError, match=r"did you mean 'a\.weights'\?"):
+        raise UnknownNameError("step", "weights", known)

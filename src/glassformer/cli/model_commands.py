@@ -40,7 +40,7 @@ def _row(folder: Path, language: Language) -> dict[str, Any]:
     return {
         "name": folder.name,
         "task": _TASKS.get(architecture, architecture),
-        "metric": _metric(about, language) or about.get("what", ""),
+        "metric": _metric(about, language) or say["models by hand"].say(language),
         "bytes": sum(file.stat().st_size for file in folder.iterdir()),
         "parameters": about.get("parameters"),
         "data": about.get("data"),

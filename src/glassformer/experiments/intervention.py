@@ -412,9 +412,9 @@ def place_of(token: str, labels: Sequence[str]) -> int:
 
 
 _MISSING = {
-    "head": "{name} has {size} heads, counted from 0: there is no head {place}",
-    "position": "{name} has {size} positions, counted from 0: there is no position {place}",
-    "neuron": "{name} has {size} neurons, counted from 0: there is no neuron {place}",
+    "head": "{name} has no head {place}: it has {size}, counted from 0",
+    "position": "{name} has no position {place}: it has {size}, counted from 0",
+    "neuron": "{name} has no neuron {place}: it has {size}, counted from 0",
 }
 
 
