@@ -167,7 +167,7 @@ def test_a_masked_language_model_fills_in(subwords: bool, tmp_path: Path) -> Non
 def test_explain_words_and_run_why(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "toy", TEXT, "--words"]) == 0
     shown = capsys.readouterr().out
-    assert "logits[0, 0] = 1.941" in shown and "\x1b" not in shown
+    assert "logits[0, 0] “sad” = 1.941" in shown and "\x1b" not in shown
     assert run(["explain", "toy", TEXT, "--words", "--at", "logits[1]", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["token"] for row in data["rows"]] == ["I", "am", "not", "happy"]

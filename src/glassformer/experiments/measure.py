@@ -56,6 +56,14 @@ def signed_cells(measured: Measured) -> list[tuple[float, Cell]]:
     return [(1.0, measured)]
 
 
+def labelled_name(measured: Measured) -> str:
+    """Its name with the word or class that its last index stands for: `logits[0, 684] “Der”`."""
+    if isinstance(measured, CellDifference):
+        return f"{labelled_name(measured.cell)} − {labelled_name(measured.less)}"
+    labels = measured.step.labels[-1] if measured.index else None
+    return measured.name if labels is None else f"{measured.name} “{labels[measured.index[-1]]}”"
+
+
 def trace_of(measured: Measured) -> Trace:
     return signed_cells(measured)[0][1].step.trace
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from glassformer.experiments.charts import Picture
-from glassformer.experiments.measure import Measured
+from glassformer.experiments.measure import Measured, labelled_name
 from glassformer.language import Language, as_language, columns_of, padded, words
 from glassformer.tracing.notes import ShownAsText
 
@@ -46,6 +46,8 @@ class Result(ShownAsText, ABC):
     def title(self, language: str = "en") -> str:
         lang = as_language(language)
         facts = {name: name_in(lang, fact) for name, fact in self.facts().items()}
+        if self.measured is not None:
+            facts["cell"] = labelled_name(self.measured)
         return say[f"title {self.kind}"].say(lang, **facts)
 
     def note(self, language: str = "en") -> str:
