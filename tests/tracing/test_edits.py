@@ -73,6 +73,14 @@ def test_an_edited_trace_is_a_trace() -> None:
     assert [d.step.name for d in edited["hidden"][0].dependents()] == ["total", "signed"]
 
 
+def test_an_edited_number_depends_on_nothing() -> None:
+    traced = trace(Branching(), torch.tensor([1.0, 2.0, 3.0]))
+    assert any(d.step.name == "signed" for d in traced["hidden"][0].dependents())
+    edited = traced.edit({("signed", 0): 7.0})
+    assert [d.step.name for d in edited["hidden"][0].dependents()] == ["total"]
+    assert [d.count for d in edited["hidden"][1].dependents() if d.step.name == "signed"] == [1]
+
+
 def test_a_cell_set_by_an_edit_says_so_and_keeps_its_value() -> None:
     traced = trace(Branching(), torch.tensor([1.0, 2.0, 3.0]))
     edited = traced.edit({("hidden", 0): 5.0})

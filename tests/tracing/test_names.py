@@ -1,7 +1,9 @@
 """A step's name is its module's path plus the variable that its source line assigns."""
 
 import math
+import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ from torch import Tensor, nn
 
 from glassformer.tracing import Trace, trace, trace_training_step
 from glassformer.tracing.capture.source_lines import from_package
+from glassformer.tracing.formula import Symbol, to_tex, to_text
+from glassformer.tracing.formula.notation import Fraction, Infix, Leaf, Value
+from tests.tracing.foreign_models import FAMILIES
 
 
 def names(traced: Trace) -> list[str]:
@@ -354,3 +359,72 @@ def test_a_recurrent_layer_in_training_drops_between_its_layers() -> None:
     assert traced["gradients.layer.layer1.t2.forget_gate"].shape == (2, 4)
     report = traced.verify(sample=3_000)
     assert report.ok and not report.opaque, str(report)
+
+
+FAMILY_FORMULAS = {
+    ("mixtral", "model.layers.0.self_attn.key_states", (0, 2, 1)): "K = Σₖ N·W_K",
+    ("mixtral", "model.layers.0.self_attn.k_embed", (0, 0, 2, 1)): "K_rot = K_cos + K_sin",
+    ("mixtral", "model.layers.0.self_attn.scores", (0, 1, 2, 1)): "S = Σₖ Q_rot·K_rot",
+    ("mixtral", "model.layers.0.mlp.gate.router_logits", (3, 1)): "R = Σₖ N·W_router",
+    ("gpt_oss", "model.layers.0.self_attn.k_embed", (0, 0, 2, 1)): "K_rot = first_",
+    ("gpt_oss", "model.layers.0.self_attn.matmul", (0, 1, 2, 1)): "S = Σₖ Q_rot·K_rot",
+    ("gpt_oss", "model.layers.0.self_attn.attn_output", (0, 1, 2, 1)): "C = Σₖ A·V",
+    ("gpt_oss", "model.layers.0.self_attn.max.values", (0, 1, 2, 0)): (
+        "values = maxₖ(combined_logits)"
+    ),
+    ("t5", "encoder.block.0.layer.0.SelfAttention.values", (2, 1, 0)): (
+        "values = E_relative_attention_bias[relative_buckets, 0]"
+    ),
+    ("t5", "encoder.block.0.layer.0.SelfAttention.context", (0, 1, 2, 1)): "C = Σₖ A·V",
+    ("t5", "encoder.block.0.layer.0.SelfAttention.attn_output.2", (0, 2, 1)): (
+        "O = Σₖ C[0, 2, k÷8, k mod 8]·W_O"
+    ),
+    ("t5", "encoder.block.0.layer.1.DenseReluDense.hidden_states.2", (0, 2, 1)): (
+        "H_relu = max(H, 0)"
+    ),
+    ("t5", "encoder.block.0.layer.1.DenseReluDense.hidden_states.3", (0, 2, 1)): (
+        "F = Σₖ H_relu·W_2"
+    ),
+    ("gemma2", "model.layers.0.mlp.gate_proj", (0, 2, 1)): "G = Σₖ N·W_gate",
+    ("gemma2", "model.layers.0.mlp.act_fn.gelu", (0, 2, 1)): (
+        "G_gelu = G·(1 + tanh(0.7979·(G + 0.04471·G^3))) / 2"
+    ),
+    ("mamba", "backbone.layers.0.mixer.projected_states", (0, 2, 1)): (
+        "projected_states = Σₖ N·W_in_proj"
+    ),
+    ("convnext", "convnext.encoder.stages.0.layers.0.features", (0, 1, 1, 1)): (
+        "features = Σₖₗ x·W_dwconv + b_dwconv"
+    ),
+    ("convnext", "convnext.encoder.stages.1.downsampling_layer.0.features", (0, 1, 1, 1)): (
+        "N = ((x − μ) / √(σ² + 1e-06))·γ + β"
+    ),
+    ("convnext", "convnext.mean", (0, 1)): "mean = x",
+}
+
+
+@pytest.mark.parametrize(("family", "step", "index"), FAMILY_FORMULAS)
+def test_one_symbol_for_one_tensor(family: str, step: str, index: tuple[int, ...]) -> None:
+    """Formulas of Hugging Face models, here without the places of cells."""
+    card = traced_family(family)[step][index].card()
+    shown = re.sub(r"\[[^\[\]a-z_]*(?:[k-m][^\[\]a-z_]*)*\]", "", f"{card.name} = {card.formula}")
+    assert shown == FAMILY_FORMULAS[family, step, index]
+
+
+@cache
+def traced_family(name: str) -> Trace:
+    torch.manual_seed(0)
+    family = FAMILIES[name]
+    return trace(family.make().eval(), compare=False, **family.inputs())
+
+
+def test_a_factor_that_is_a_quotient_stands_in_brackets() -> None:
+    """x / 2·y would read as x / (2·y)."""
+    x, y = Leaf(Symbol("x")), Leaf(Symbol("y"))
+    half, whole = Fraction(x, Value(2)), Infix("÷", x, Value(2))
+    assert to_text(Infix("·", half, y)) == "(x / 2)·y"
+    assert to_text(Infix("·", y, half)) == "y·(x / 2)"
+    assert to_text(Infix("·", whole, y)) == "(x ÷ 2)·y"
+    assert to_text(Fraction(Infix("·", x, y), Value(2))) == "x·y / 2"
+    assert to_tex(Infix("·", half, y)) == r"\frac{x}{2} \cdot y"
+    long = Fraction(Leaf(Symbol("x" * 200)), Value(2))
+    assert to_tex(Infix("·", long, y)) == rf"({{}}\mathrm{{{'x' * 200}}} \mathbin{{/}} 2) \cdot y"

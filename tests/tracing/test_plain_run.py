@@ -14,14 +14,17 @@ X = torch.linspace(-2, 2, 2 * 3 * 4).reshape(2, 3, 4).sin()
 
 
 def found(traced: Trace) -> list[Note]:
-    kinds = ("fast path", "other numbers", "other shape", "fails alone")
+    kinds = ("fast path", "fast path zeros", "other numbers", "other shape", "fails alone")
     return [note for note in traced.notes if isinstance(note, Note) and note.kind in kinds]
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")  # torch's own, once
-@pytest.mark.parametrize("norm", [None, nn.LayerNorm(4)])
-def test_zeros_of_torchs_fast_path_are_noted(norm: nn.Module | None) -> None:
+@pytest.mark.parametrize("ending", ["nothing", "norm", "norm with bias"])
+def test_zeros_of_torchs_fast_path_are_noted(ending: str) -> None:
     torch.manual_seed(0)
+    norm = None if ending == "nothing" else nn.LayerNorm(4)
+    if norm is not None and ending == "norm with bias":
+        nn.init.ones_(norm.bias)
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 2, norm).eval()
     padded = torch.tensor([[False, False, False], [False, True, True]])
@@ -30,7 +33,7 @@ def test_zeros_of_torchs_fast_path_are_noted(norm: nn.Module | None) -> None:
     traced = trace(encoder, X, src_key_padding_mask=padded)
     [note] = found(traced)
     gap = (traced.outputs["output"].value - own).abs()
-    assert note.kind == "fast path"
+    assert note.kind == ("fast path" if ending == "norm with bias" else "fast path zeros")
     assert note.values["count"] == 2 * 4
     assert note.values["all"] == 2 * 3 * 4
     assert note.values["places"] == "[1, 1], [1, 2]"
@@ -56,7 +59,7 @@ def test_a_function_around_a_fast_path_is_compared_unless_that_is_switched_off()
         return encoded
 
     [note] = found(trace(encode, X))
-    assert (note.kind, note.values["places"]) == ("fast path", "[1, 1], [1, 2]")
+    assert (note.kind, note.values["places"]) == ("fast path zeros", "[1, 1], [1, 2]")
     assert len(runs) == 3  # recorded, alone, and alone without the fast path
     assert found(trace(encode, X, compare=False)) == []
     assert len(runs) == 4

@@ -233,7 +233,9 @@ def test_a_lookup_in_a_transposed_or_cut_matrix_names_the_cells_of_the_matrix() 
     cut = trace(lambda table, ids: table[1:, 2:][ids], table, ids).steps[-1][1, 3]
     assert cut.formula == "table[1 + ids[1], 5]"
     flat = trace(lambda table, ids: table.flatten()[ids], table, ids).steps[-1][1]
-    assert flat.formula == "view(table)[ids[1]]"
+    assert flat.formula == "table[ids[1] ÷ 6, ids[1] mod 6]"
+    rows = trace(lambda table, ids: table.view(3, 10)[:, ids], table, ids).steps[-1][1, 1]
+    assert rows.formula == "view(table)[1, ids[1]]"
 
 
 def main() -> None:

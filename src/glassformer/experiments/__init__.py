@@ -8,7 +8,7 @@ number out among the words; `lens` reads what each layer would answer, and what 
 answer; `heads` says what heads do over a data set; `comparison` holds two runs against each other.
 """
 
-from glassformer.experiments.attribution import WordScores, words
+from glassformer.experiments.attribution import WordScores, WordTable, word_table, words
 from glassformer.experiments.averages import Average, average
 from glassformer.experiments.charts import Picture
 from glassformer.experiments.comparison import Comparison, compare
@@ -32,6 +32,7 @@ __all__ = [
     "Result",
     "Sweep",
     "WordScores",
+    "WordTable",
     "ablate",
     "average",
     "compare",
@@ -43,5 +44,6 @@ __all__ = [
     "logit_lens",
     "patch",
     "sweep",
+    "word_table",
     "words",
 ]

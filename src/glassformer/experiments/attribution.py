@@ -11,7 +11,7 @@ What each assumes is said by the `note` of its result.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, Literal, get_args
@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError, expect_whole
-from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of
+from glassformer.experiments.charts import Picture, colour, coloured_words, heat_map, limit_of
 from glassformer.experiments.differentiation import gradients
 from glassformer.experiments.intervention import place_of
 from glassformer.experiments.lens import ONE_ROW
-from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
-from glassformer.experiments.result import Result, say
+from glassformer.experiments.measure import Measured, label_of, same_in, trace_of, value_in
+from glassformer.experiments.result import Result, aligned, heading, say
 from glassformer.language import as_language, columns_of, padded
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.capture.memory import View
@@ -99,7 +99,8 @@ class WordScores(Result):
         lines = [self.title(language), ""]
         for token, score in zip(self.tokens, self.scores, strict=True):
             bar = "█" * round(20 * abs(score) / longest)
-            lines.append(f"{padded(token, width)}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")
+            line = f"{padded(token, width)}  {score:+.4g}  {'-' if score < 0 else ''}{bar}"
+            lines.append(line.rstrip())
         return "\n".join(lines)
 
     def coloured(self) -> str:
@@ -127,6 +128,66 @@ class WordScores(Result):
         return self.html() + said
 
 
+@dataclass(frozen=True, slots=True)
+class WordTable(Result):
+    """Several numbers of one run, such as the logit of each token of a translation, in words."""
+
+    kind: ClassVar[str] = "word table"
+    measured: None = field(default=None, init=False, repr=False)
+
+    of_each: tuple[WordScores, ...]
+    """The shares of the same tokens in each number."""
+    n_source: int
+    """How many tokens come from the first input: of an encoder-decoder, the source."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The word or class that each number is about."""
+        return tuple(label_of(one.measured) or one.measured.name for one in self.of_each)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.of_each[0].tokens
+
+    def cell(self, number: int, token: int | str | None = None) -> Measured:
+        """One of the numbers, or the same number in the run without a token."""
+        return self.of_each[number].cell(token)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"answer": name, "cell": one.measured.name, **row}
+            for name, one in zip(self.names, self.of_each, strict=True)
+            for row in one.rows()
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        return {"method": self.of_each[0].method, "answers": list(self.names)}
+
+    def note(self, language: str = "en") -> str:
+        return self.of_each[0].note(language)
+
+    def text(self, language: str = "en") -> str:
+        """The words that count most for each number, one line per number."""
+        lang = as_language(language)
+        parts = [slice(0, self.n_source), slice(self.n_source, None)]
+        heads = ["token", "logit", "source", "written"]
+        lines = [[heading(head, lang) for head in heads]]
+        for name, one in zip(self.names, self.of_each, strict=True):
+            most = [_strongest(one.tokens[part], one.scores[part]) for part in parts]
+            lines.append([name, f"{float(one.measured.value):.4g}", *most])
+        return "\n".join([self.title(lang), "", *aligned(lines)])
+
+    def plot(self, language: str = "en") -> Picture:
+        scores = torch.tensor([one.scores for one in self.of_each])
+        return heat_map(self.title(language), self.names, self.tokens, scores)
+
+
+def _strongest(tokens: Sequence[str], scores: Sequence[float]) -> str:
+    """The words that count most, at most two, and only those that count at all."""
+    order = sorted(range(len(scores)), key=lambda at: -abs(scores[at]))[:2]
+    return "  ".join(f"{tokens[at]} {scores[at]:+.3g}" for at in order if scores[at])
+
+
 def words(
     cell: Measured,
     method: Method = "leave one out",
@@ -139,27 +200,56 @@ def words(
     `baseline` stands for no word: an embedding of zeros, that of a token (the id of a mask or
     padding token), or a vector as wide as the embedding.
     """
+    return _shared_out([cell], method, steps, baseline)[0]
+
+
+def word_table(
+    cells: Sequence[Measured],
+    method: Method = "leave one out",
+    *,
+    steps: int = 50,
+    baseline: int | Tensor | None = None,
+) -> WordTable:
+    """Share several numbers of one run out among the same tokens.
+
+    By `leave one out` this costs no more than one number: each run without a word has them all.
+    """
+    if not cells:
+        raise TraceError("a table of words needs at least one number")
+    found = _shared_out(cells, method, steps, baseline)
+    return WordTable(tuple(found), len(_tokens(token_steps(trace_of(cells[0]))[0])))
+
+
+def _shared_out(
+    cells: Sequence[Measured], method: Method, steps: int, baseline: int | Tensor | None
+) -> list[WordScores]:
     if method not in get_args(Method):
         raise UnknownNameError("method", method, get_args(Method))
-    embedded = token_steps(trace_of(cell))
+    embedded = token_steps(trace_of(cells[0]))
     tokens = tuple(token for step in embedded for token in _tokens(step))
     if method == "rollout":
         if baseline is not None:
             raise TraceError("rollout takes no baseline: it replaces nothing")
-        return WordScores(cell, method, tokens, tuple(_rollout(cell, len(tokens))))
+        return [WordScores(c, method, tokens, tuple(_rollout(c, len(tokens)))) for c in cells]
     none = [_no_word(step, baseline) for step in embedded]
     named = baseline if baseline is None or isinstance(baseline, int) else "vector"
     if method == "leave one out":
-        scores, without = _leave_one_out(cell, embedded, none)
-        return WordScores(cell, method, tokens, scores, None, named, without)
-    whole = None
-    if method == "gradient":
-        moves = [step.value - zero for step, zero in zip(embedded, none, strict=True)]
-        shares = [g * move for g, move in zip(gradients(cell, embedded), moves, strict=True)]
-    else:
-        shares, whole = _integrated(cell, embedded, none, steps)
-    scores = tuple(float(row) for share in shares for row in _by_token(share))
-    return WordScores(cell, method, tokens, scores, whole, named)
+        shares, without = _leave_one_out(cells, embedded, none)
+        return [
+            WordScores(cell, method, tokens, share, None, named, without)
+            for cell, share in zip(cells, shares, strict=True)
+        ]
+    found = []
+    for cell in cells:
+        whole = None
+        if method == "gradient":
+            moves = [step.value - zero for step, zero in zip(embedded, none, strict=True)]
+            parts = [g * move for g, move in zip(gradients(cell, embedded), moves, strict=True)]
+        else:
+            parts, whole = _integrated(cell, embedded, none, steps)
+        scores = tuple(float(row) for part in parts for row in _by_token(part))
+        found.append(WordScores(cell, method, tokens, scores, whole, named))
+    return found
 
 
 def _no_word(step: Step, baseline: int | Tensor | None) -> Tensor:
@@ -240,10 +330,10 @@ def _by_token(share: Tensor) -> Tensor:
 
 
 def _leave_one_out(
-    cell: Measured, embedded: list[Step], none: list[Tensor]
-) -> tuple[tuple[float, ...], Callable[[int], Trace]]:
-    """What changes without each token, and the run without one of them."""
-    trace, value = trace_of(cell), float(cell.value)
+    cells: Sequence[Measured], embedded: list[Step], none: list[Tensor]
+) -> tuple[list[tuple[float, ...]], Callable[[int], Trace]]:
+    """What changes in each number without each token, and the run without one of them."""
+    trace, values = trace_of(cells[0]), [float(cell.value) for cell in cells]
     places = [
         (step, position, zero)
         for step, zero in zip(embedded, none, strict=True)
@@ -254,11 +344,11 @@ def _leave_one_out(
         step, position, zero = places[token]
         return trace.edit({step[..., position, :]: zero})
 
-    scores = []
+    changes = []
     for token in range(len(places)):
         with without(token) as run:  # one at a time: a run per token would fill the memory
-            scores.append(value - value_in(cell, run))
-    return tuple(scores), without
+            changes.append([v - value_in(c, run) for c, v in zip(cells, values, strict=True)])
+    return list(zip(*changes, strict=True)), without
 
 
 def _integrated(

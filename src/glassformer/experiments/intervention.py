@@ -411,13 +411,6 @@ def place_of(token: str, labels: Sequence[str]) -> int:
     return found[0]
 
 
-_MISSING = {
-    "head": "{name} has no head {place}: it has {size}, counted from 0",
-    "position": "{name} has no position {place}: it has {size}, counted from 0",
-    "neuron": "{name} has no neuron {place}: it has {size}, counted from 0",
-}
-
-
 def _checked(step: Step, size: int, place: object, what: str) -> int:
     if isinstance(place, bool) or not hasattr(place, "__index__"):
         raise TraceError(
@@ -425,5 +418,11 @@ def _checked(step: Step, size: int, place: object, what: str) -> int:
         )
     number = operator.index(place)
     if not -size <= number < size:
-        raise TraceError(_MISSING[what], name=step.name, size=size, place=number)
+        raise TraceError(
+            "{name} has no {what} {place}: it has {size}, counted from 0",
+            name=step.name,
+            what=what,
+            place=number,
+            size=size,
+        )
     return number % size

@@ -56,12 +56,20 @@ def signed_cells(measured: Measured) -> list[tuple[float, Cell]]:
     return [(1.0, measured)]
 
 
+def label_of(measured: Measured) -> str | None:
+    """The word or class that the last index of a cell stands for."""
+    if isinstance(measured, CellDifference) or not measured.index:
+        return None
+    labels = measured.step.labels[-1]
+    return None if labels is None else labels[measured.index[-1]]
+
+
 def labelled_name(measured: Measured) -> str:
-    """Its name with the word or class that its last index stands for: `logits[0, 684] “Der”`."""
+    """Its name with the word or class that it is about: `logits[0, 684] “Der”`."""
     if isinstance(measured, CellDifference):
         return f"{labelled_name(measured.cell)} − {labelled_name(measured.less)}"
-    labels = measured.step.labels[-1] if measured.index else None
-    return measured.name if labels is None else f"{measured.name} “{labels[measured.index[-1]]}”"
+    label = label_of(measured)
+    return measured.name if label is None else f"{measured.name} “{label}”"
 
 
 def trace_of(measured: Measured) -> Trace:

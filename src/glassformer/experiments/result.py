@@ -61,11 +61,13 @@ class Result(ShownAsText, ABC):
         """Title and table for a terminal."""
         lang = as_language(language)
         rows = self.rows()
-        heads = list(rows[0]) if rows else []
+        if not rows:
+            return f"{self.title(lang)}\n\n{say['nothing'].say(lang)}"
+        heads = list(rows[0])
         lines = [[_said(row[head]) for head in heads] for row in rows[:_MOST_LINES]]
         left = len(rows) - _MOST_LINES
         more = [say["more lines"].say(lang, count=left)] if left > 0 else []
-        table = _aligned([[heading(head, lang) for head in heads], *lines])
+        table = aligned([[heading(head, lang) for head in heads], *lines])
         return "\n".join([self.title(lang), "", *table, *more])
 
     def __str__(self) -> str:
@@ -109,12 +111,12 @@ def grid_text(
             end += 1
         lines = [["", *columns[start:end]]]
         lines += [[row, *line[start:end]] for row, line in zip(rows, cells, strict=True)]
-        parts.append("\n".join(_aligned(lines)))
+        parts.append("\n".join(aligned(lines)))
         start = end
     return "\n\n".join([title, *parts])
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip()

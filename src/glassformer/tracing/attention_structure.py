@@ -94,7 +94,7 @@ def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
         chain = waiting.pop(0)
         for view in views_read(chain[-1]):
             parent = writer_of(view)
-            if view.numel != weights.view.numel or id(parent) in seen:
+            if view.numel != _numel_before(chain[-1]) or id(parent) in seen:
                 continue
             seen.add(id(parent))
             if parent.op in PRODUCTS:
@@ -102,6 +102,12 @@ def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
             if graph.up_to(parent) & graph.products:
                 waiting.append([*chain, parent])
     return None
+
+
+def _numel_before(step: Step) -> int:
+    """The size of the scores before a step: `cat` may add a column that no key has, a sink."""
+    parts = views_read(step) if step.op == "cat" else [step.view]
+    return max(view.numel for view in parts)
 
 
 def _queries_and_keys(scores: Step, axis: int) -> dict[str, View] | None:
@@ -166,7 +172,8 @@ def _axis_at(path: list[Step], axis: int | None) -> int | None:
         if axis is None:
             return None
         if view.shape != reader.shape:  # a copy in another shape
-            is_last = axis == reader.view.ndim - 1 and view.shape[-1:] == reader.shape[-1:]
+            same = view.shape[-1:] == reader.shape[-1:] or reader.op == "cat"
+            is_last = axis == reader.view.ndim - 1 and same
             axis = view.ndim - 1 if is_last else None
         axis = None if axis is None else _own_axis(view, axis)
     return axis
@@ -178,8 +185,10 @@ def _own_axis(view: View, axis: int) -> int | None:
     size, stride = view.shape[axis], view.strides[axis]
     if view.shape == whole.shape and (size == 1 or stride == whole.strides[axis]):
         return axis
-    own = zip(whole.shape, whole.strides, strict=True)
-    return next((place for place, pair in enumerate(own) if pair == (size, stride)), None)
+    own = list(enumerate(zip(whole.shape, whole.strides, strict=True)))
+    exact = (place for place, pair in own if pair == (size, stride))
+    part = (place for place, (all_of_it, step) in own if step == stride and all_of_it > size > 1)
+    return next(exact, next(part, None))
 
 
 # --- where keys and values come from ---
@@ -225,14 +234,15 @@ def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
     """x · cos + turned(x) · sin, where `turned` swaps the halves of x and negates one."""
     while rotated.op in COPIES and views_read(rotated):
         rotated = writer_of(views_read(rotated)[0])
-    if rotated.op in ("cat", "stack"):  # only a part of each head is rotated
+    if rotated.op in ("cat", "stack"):  # only a part of each head is rotated, or one half each
         parts = [writer_of(view) for view in views_read(rotated)]
+        if {part.op for part in parts} == {"add", "sub"} and all(map(_is_of_products, parts)):
+            yield "rotated", rotated
+            return
         rotated = next((part for part in parts if part.op == "add"), rotated)
-    if rotated.op != "add":
+    if rotated.op != "add" or not _is_of_products(rotated):
         return
     halves = [writer_of(view) for view in views_read(rotated)]
-    if len(halves) != 2 or any(half.op != "mul" for half in halves):
-        return
     for half, other in (halves, halves[::-1]):
         for turned in (writer_of(view) for view in views_read(half)):
             near = (
@@ -244,3 +254,8 @@ def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
                 yield "cosine_part", other
                 yield "rotated", rotated
                 return
+
+
+def _is_of_products(step: Step) -> bool:
+    """Whether it adds or subtracts two products."""
+    return [writer_of(view).op for view in views_read(step)] == ["mul", "mul"]

@@ -106,7 +106,11 @@ class Card:
         self.language: Language = language
         self.most = most
         self._text = partial(to_text, digits=digits, language=language)
-        self.expression = _branch_taken(cell.step.expression(cell.index), cell.step.op)
+        expression = cell.step.expression(cell.index)
+        if isinstance(expression, e.Choose) and "softmax" in cell.step.op:
+            taken = evaluate(expression.condition)  # a row may be fully masked
+            expression = expression.yes if taken else expression.no
+        self.expression = expression
         """Its arithmetic, of a softmax the branch taken; None if there is none."""
         self.is_copy = isinstance(self.expression, e.Entry)
         """Whether the cell is another cell, moved."""
@@ -263,13 +267,6 @@ class Card:
     def line(self) -> str:
         """The source line that made it, or nothing."""
         return self.cell.source.text if self.cell.source is not None else ""
-
-
-def _branch_taken(expression: e.Expression | None, op: str) -> e.Expression | None:
-    """The branch taken of a softmax, whose rows may be fully masked; else the whole expression."""
-    if isinstance(expression, e.Choose) and "softmax" in op:
-        return expression.yes if evaluate(expression.condition) else expression.no
-    return expression
 
 
 def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from glassformer.tracing.capture.operator_calls import NORMS
 from glassformer.tracing.stages import BlockStages, StreamAddition
-from glassformer.tracing.step_graph import StepFlow, StepGraph, find_flow
+from glassformer.tracing.step_graph import StepFlow, StepGraph, find_flow, views_read, writer_of
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 
@@ -266,7 +266,7 @@ def _complete(tower: MapTower) -> None:
         fitting = [axis for axis in (-2, -3) if -axis <= len(shape) and shape[axis] == queries]
         tower.axis = fitting[0] if fitting else -2
         crosses = any(part.kind == "cross" for part in tower.parts)
-        tower.kind = "decoder" if crosses or _is_causal(attentions[0]["weights"]) else "encoder"
+        tower.kind = "decoder" if crosses or _is_causal(attentions[0]) else "encoder"
 
 
 def _end_last_block(tower: MapTower) -> None:
@@ -278,12 +278,14 @@ def _end_last_block(tower: MapTower) -> None:
         head.steps = [step for step in head.steps if step not in inside]
 
 
-def _is_causal(weights: Step) -> bool:
-    rows, columns = weights.shape[-2:]
-    if rows != columns or rows < 2:
+def _is_causal(attention: dict[str, Step]) -> bool:
+    """Whether no weight that multiplies a value (a sink has none) is on a later position."""
+    read = views_read(attention["context"])
+    weights = next((v for v in read if writer_of(v) is attention["weights"]), None)
+    if weights is None or weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
         return False
-    later = np.triu_indices(rows, 1)
-    return not np.any(weights.view.array[..., later[0], later[1]])
+    later = np.triu_indices(weights.shape[-1], 1)
+    return not np.any(weights.array[..., later[0], later[1]])
 
 
 # --- numbers ---

@@ -3,7 +3,8 @@
 Models use different names for these tensors (`attn_weights`, `hidden_states.7`), but their
 structure is the same. What makes a softmax an attention is in `attention_structure`; the sum of a
 tensor and something computed from it through a matrix is a step of the residual stream. The role is
-called the step's stage. If the model itself uses the name of a stage, its own step has that stage:
+called the step's stage. If the model itself uses the name of a stage for it (T5 also calls a bias
+of the scores `values`), its own step has that stage:
 
     t["model.layers.1.hidden_states.2"].stage         # "resid_mid"
     t["model.layers.1.resid_mid"]                     # the same step
@@ -18,6 +19,7 @@ over positions, `t3.numerator`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -76,7 +78,7 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
     """The stages found in the structure of a run; `known` are all steps by their own names."""
     forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
     graph = StepGraph([*inputs, *forward])
-    naming = _Naming(known)
+    naming = _Naming(known, graph)
     attentions = list(find_attentions(graph))
     for attention in attentions:
         module = attention.stages["scores"].module
@@ -102,8 +104,9 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
 
 
 class _Naming:
-    def __init__(self, known: Mapping[str, Step]) -> None:
+    def __init__(self, known: Mapping[str, Step], graph: StepGraph) -> None:
         self._known = known
+        self._graph = graph
         self.by_name: dict[str, Step] = {}
         self.of_step: dict[int, str] = {}
         self.every: dict[int, list[str]] = defaultdict(list)
@@ -113,26 +116,42 @@ class _Naming:
     def give(self, name: str, stage: str, step: Step, window: View | None = None) -> None:
         """Name a step, or the window of it that an operator read: a part of a projection.
 
-        The output of one block is the input of the next and keeps its first stage. A name refers
-        to one step: the one with that name in the model, if there is one.
+        The output of one block is the input of the next and keeps its first stage. If a step of
+        the model has that name and is a form of the stage, it is the stage.
         """
         name = self._names.take(name)
         own = self._known.get(name)
         if own is not None and own.role == "parameter":
             return
-        if own is not None:
+        if own is not None and self._belongs(own, step):
             step, window = own, None
-        if window is None or window.numel == step.view.numel:
-            self.by_name[name] = step
-            self.of_step.setdefault(id(step), stage)
-            self.every[id(step)].append(stage)
-            return
-        part = Step(step.trace, name, window, step.role, module=step.module, is_view=True)
-        part.line = step.line
-        self.by_name[name] = part
-        self.of_step[id(part)] = stage
-        self.every[id(part)].append(stage)
-        self.windows[id(window.version)].append(part)
+        if window is not None and window.numel != step.view.numel:
+            part = Step(step.trace, name, window, step.role, module=step.module, is_view=True)
+            part.line = step.line
+            self.by_name[name] = part
+            self.of_step[id(part)] = stage
+            self.every[id(part)].append(stage)
+            if _n_cells(window) < step.view.numel:
+                self.windows[id(window.version)].append(part)
+                return
+        self.by_name.setdefault(name, step)
+        self.of_step.setdefault(id(step), stage)
+        self.every[id(step)].append(stage)
+
+    def _belongs(self, own: Step, step: Step) -> bool:
+        """Whether a step with the name of a stage is a form of it: rotated, scaled, or not yet.
+
+        T5 calls a bias of the scores `values`, GPT-OSS calls a part of the weights `scores`.
+        """
+        graph = self._graph
+        writer = own if own.call is not None else writer_of(own.view)
+        if graph.made_from(step, writer):
+            between = graph.up_to(step) & ~graph.up_to(writer)
+        elif graph.made_from(writer, step):
+            between = graph.up_to(writer) & ~graph.up_to(step)
+        else:
+            return writer is step
+        return not between & (graph.matrices | graph.softmaxes)
 
     def give_source(self, stage: str, step: Step) -> None:
         """Give a step's stage also to the part of a packed projection that the step copies."""
@@ -146,6 +165,12 @@ class _Naming:
                 self.windows[id(view.version)].append(part)
                 return
             step = owner
+
+
+def _n_cells(window: View) -> int:
+    """The number of cells in a window; heads that share keys see the same ones."""
+    sizes = zip(window.shape, window.strides, strict=True)
+    return math.prod(size for size, stride in sizes if stride)
 
 
 def _blocks(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[BlockStages]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from glassformer.tracing.capture.memory import Version, View
 from glassformer.tracing.capture.module_stack import join
-from glassformer.tracing.capture.operator_calls import MATRICES, PRODUCTS
+from glassformer.tracing.capture.operator_calls import MATRICES, PRODUCTS, SOFTMAXES
 from glassformer.tracing.steps import Step
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class StepGraph:
         self._before: list[int] = []
         self.products = self._all(PRODUCTS)
         self.matrices = self._all(MATRICES)
+        self.softmaxes = self._all(SOFTMAXES)
         self.inputs = sum(1 << place for place, step in enumerate(steps) if step.role == "input")
         for step in steps:
             before = 0

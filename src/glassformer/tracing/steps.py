@@ -53,6 +53,7 @@ class Step:
     """
 
     __slots__ = (
+        "_operands",
         "call",
         "dtype",
         "expanded",
@@ -101,6 +102,7 @@ class Step:
         self.is_view = is_view
         self.pinned = pinned
         self.number = -1
+        self._operands: tuple[Operand, ...] | None = None
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.shape)) or "one number"
@@ -143,7 +145,7 @@ class Step:
     @property
     def stage(self) -> str | None:
         """Its role in any Transformer (`scores`, `resid_mid`), if the structure shows it."""
-        return self.trace.stage_of(self)
+        return self.trace.found_stages.of_step.get(id(self))
 
     @property
     def labels(self) -> AxisLabels:
@@ -153,17 +155,16 @@ class Step:
     @property
     def operands(self) -> tuple[Operand, ...]:
         """The tensors it was computed from, by the operator's argument names."""
-        if self.call is None:
-            return ()
-        found = []
-        for argument, value in self.call.bound.items():
-            parts = value if isinstance(value, list | tuple) else [value]
-            for place, part in enumerate(parts):
-                if isinstance(part, View):
-                    several = isinstance(value, list | tuple)
-                    name = f"{argument}.{place}" if several else argument
-                    found.append(Operand(name, part, _sole_owner(part)))
-        return tuple(found)
+        if self._operands is None:
+            found = []
+            for argument, value in self.call.bound.items() if self.call is not None else ():
+                if isinstance(value, View):
+                    found.append(Operand(argument, value, _sole_owner(value)))
+                elif isinstance(value, list | tuple):
+                    views = ((n, part) for n, part in enumerate(value) if isinstance(part, View))
+                    found += [Operand(f"{argument}.{n}", v, _sole_owner(v)) for n, v in views]
+            self._operands = tuple(found)
+        return self._operands
 
     def expression(self, index: Index, *, unedited: bool = False) -> Expression | None:
         """The arithmetic of one cell; None if it is given, opaque, unwritten or set by an edit.
@@ -186,17 +187,16 @@ class Step:
 
     def __getitem__(self, index: object) -> Cell | CellBlock:
         """A cell, or a part of the step; a position may be given by its label: `[-1, "happy"]`."""
-        index = self._numbered(index)
+        parts = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, str) for part in parts):
+            index = self._numbered(parts)
         place = self.full_index(index)
         if place is None:
             return select(self, index)
         return Cell(*self.view.owner(place)) if self.is_view else Cell(self, place)
 
-    def _numbered(self, index: object) -> object:
+    def _numbered(self, parts: tuple[object, ...]) -> tuple[object, ...]:
         """An index with the labels in it replaced by their positions."""
-        parts = index if isinstance(index, tuple) else (index,)
-        if not any(isinstance(part, str) for part in parts):
-            return index
         all_the_rest = next((at for at, part in enumerate(parts) if part is ...), 0)
         return tuple(
             self._labelled_place(at if at < all_the_rest else at - len(parts), part)
@@ -260,6 +260,9 @@ def _sole_owner(view: View) -> Step | None:
     """The step that wrote all of a view (checked at its corners), or None."""
     if view.numel == 0:
         return None
+    version = view.version
+    if version.base is None and len(version.owners) == 1:
+        return version.owners[0]
     ends = itertools.product(*({0, size - 1} for size in view.shape))
     owners = {id(step): step for step, _ in map(view.owner, ends)}
     return next(iter(owners.values())) if len(owners) == 1 else None

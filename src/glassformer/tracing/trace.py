@@ -82,10 +82,6 @@ class Trace:
         self.check_open()
         return self.found_stages.by_name
 
-    def stage_of(self, step: Step) -> str | None:
-        """A step's role in any Transformer, if the structure of the model shows it."""
-        return self.found_stages.of_step.get(id(step))
-
     @cached_property
     def found_stages(self) -> Stages:
         """All stages, found on first use."""
@@ -95,11 +91,6 @@ class Trace:
     def naming(self) -> Names:
         """The names and symbols used in formulas."""
         return Names(self)
-
-    @cached_property
-    def has_unwritten_memory(self) -> bool:
-        """Whether any cell may be unwritten; checking a single cell walks its expressions."""
-        return any(step.is_unwritten for step in self.steps)
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name or name in self.found_stages.by_name

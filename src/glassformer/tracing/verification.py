@@ -258,8 +258,9 @@ def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[No
         differs = gap > _rounding(as_real(own), len(recording.calls))
         if differs.any():
             worst = int(gap.argmax())
+            zeros = kind == "fast path" and not as_real(own)[differs].any()
             yield Note(
-                kind,
+                "fast path zeros" if zeros else kind,
                 name=name,
                 count=int(differs.sum()),
                 all=differs.numel(),

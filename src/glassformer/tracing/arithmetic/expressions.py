@@ -105,7 +105,8 @@ class _Node:
         return self if other == 1 else Operation("*", Number(other), self)
 
     def __truediv__(self: Any, other: Expression | Scalar) -> Expression:
-        return Operation("/", self, _lift(other))
+        """A divisor of 1, the mean of one number, is left out."""
+        return self if other == 1 else Operation("/", self, _lift(other))
 
     def __pow__(self: Any, other: Expression | Scalar) -> Expression:
         return Operation("^", self, _lift(other))
@@ -332,7 +333,7 @@ def without_single_terms(reduce: Reduce) -> Expression:
     body = fix(reduce.body, {axis.letter: 0 for axis in reduce.axes if axis.size == 1})
     if not any(isinstance(part, Reduce | Lookup) for part in walk(body)):
         # Σₘ becomes Σₖ once k and l are gone; a body with letters of its own keeps them.
-        letters = [axis.letter for axis in reduce.axes]
+        letters = sorted(axis.letter for axis in reduce.axes)
         renamed = dict(zip((axis.letter for axis in long), letters, strict=False))
         body = _relettered(body, renamed)
         long = [replace(axis, letter=renamed[axis.letter]) for axis in long]

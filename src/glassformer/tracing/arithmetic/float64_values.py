@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,24 @@ _OPERATIONS: dict[str, Callable[..., Floats]] = {
     "or": np.logical_or,
     "xor": np.logical_xor,
 }
+
+_REDUCTIONS: dict[ReduceKind, Callable[[npt.NDArray[Any], int], Any]] = {
+    "sum": lambda row, _: row.sum(-1),
+    "product": lambda row, _: row.prod(-1),
+    "max": lambda row, _: row.max(-1),
+    "min": lambda row, _: row.min(-1),
+    "any": lambda row, _: (row != 0).any(-1),
+    "all": lambda row, _: (row != 0).all(-1),
+    "argmax": lambda row, _: row.argmax(-1),
+    "argmin": lambda row, _: row.argmin(-1),
+    "last argmax": lambda row, _: row.shape[-1] - 1 - row[..., ::-1].argmax(-1),
+    "last argmin": lambda row, _: row.shape[-1] - 1 - row[..., ::-1].argmin(-1),
+    "smallest": lambda row, rank: np.sort(row, -1)[..., rank],
+    "largest": lambda row, rank: np.sort(row, -1)[..., row.shape[-1] - 1 - rank],
+    "place smallest": lambda row, rank: np.argsort(row, -1, kind="stable")[..., rank],
+    "place largest": lambda row, rank: np.argsort(-as_floats(row), -1, kind="stable")[..., rank],
+}
+"""Of the last axis; NaN counts as the largest."""
 
 # Operands this much larger than the result are a mask's fill value (−1e9, the lowest float), not
 # summands: counted as operands, they would excuse any error.
@@ -296,35 +314,7 @@ class Evaluation:
         shape = tuple(axis.size for axis in inner)
         values = np.broadcast_to(self._of(reduce.body, inner), shape)
         flat = values.reshape(*shape[: len(scope)], -1)
-        match reduce.kind:
-            case "sum":
-                return np.asarray(flat.sum(-1))
-            case "product":
-                return np.asarray(flat.prod(-1))
-            case "max":
-                return np.asarray(flat.max(-1))
-            case "min":
-                return np.asarray(flat.min(-1))
-            case "any":
-                return np.asarray((flat != 0).any(-1)).astype(np.float64)
-            case "all":
-                return np.asarray((flat != 0).all(-1)).astype(np.float64)
-            case "argmax":
-                return np.asarray(flat.argmax(-1)).astype(np.float64)
-            case "argmin":
-                return np.asarray(flat.argmin(-1)).astype(np.float64)
-            case "last argmax":
-                return np.asarray(flat.shape[-1] - 1.0 - flat[..., ::-1].argmax(-1))
-            case "last argmin":
-                return np.asarray(flat.shape[-1] - 1.0 - flat[..., ::-1].argmin(-1))
-            case "smallest":
-                return np.asarray(np.sort(flat, -1)[..., reduce.rank])
-            case "largest":
-                return np.asarray(np.sort(flat, -1)[..., flat.shape[-1] - 1 - reduce.rank])
-            case "place largest" | "place smallest":
-                signed = -as_floats(flat) if reduce.kind == "place largest" else flat
-                order = np.argsort(signed, -1, kind="stable")
-                return np.asarray(order[..., reduce.rank]).astype(np.float64)
+        return np.asarray(_REDUCTIONS[reduce.kind](flat, reduce.rank), dtype=np.float64)
 
 
 def _positions(axis: Axis) -> slice:

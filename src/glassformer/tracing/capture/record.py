@@ -103,8 +103,10 @@ def run(
     recorder.overrides = overrides or {}
     _keep_only(recorder, program)
     sources = list(sources_of(recorder, program))
-    if root is not None:
-        _check_memory(program, root, sources, budget)
+    inputs = [source.view for source in sources if source.role == "input"]
+    is_large = root is not None and may_exceed(root, inputs, budget.most)
+    if root is not None and is_large and (expected := forecast(program, root)) is not None:
+        budget.expect(expected.peak)  # refuses a trace that will not fit
     if prepare is not None:
         prepare(recorder, sources)
     notes: list[str] = []
@@ -116,7 +118,8 @@ def run(
     ):
         result = call_inside(function, program.args, program.kwargs)
     recorder.release(result)
-    if dropped := sum(not step.version.is_kept for step in _outputs_of(recorder.calls)):
+    made = (view for call in recorder.calls for view in call.outputs if view is not None)
+    if dropped := sum(not view.version.is_kept for view in made):
         notes.append(Note("dropped", count=dropped, all=len(recorder.calls)))
     if was_training:
         notes.append(Note("evaluation"))
@@ -134,10 +137,6 @@ def run(
     )  # fmt: skip
 
 
-def _outputs_of(calls: Iterable[Call]) -> Iterator[View]:
-    return (view for call in calls for view in call.outputs if view is not None)
-
-
 def _checked_only(only: object, function: object) -> tuple[str, ...] | None:
     """Paths of modules; whether the module has them is checked when the run begins."""
     if only is None:
@@ -153,15 +152,6 @@ def _keep_only(recorder: Recorder, program: Program) -> None:
     if program.only is not None:
         modules = [path for path, _ in recorder.paths.modules]
         recorder.keep(Keeping(program.only, modules))
-
-
-def _check_memory(program: Program, root: nn.Module, sources: list[Source], budget: Budget) -> None:
-    """Refuse a trace that will not fit, if its size can be predicted."""
-    inputs = [source.view for source in sources if source.role == "input"]
-    if may_exceed(root, inputs, budget.most):
-        expected = forecast(program, root)
-        if expected is not None:
-            budget.expect(expected.peak)
 
 
 def call_inside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

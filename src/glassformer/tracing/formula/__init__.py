@@ -16,11 +16,12 @@ from glassformer.tracing.formula.notation import (
     SymbolWriter,
     equals,
     leaf_of,
+    number,
     summands,
     to_json,
 )
 from glassformer.tracing.formula.tex import escaped, number_to_tex, symbol_to_tex, to_tex
-from glassformer.tracing.formula.text import number, to_pieces, to_text
+from glassformer.tracing.formula.text import to_pieces, to_text
 
 __all__ = [
     "MOST_TERMS",

@@ -8,8 +8,8 @@ from glassformer.language import Language
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
+from glassformer.tracing.formula.notation import number
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import number, strength_with_powers_of_ten
 
 
 def _sign(sign: str) -> str:
@@ -54,12 +54,10 @@ def symbol_to_mathml(symbol: Symbol, places: str = "") -> str:
 
 class _MathmlPrinter(n.Printer[str]):
     laid_out = (n.Fraction, n.Cases, n.Power)
+    powers_of_ten = True
 
     def bracketed(self, formula: n.Formula) -> str:
         return _bracketed(self.inside(formula))
-
-    def strength(self, formula: n.Formula) -> int:
-        return strength_with_powers_of_ten(formula, self.digits)
 
     def inside(self, formula: n.Formula) -> str:
         write = self.write
@@ -123,7 +121,7 @@ class _MathmlPrinter(n.Printer[str]):
         return _sign("+" if listed.sign == "Σ" else "×").join(parts)
 
     def _left_out(self, listed: n.TermList) -> str:
-        note = f"<mtext>{escape(n.say['others'].say(self.language, count=listed.others))}</mtext>"
+        note = f"<mtext>{escape(self.others(listed.others))}</mtext>"
         shown = _sign("…") if listed.rest is None else number_to_mathml(listed.rest, self.digits)
         return f"<munder>{_row(shown)}{note}</munder>"
 

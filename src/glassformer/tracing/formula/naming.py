@@ -16,11 +16,18 @@ map's matrix with one column for each output, as in x · W; PyTorch stores it tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from glassformer.tracing.capture.operator_calls import ACTIVATIONS, COPIES, LINEAR_MAPS, NORMS
+from glassformer.tracing.capture.operator_calls import (
+    ACTIVATIONS,
+    COPIES,
+    LINEAR_MAPS,
+    NORMS,
+    PRODUCTS,
+    SOFTMAXES,
+)
 
 if TYPE_CHECKING:
     from glassformer.tracing.capture.memory import Index, View
@@ -70,15 +77,18 @@ _RESIDUAL = {"resid_mid": "mid", "resid_cross": "cross"}
 _ROLES = {
     word: role
     for role, words in {
-        "Q": "to_queries q_proj query q_lin wq query_proj linear_q",
-        "K": "to_keys k_proj key k_lin wk key_proj linear_k",
-        "V": "to_values v_proj value v_lin wv value_proj linear_v",
+        "Q": "to_queries q_proj query q_lin wq query_proj linear_q Attention.q",
+        "K": "to_keys k_proj key k_lin wk key_proj linear_k Attention.k",
+        "V": "to_values v_proj value v_lin wv value_proj linear_v Attention.v",
         "O": "to_output o_proj out_proj out_lin wo attn.c_proj attention.output.dense attn.proj "
-        "attention.dense",
-        "QKV": "c_attn in_proj qkv qkv_proj query_key_value Wqkv",
-        "1": "expand fc1 c_fc linear1 up_proj lin1 intermediate.dense dense_h_to_4h",
-        "2": "contract fc2 mlp.c_proj linear2 down_proj lin2 output.dense dense_4h_to_h",
-        "gate": "gate gate_proj",
+        "attention.dense Attention.o",
+        "QKV": "c_attn in_proj_weight in_proj_bias qkv qkv_proj query_key_value Wqkv",
+        "1": "expand fc1 c_fc linear1 up_proj lin1 intermediate.dense dense_h_to_4h wi wi_1 "
+        "feed_forward.w3",
+        "2": "contract fc2 mlp.c_proj linear2 down_proj lin2 output.dense dense_4h_to_h Dense.wo "
+        "feed_forward.w2",
+        "gate": "gate gate_proj wi_0 feed_forward.w1",
+        "router": "router mlp.gate block_sparse_moe.gate router.classifier",
         "vocab": "to_vocabulary lm_head predictions.decoder",
         "classes": "to_classes",
     }.items()
@@ -87,7 +97,8 @@ _ROLES = {
 _TABLES = {
     word: symbol
     for symbol, words in {
-        Symbol("E"): "embedding wte embed_tokens word_embeddings token_embedding tok_embeddings",
+        Symbol("E"): "embedding wte embed_tokens word_embeddings token_embedding tok_embeddings "
+        "shared embeddings",
         Symbol("P"): "wpe position_embeddings embed_positions position_embedding positions",
         Symbol("E", "type"): "token_type_embeddings",
     }.items()
@@ -96,6 +107,7 @@ _TABLES = {
 _MADE_BY = {
     "W_Q": Symbol("Q"), "W_K": Symbol("K"), "W_V": Symbol("V"), "W_O": Symbol("O"),
     "W_QKV": Symbol("QKV"), "W_1": Symbol("H"), "W_2": Symbol("F"), "W_gate": Symbol("G"),
+    "W_router": Symbol("R"),
     "W_vocab": Symbol("z"), "E": Symbol("e"), "P": Symbol("e", "pos"),
     "E_type": Symbol("e", "type"), "γ": Symbol("N"), "β": Symbol("N"),
 }  # fmt: skip
@@ -116,6 +128,8 @@ _READ_AS = {
 _MOVED = COPIES | {"view", "transpose", "permute", "detach", "unsqueeze", "squeeze"}
 # The axis, as stored, that may run over the vocabulary: textbooks write token ids there, from 0.
 _WORD_AXES = {"E": 0, "W_vocab": 0, "z": -1, "probabilities": -1}
+_ATTENDING = _MOVED | LINEAR_MAPS | PRODUCTS | SOFTMAXES | {"add", "cat", "div", "mul", "where"}
+"""What an attention consists of: not the `values` of a max."""
 _PLAIN_WORDS = frozenset(["dense", "linear", "proj", "fc"])
 """Layer names that say nothing; the enclosing module's name is used instead."""
 _PRIMES = 3
@@ -137,7 +151,7 @@ class Names:
         self._symbols: dict[int, Symbol] = {}
         self._axes: dict[int, tuple[WrittenAxis, ...]] = {}
         self._sights: dict[int, Sight] = {}
-        self._used: dict[str, frozenset[str]] = {}
+        self._used: dict[tuple[tuple[str, ...], str], frozenset[str]] = {}
 
     def forget(self) -> None:
         """Break the reference cycles, so that a closed trace is freed at once."""
@@ -172,7 +186,13 @@ class Names:
         """The axes whose indices are written, in order."""
         found = self._axes.get(id(step))
         if found is None:
-            found = self._axes[id(step)] = self._find_axes(step)
+            words, first = self._word_axis(step), int(self.is_textbook)
+            found = tuple(
+                WrittenAxis(axis, 0 if axis == words else first)
+                for axis, size in enumerate(step.shape)
+                if size != 1
+            )
+            found = self._axes[id(step)] = found[::-1] if self.is_turned(step) else found
         return found
 
     def sight(self, step: Step) -> Sight:
@@ -199,8 +219,7 @@ class Names:
 
     def seat(self, step: Step, index: Index) -> tuple[Step, Index]:
         """Like `find`, for a cell given by the step that wrote it."""
-        has_parts = id(step.view.version) in self._windows
-        return self.find(step.view, index) if has_parts else (step, index)
+        return self.find(step.view, index) if self.has_parts(step) else (step, index)
 
     def is_turned(self, step: Step) -> bool:
         """Whether a textbook shows a step transposed: a linear map's matrix, old, new or ∂.
@@ -214,26 +233,16 @@ class Names:
             name = name.removeprefix("update.").removesuffix(".weight")
         return name in self._weights_of("linear") - self._weights_of("embedding")
 
-    def _weights_of(self, op: str) -> frozenset[str]:
-        """The names of the parameters that an operator takes as `weight`."""
-        if op not in self._used:
-            operands = (o for step in self._trace if step.op == op for o in step.operands)
-            self._used[op] = frozenset(
-                o.step.name for o in operands if o.argument == "weight" and o.step is not None
+    def _weights_of(self, *ops: str, argument: str = "weight") -> frozenset[str]:
+        """The names of the parameters that these operators take as `weight`."""
+        if (ops, argument) not in self._used:
+            operands = (o for step in self._trace if step.op in ops for o in step.operands)
+            self._used[ops, argument] = frozenset(
+                o.step.name for o in operands if o.argument == argument and o.step is not None
             )
-        return self._used[op]
+        return self._used[ops, argument]
 
     # --- axes ---
-
-    def _find_axes(self, step: Step) -> tuple[WrittenAxis, ...]:
-        first = int(self.is_textbook)
-        words = self._word_axis(step)
-        found = tuple(
-            WrittenAxis(axis, 0 if axis == words else first)
-            for axis, size in enumerate(step.shape)
-            if size != 1
-        )
-        return found[::-1] if self.is_turned(step) else found
 
     def _word_axis(self, step: Step) -> int | None:
         """The axis whose positions are token ids, which a textbook does not renumber."""
@@ -277,12 +286,14 @@ class Names:
         letter, word = _matrix_or_bias(path)
         if not letter:
             return Symbol(word)
-        if "norm" in word.lower() or word.startswith("ln"):
+        scales = self._weights_of(*NORMS, argument="weight" if letter == "W" else "bias")
+        if "norm" in word.lower() or word.startswith("ln") or step.name in scales:
             return Symbol("γ" if letter == "W" else "β")
         if letter == "W" and step.name in self._weights_of("embedding"):
             owner = path[-3] if word == "table" and len(path) > 2 else word
             return _TABLES.get(owner) or Symbol("E", "" if owner.isdigit() else owner)
-        role = next((_ROLES[end] for end in _endings(path, word) if end in _ROLES), None)
+        ends = (path[-1], *_endings(path, word))
+        role = next((_ROLES[end] for end in ends if end in _ROLES), None)
         if role is None and word in _PLAIN_WORDS and len(path) > 2:
             word = path[-3]
         return Symbol(letter, role or word)
@@ -300,13 +311,13 @@ class Names:
         """By the parameter it takes, or the tensor it copies."""
         word = _word(step.name)
         attends = step.expanded or "attention" in step.module or "attn" in step.module
-        if attends and (symbol := _STAGES.get(_READ_AS.get(word, word))) is not None:
-            return symbol
+        if attends and step.op in _ATTENDING and (known := _STAGES.get(_READ_AS.get(word, word))):
+            return known
         if step.op in NORMS:
             return Symbol("N")
         operands = [operand.step for operand in step.operands if operand.step is not None]
         if step.op in LINEAR_MAPS or step.op in ("embedding", "mul", "add"):
-            made = (self._made_by(p, step.op) for p in operands if p.role == "parameter")
+            made = (self._made_by(p, step.op) for p in self._parameters(operands, step.op))
             if (symbol := next((found for found in made if found is not None), None)) is not None:
                 return symbol
         if operands and (step.op in _MOVED or step.op in ACTIVATIONS):
@@ -317,6 +328,15 @@ class Names:
             if step.op in ACTIVATIONS and source.base in ("H", "G"):
                 return replace(source, below=step.op)
         return _WORDS.get(word)
+
+    @staticmethod
+    def _parameters(operands: list[Step], op: str) -> Iterator[Step]:
+        """The parameters among the operands; Gemma's norms multiply by 1 + γ."""
+        for step in operands:
+            if step.role == "parameter":
+                yield step
+            elif op == "mul" and step.op == "add" and len(step.operands) == 1:
+                yield from (o.step for o in step.operands if o.step and o.step.role == "parameter")
 
     def _made_by(self, parameter: Step, op: str) -> Symbol | None:
         """The output's symbol for a parameter; a product with an embedding table gives logits."""
@@ -403,4 +423,7 @@ def _matrix_or_bias(path: list[str]) -> tuple[str, str]:
 def _endings(path: list[str], word: str) -> Iterable[str]:
     """`attention.output.dense`, `output.dense`, `dense`: the longest first."""
     around = path[:-1] if len(path) > 1 and path[-2] == word else [*path[:-1], word]
-    return (".".join(around[-length:]) for length in range(min(3, len(around)), 0, -1))
+    for kind in ("Attention", "Dense"):  # SelfAttention.q, DenseReluDense.wo of T5
+        if len(around) > 1 and around[-2].endswith(kind):
+            yield f"{kind}.{word}"
+    yield from (".".join(around[-length:]) for length in range(min(3, len(around)), 0, -1))

@@ -9,6 +9,7 @@ All printers share one table of precedence.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -192,6 +193,25 @@ def strength(formula: Formula) -> int:
             return _STRENGTHS.get(type(formula), ATOM)
 
 
+def _is_division(formula: Formula) -> bool:
+    return isinstance(formula, Fraction) or (
+        isinstance(formula, Infix) and formula.sign in ("÷", "mod")
+    )
+
+
+def number(value: e.Scalar, digits: int = 4) -> str:
+    """A number with `digits` significant digits; integers without a decimal point."""
+    if isinstance(value, bool):
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 10 ** max(digits, 6):
+        return str(int(value))
+    return f"{value:.{digits}g}"
+
+
 Printed = TypeVar("Printed")
 
 
@@ -207,11 +227,17 @@ class Printer(ABC, Generic[Printed]):
     language: Language
 
     laid_out: ClassVar[tuple[type, ...]] = ()
+    powers_of_ten: ClassVar[bool] = False
+    """Whether 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
 
     def write(self, formula: Formula, outer: int = 0) -> Printed:
         """The formula, in brackets if it is weaker than its surroundings."""
-        weaker = self.strength(formula) < outer and not isinstance(formula, self.laid_out)
+        weaker = self.strength(formula) < outer and not self.is_laid_out(formula)
         return self.bracketed(formula) if weaker else self.inside(formula)
+
+    def is_laid_out(self, formula: Formula) -> bool:
+        """Whether the layout shows where it begins and ends."""
+        return isinstance(formula, self.laid_out)
 
     def base(self, power: Power) -> Printed:
         """What is raised: in brackets unless it is one sign, whatever the layout."""
@@ -220,13 +246,26 @@ class Printer(ABC, Generic[Printed]):
 
     def strength(self, formula: Formula) -> int:
         """The precedence of a formula in this format."""
-        return strength(formula)
+        own = strength(formula)
+        if not self.powers_of_ten or not isinstance(formula, Value):
+            return own
+        is_product = not isinstance(formula.number, bool) and "e" in number(
+            formula.number, self.digits
+        )
+        return min(own, PRODUCT) if is_product else own
 
     def sides(self, formula: Infix) -> tuple[Printed, Printed]:
-        """Both sides of an operator; a − (b − c) keeps its brackets, (a − b) − c does not."""
+        """Both sides of an operator; a − (b − c) keeps its brackets, (a − b) − c does not.
+
+        Neither does a factor (a / b)·c, which would read as a / (b·c).
+        """
         own = strength(formula)
         tight = formula.sign in _TIGHT or own == _COMPARISON
-        return self.write(formula.left, own), self.write(formula.right, own + tight)
+        left, right = (
+            POWER if own == PRODUCT and _is_division(side) else outer
+            for side, outer in ((formula.left, own), (formula.right, own + tight))
+        )
+        return self.write(formula.left, left), self.write(formula.right, right)
 
     def others(self, count: int) -> str:
         """How many terms are not written, in words."""

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.tracing.arithmetic.expressions import Axis, Entry, Expression, Lookup, Number
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Entry,
+    Expression,
+    Lookup,
+    Number,
+    Operation,
+)
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.cell_block import Flat, lattice
 
@@ -85,7 +92,8 @@ def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
     """The step that wrote what a lookup reads, and the lookup's index on that step's axes.
 
     None if the operator read it in another shape. A transposed view has its axes in another order,
-    and a slice does not begin at 0.
+    a slice does not begin at 0, and a computed position on joined axes (the tokens of all rows) is
+    a position on each of them: i ÷ 7, i mod 7.
     """
     view = lookup.view
     owner, base = view.owner((0,) * view.ndim)
@@ -96,8 +104,18 @@ def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
         if size == 1 or stride == 0:
             continue
         axis = next((axis for axis in free if own.strides[axis] == stride), None)
-        if axis is None or own.shape[axis] < base[axis] + size:
+        if axis is None:
             return owner, None
+        if own.shape[axis] < base[axis] + size:
+            joined = _joined(own, axis, size, free)
+            if not joined or any(base[at] for at in joined) or isinstance(part, int | Axis):
+                return owner, None
+            for at in joined:  # from the innermost outwards, each a digit of the position
+                free.remove(at)
+                inner = Number(own.shape[at])
+                parts[at] = part if at == joined[-1] else Operation("%", part, inner)
+                part = Operation("//", part, inner)
+            continue
         free.remove(axis)
         start = base[axis]
         if isinstance(part, int):
@@ -109,6 +127,19 @@ def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
         else:
             parts[axis] = Number(start) + part
     return owner, tuple(parts)
+
+
+def _joined(own: View, axis: int, size: int, free: set[int]) -> list[int]:
+    """The axes that a view has joined into one of this size, the innermost first; or none."""
+    joined, cells = [axis], own.shape[axis]
+    while cells < size:
+        stride = own.strides[axis] * cells
+        outer = next((at for at in free if own.strides[at] == stride), None)
+        if outer is None:
+            return []
+        joined.append(outer)
+        cells *= own.shape[outer]
+    return joined if cells == size else []
 
 
 def _at(entry: Entry, places: dict[str, int]) -> Index:

@@ -12,11 +12,13 @@ from glassformer.language import Language
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
+from glassformer.tracing.formula.notation import number
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import number, strength_with_powers_of_ten
 
 _WIDEST_FRACTION = 150
 """Characters of TeX above or below a fraction bar: about half the page width."""
+_ON_ONE_LINE = "{}"
+"""Marks a fraction without a bar; TeX sets nothing for it."""
 _SIGNS = {
     "≠": r"\neq",
     "≤": r"\leq",
@@ -83,12 +85,10 @@ def symbol_to_tex(symbol: Symbol, places: str = "") -> str:
 
 class _TexPrinter(n.Printer[str]):
     laid_out = (n.Fraction, n.Cases)
+    powers_of_ten = True
 
     def bracketed(self, formula: n.Formula) -> str:
         return _bracketed(self.inside(formula))
-
-    def strength(self, formula: n.Formula) -> int:
-        return strength_with_powers_of_ten(formula, self.digits)
 
     def inside(self, formula: n.Formula) -> str:
         write = self.write
@@ -132,12 +132,16 @@ class _TexPrinter(n.Printer[str]):
         shown = str(place).replace("÷", r"\div ").replace(" mod ", r" \bmod ")
         return shown.replace("−", "-")
 
+    def is_laid_out(self, formula: n.Formula) -> bool:
+        return super().is_laid_out(formula) and not self.inside(formula).startswith(_ON_ONE_LINE)
+
     def _fraction(self, above: n.Formula, below: n.Formula) -> str:
         """A fraction, on one line if it is too wide."""
         over, under = self.write(above), self.write(below)
         if max(len(over), len(under)) <= _WIDEST_FRACTION:
             return rf"\frac{{{over}}}{{{under}}}"
-        return rf"{self.write(above, n.PRODUCT)} \mathbin{{/}} {self.write(below, n.POWER)}"
+        over, under = self.write(above, n.PRODUCT), self.write(below, n.POWER)
+        return rf"{_ON_ONE_LINE}{over} \mathbin{{/}} {under}"
 
     def _call(self, call: n.Applied) -> str:
         arguments = [self.write(part) for part in call.arguments]
@@ -158,7 +162,7 @@ class _TexPrinter(n.Printer[str]):
         return (" + " if listed.sign == "Σ" else r" \times ").join(parts)
 
     def _left_out(self, count: int, rest: float | None) -> str:
-        note = rf"\text{{{escaped(n.say['others'].say(self.language, count=count))}}}"
+        note = rf"\text{{{escaped(self.others(count))}}}"
         if rest is not None:
             note = f"{note}: {number_to_tex(rest, self.digits)}"
         return rf"\underbrace{{\cdots}}_{{{note}}}"

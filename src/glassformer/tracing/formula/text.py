@@ -1,40 +1,19 @@
-"""Formulas as plain text: `Σₖ x[2, k]·W_Q[1, k]`, `1 × 0 + 2 × 1`; and numbers for readers."""
+"""Formulas as plain text: `Σₖ x[2, k]·W_Q[1, k]`, `1 × 0 + 2 × 1`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from string import Formatter
 
 from glassformer.language import Language
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.formula import notation as n
+from glassformer.tracing.formula.notation import number
 from glassformer.tracing.formula.places import Place
 
 _SUBSCRIPTS = {"k": "ₖ", "l": "ₗ", "m": "ₘ", "n": "ₙ", "j": "ⱼ", "p": "ₚ", "s": "ₛ"}
 
 Operand = e.Entry | e.Lookup
-
-
-def number(value: e.Scalar, digits: int = 4) -> str:
-    """A number with `digits` significant digits; integers without a decimal point."""
-    if isinstance(value, bool):
-        return str(value)
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    if value == int(value) and abs(value) < 10 ** max(digits, 6):
-        return str(int(value))
-    return f"{value:.{digits}g}"
-
-
-def strength_with_powers_of_ten(formula: n.Formula, digits: int) -> int:
-    """The precedence of a formula where 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
-    own = n.strength(formula)
-    if not isinstance(formula, n.Value) or isinstance(formula.number, bool):
-        return own
-    return min(own, n.PRODUCT) if "e" in number(formula.number, digits) else own
 
 
 Pieces = list[tuple[str, Operand | None]]
@@ -93,9 +72,7 @@ class _TextPrinter(n.Printer[Pieces]):
 
     def _call(self, call: n.Applied) -> Pieces:
         rank = f" #{call.rank}" if call.rank else ""
-        others = (
-            f", … {n.say['others'].say(self.language, count=call.others)}" if call.others else ""
-        )
+        others = f", … {self.others(call.others)}" if call.others else ""
         opening = f"{call.name}{rank}{_below(call.letters)}("
         return self._listed(opening, call.arguments, f"{others})")
 

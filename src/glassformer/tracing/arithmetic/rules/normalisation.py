@@ -281,7 +281,7 @@ def _moments_of_group(call: Call, batch: int, channel: int) -> tuple[Named, Name
     """The moments of a channel's group."""
     x, groups = call.view("input"), _groups(call)
     width = x.shape[1] // groups
-    channels = Axis("c", width, start=channel // width * width)
+    channels = Axis("s", width, start=channel // width * width)
     rest = running(x.shape[2:])
     return _moments(cell(x, batch, channels, *rest), (channels, *rest))
 

@@ -85,7 +85,7 @@ def addmm(call: Call, index: Index) -> Expression:
 
 
 def _summed_product(a: View, b: View, index: Index) -> Expression:
-    batch, k = Axis("b", a.shape[0]), Axis("k", a.shape[-1])
+    batch, k = Axis("s", a.shape[0]), Axis("k", a.shape[-1])
     return total(cell(a, batch, index[0], k) * cell(b, batch, k, index[1]), batch, k)
 
 
@@ -115,8 +115,8 @@ def grouped(call: Call, index: Index) -> Expression | None:
     along = row if a.ndim == 2 else column
     if along >= int(ends.array[-1]):  # the kernel writes nothing beyond the last group
         return None
-    g = Axis("g", ends.shape[0])
-    own = total(Operation("≤", cell(ends, g), Number(along)), g)
+    s = Axis("s", ends.shape[0])
+    own = total(Operation("≤", cell(ends, s), Number(along)), s)
     if a.ndim == 2:
         return total(cell(a, row, k) * Lookup(b, (own, k, column)), k)
     return total(Lookup(a, (own, row, k)) * cell(b, k, column), k)

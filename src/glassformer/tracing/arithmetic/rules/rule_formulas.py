@@ -113,8 +113,8 @@ FORMULAS = {
         "1.0507009873554805·self if self > 0 else 1.0507009873554805·1.6732632423543772·expm1(self)"
     ),
     "gelu": (
-        "self/2·(1 + erf(self/√2)) if approximate == 'none' else "
-        "self/2·(1 + tanh((2/π)**0.5·(self + 0.044715·self³)))"
+        "self·(1 + erf(self/√2))/2 if approximate == 'none' else "
+        "self·(1 + tanh((2/π)**0.5·(self + 0.044715·self³)))/2"
     ),
     "silu": "self/(1 + exp(−self))",
     "sigmoid": "1/(1 + exp(−self))",

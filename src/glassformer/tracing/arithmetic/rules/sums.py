@@ -139,7 +139,8 @@ def histogram(call: Call, index: Index) -> Expression:
         if evaluate(least) == evaluate(most):
             least, most = least - 1, most + 1
         ends = (Named("low", least), Named("high", most))
-    place = (cells - ends[0]) * bins / (ends[1] - ends[0])
+    width = ends[1] - ends[0] if low == high else Number(high.value - low.value)
+    place = (cells if ends[0] == Number(0) else cells - ends[0]) * bins / width
     whole = Function("min", (Function("floor", (place,)), Number(bins - 1)))
     below = Operation("≤", cells, ends[1])
     counted = Operation("and", Operation("=", whole, Number(index[0])), below)

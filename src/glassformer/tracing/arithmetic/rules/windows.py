@@ -73,8 +73,8 @@ def _gathered(call: Call, x: View, index: Index) -> Expression:
     batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
     width = parameter.shape[1]
     group = out // (parameter.shape[0] // call.integer("groups"))
-    into = [Axis("c", width, start=group * width)]
-    across = [Axis("c", width)]
+    into = [Axis("s", width, start=group * width)]
+    across = [Axis("s", width)]
     for axis in range(space):
         under = _window(call, axis, places[axis], x.shape[x.ndim - space + axis], parameter)
         into.append(under[0])
@@ -103,7 +103,7 @@ def _spread(call: Call, x: View, index: Index) -> Expression:
     batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
     group, into = divmod(out, parameter.shape[1])
     width = parameter.shape[0] // call.integer("groups")
-    channel = Axis("c", width, start=group * width)
+    channel = Axis("s", width, start=group * width)
     pairs = [
         _reaching(call, axis, places[axis], x.shape[x.ndim - space + axis], parameter)
         for axis in range(space)
@@ -153,7 +153,7 @@ def convolution_weight_gradient(call: Call, index: Index) -> Expression:
     channel, other, *kernel = index
     width = call.view("weight").shape[1]
     group = channel // (first.shape[1] // call.integer("groups"))
-    batch = Axis("b", first.shape[0])
+    batch = Axis("s", first.shape[0])
     along: list[Axis] = [batch]
     beneath: list[int | Axis] = [batch, group * width + other]
     for axis, place in enumerate(kernel):
@@ -172,7 +172,7 @@ def convolution_weight_gradient(call: Call, index: Index) -> Expression:
 def convolution_bias_gradient(call: Call, index: Index) -> Expression:
     """Σ g over batch and positions."""
     g = call.view("grad_output")
-    axes = [Axis("b", g.shape[0]), *(Axis(LETTERS[n], size) for n, size in enumerate(g.shape[2:]))]
+    axes = [Axis("s", g.shape[0]), *(Axis(LETTERS[n], size) for n, size in enumerate(g.shape[2:]))]
     return total(Entry(g, (axes[0], index[0], *axes[1:])), *axes)
 
 
