@@ -175,14 +175,18 @@ def test_ids_take_the_place_of_a_tokenizer(
     assert traced["logits"].labels[1] == ("3", "17", "5")
 
 
-@pytest.mark.parametrize(("name", "task"), [("gpt2", "generate"), ("llama", "generate"),
-                                            ("bert_masked", "fill")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [("gpt2", "generate"), ("llama", "generate"), ("bert_masked", "fill"), ("bert", "classify")],
+)
 @torch.no_grad()
 def test_our_own_modules_take_the_weights(
     folders: dict[str, Path], name: str, task: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours = gf.load(folders[name], as_glassformer=True)
     assert isinstance(ours, GlassformerModel) and ours.task == task
+    if task == "classify":
+        assert ours.labels == CLASSES
     text = "the [MASK] sat" if task == "fill" else TEXT
     theirs, mine = (gf.load(folders[name], as_glassformer=as_ours) for as_ours in (False, True))
     with theirs.trace(text) as one, mine.trace(text) as other:

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 import glassformer as gf
 from glassformer.cli import run
 from glassformer.errors import ConfigError, InputError
+from glassformer.experiments import WordScores, WordTable
 from glassformer.explorer.api import create_api
 from glassformer.explorer.state import State
 from tests.tasks.foreign_folders import FOLDERS, TEXT, picture
@@ -44,12 +45,46 @@ def test_why_of_a_token_classifier_is_its_surest_tag(folders: dict[str, Path]) -
     assert model.why(answer).facts()["cell"].startswith(f"logits[0, {place},")
 
 
-def test_why_of_a_written_text_is_its_first_token(folders: dict[str, Path]) -> None:
+def test_why_of_a_translation_is_about_each_of_its_tokens(folders: dict[str, Path]) -> None:
     model = gf.load(folders["bart"])
     for beam in (1, 4):
         (translated,) = model.translate([TEXT], beam=beam, max_new=4)
-        first = translated.alternatives[0].ids[0]
-        assert model.why(translated).facts()["cell"].endswith(f"[0, 0, {first}]")
+        ids = translated.alternatives[0].ids
+        table = model.why(translated)
+        assert isinstance(table, WordTable)
+        for at, (id_, one) in enumerate(zip(ids, table.of_each, strict=False)):  # and the end
+            assert one.measured.name.endswith(f"[0, {at}, {id_}]")
+        for at in (0, len(ids) - 1):
+            alone = model.why(translated, at)
+            assert isinstance(alone, WordScores)
+            n_read = len(alone.tokens)  # a token that is written later is not read
+            assert table.of_each[at].scores[:n_read] == pytest.approx(alone.scores, abs=1e-5)
+            assert not any(table.of_each[at].scores[n_read:])
+
+
+def test_why_names_a_token_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "A dog runs on the beach."
+    assert run(["run", "en-de", text, "--why"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    hund = next(line for line in lines if line.startswith("␣Hund"))
+    assert "␣dog +" in hund and "Ein +" in hund
+    assert run(["run", "en-de", text, "--why", "--at", "Hund", "--json"]) == 0
+    why = json.loads(capsys.readouterr().out)["why"]
+    assert why["cell"].startswith("logits[0, 1, ") and why["kind"] == "words"
+    assert run(["run", "en-de", text, "--why", "--json"]) == 0
+    why = json.loads(capsys.readouterr().out)["why"]
+    assert why["answers"][1] == "␣Hund" and why["answers"][-1] == "<end>"
+    best = {row["answer"]: row for row in sorted(why["rows"], key=lambda row: row["score"])}
+    assert best["␣Hund"]["token"] == "␣dog" and best["␣Strand"]["token"] == "␣beach"
+    for at, said in (("99", "no token 99"), ("Katze", "stands 0 times")):
+        assert said in refused(capsys, "run", "en-de", text, "--why", "--at", at)
+    assert "writes none" in refused(capsys, "run", "toy", "happy", "--why", "--at", "0")
+    assert "give --why" in refused(capsys, "run", "en-de", text, "--at", "0")
+
+
+def test_why_of_a_continuation_is_its_first_token(
+    folders: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     model = gf.load(folders["gpt2"])
     wild = gf.decoding.Sampling(temperature=50.0, seed=3)
     drawn = model.generate(TEXT, search=wild, max_new=2)
@@ -58,6 +93,10 @@ def test_why_of_a_written_text_is_its_first_token(folders: dict[str, Path]) -> N
         first = drawn.alternatives[0].ids[0]
         assert first != likeliest, "else this shows nothing"
     assert model.why(drawn).facts()["cell"].endswith(f"[0, {last}, {first}]")
+    second = drawn.alternatives[0].ids[1]
+    assert model.why(drawn, 1).facts()["cell"].endswith(f"[0, {last + 1}, {second}]")
+    assert run(["run", str(folders["gpt2"]), TEXT, "--why", "--max-new", "2"]) == 0
+    assert "about the first token of the continuation" in capsys.readouterr().out
 
 
 def test_why_of_a_vector_is_refused(
@@ -211,3 +250,31 @@ def test_a_module_in_memory_takes_ids_and_no_options() -> None:
     ):
         with pytest.raises(ConfigError, match=f"{next(iter(options))}= is for a model that"):
             gf.load(module, **options)
+
+
+# --- what is no model ---
+
+
+def test_a_file_that_is_no_model_is_called_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("Once upon a time, 从前", encoding="utf-8")
+    said = refused(capsys, "run", str(book), TEXT)
+    assert "is a text file, not a model: MODEL is" in said and "en-de" in said
+    assert "是文本文件" in refused(capsys, "run", str(book), TEXT, "--lang", "zh")
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(b"\0" * 9)
+    assert f"give its folder, {tmp_path}" in refused(capsys, "run", str(weights), TEXT)
+    assert "did you mean 'toy'?" in refused(capsys, "run", "Toy", TEXT)
+
+
+def test_a_pdf_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "-o FILE.pdf" in refused(capsys, "lesson", "masked", "--to", "pdf")
+    assert "-o FILE.pdf" in refused(capsys, "audit", "by-hand", "--to", "pdf", "-o", "x.txt")
+    assert "expected a file that ends in" in refused(capsys, "audit", "by-hand", "-o", "x.docx")
+
+
+def test_a_table_without_rows_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experiment", "composition", "toy", "I am not happy"]) == 0
+    assert "(nothing to list)" in capsys.readouterr().out

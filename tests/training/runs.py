@@ -72,8 +72,9 @@ def run_steps(trainer: Trainer, steps: Sequence[StepBatches]) -> list[dict[str, 
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
-    """The trained parameters of a run."""
-    return load_file(folder / "model/model.safetensors")
+    """The trained parameters of a run; those of a baseline stand beside no model folder."""
+    baseline = folder / "weights.safetensors"
+    return load_file(baseline if baseline.exists() else folder / "model/model.safetensors")
 
 
 def assert_same_bits(a: Path, b: Path) -> None:

@@ -359,8 +359,16 @@ def kill_and_resume(tmp_path: Path, n_kills: int, n_processes: int = 1) -> None:
     pytest.fail(f"{n_killed} of {n_kills} kills came before the end of their runs")
 
 
-def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, n_kills=3)
+def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path) -> None:
+    """Before the first checkpoint, at one, after one; the slow test below kills at any moment."""
+    config = killable(tmp_path, loop__steps=6, loop__save_every=2, loop__log_every=1)
+    Run(config, tmp_path / "whole", 1).end()
+    for step in (1, 2, 5):
+        assert Run(config, tmp_path / "cut", 1, killed_at=step).kill_after(None)
+        assert not (tmp_path / "cut/model").exists()
+    Run(config, tmp_path / "cut", 1).end()
+    assert_same_bits(tmp_path / "whole", tmp_path / "cut")
+    assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
 
 
 @pytest.mark.parametrize("n", [2, 3])

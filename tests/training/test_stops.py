@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
-from glassformer.training import command, learner, processes, train
+from glassformer.training import command, processes, train
 from glassformer.training.command import main
+from glassformer.training.fast import acceleration
 from glassformer.training.learner import Loss, model_loss
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.run_folder import RunFolder
@@ -42,7 +43,7 @@ def test_a_nan_loss_stops_with_the_last_good_checkpoint(
         return Loss(objective * torch.nan, nll) if calls == 4 else Loss(objective, nll)
 
     with monkeypatch.context() as patch:
-        patch.setattr(learner, "model_loss", spoilt)
+        patch.setattr(acceleration, "model_loss", spoilt)
         with pytest.raises(TrainingError, match="not a number at step 4; the last good checkpoint"):
             train(config, tmp_path / "run")
     assert states(tmp_path / "run") == ["00000002", "00000003"]
@@ -209,7 +210,7 @@ def test_too_little_memory_is_one_clear_line(
     def greedy(*_arguments: Any) -> Loss:
         raise error
 
-    monkeypatch.setattr(learner, "model_loss", greedy)
+    monkeypatch.setattr(acceleration, "model_loss", greedy)
     with pytest.raises(TrainingError, match=r"cpu has too little memory.*loop\.accumulate"):
         train(tiny("shakespeare"), tmp_path / "run")
 
@@ -220,7 +221,7 @@ def test_other_errors_are_not_mistaken_for_too_little_memory(
     def broken(*_arguments: Any) -> Loss:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(learner, "model_loss", broken)
+    monkeypatch.setattr(acceleration, "model_loss", broken)
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         train(tiny("shakespeare"), tmp_path / "run")
 

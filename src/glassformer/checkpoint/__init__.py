@@ -36,13 +36,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Checkpoint": "glassformer.checkpoint.model_folder",
-    "load": "glassformer.checkpoint.model_folder",
-    "load_foreign": "glassformer.checkpoint.model_folder",
-    "load_llama2c": "glassformer.checkpoint.single_file",
-    "load_mingpt": "glassformer.checkpoint.single_file",
-    "load_nanogpt": "glassformer.checkpoint.single_file",
-    "save": "glassformer.checkpoint.model_folder",
+    "glassformer.checkpoint.model_folder": "Checkpoint load load_foreign save",
+    "glassformer.checkpoint.single_file": "load_llama2c load_mingpt load_nanogpt",
 }
 
 if not TYPE_CHECKING:

@@ -160,7 +160,10 @@ def load_foreign(
     with name_errors(path):
         load_hugging_face(model, data["model_type"], weights)
     set_attention(model, attention)
-    return Checkpoint(model.eval(), config, tokenizer=_read_tokenizer(path / TOKENIZER))
+    named = data.get("id2label") if config.architecture == "classifier" else None
+    labels = tuple(str(name) for name in named.values()) if isinstance(named, dict) else ()
+    tokenizer = _read_tokenizer(path / TOKENIZER)
+    return Checkpoint(model.eval(), config, tokenizer=tokenizer, labels=labels)
 
 
 def _check_kinds(checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | None) -> None:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint.model_folder import Checkpoint, name_errors
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError
+from glassformer.errors import CheckpointError, ConfigError, Fragment, GlassformerError
 from glassformer.files import as_path, open_regular
 from glassformer.nn import LanguageModel, ModelConfig, build, presets
 from glassformer.nn.attention import Implementation, set_attention
@@ -50,8 +50,9 @@ def load_nanogpt(
     heads = arguments.get("n_head") if isinstance(arguments, Mapping) else None
     if not isinstance(heads, int):
         raise CheckpointError(
-            f"{path} is not a nanoGPT checkpoint: expected model_args with n_head; "
-            "for a bare state dict, use load_mingpt(file, n_heads=…)"
+            "{path} is not a nanoGPT checkpoint: expected model_args with n_head; for a bare state "
+            "dict, use load_mingpt(file, n_heads=…)",
+            path=path,
         )
     return _gpt(path, data.get("model"), heads, "gelu", tokenizer, attention)
 
@@ -66,7 +67,9 @@ def load_mingpt(
     """Read the `model.pt` of minGPT, a bare state dict, which does not tell the number of heads."""
     path = as_path(file, CheckpointError, "a checkpoint")
     if type(n_heads) is not int or n_heads < 1:
-        raise CheckpointError(f"n_heads must be a whole number of 1 or more, got {n_heads!r}")
+        raise CheckpointError(
+            "n_heads must be a whole number of 1 or more, got {n_heads!r}", n_heads=n_heads
+        )
     return _gpt(path, _load_tensors(path), n_heads, "gelu_tanh", tokenizer, attention)
 
 
@@ -87,7 +90,9 @@ def load_llama2c(
     except OSError as error:
         if isinstance(error, GlassformerError):
             raise
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+        raise CheckpointError(
+            "cannot read {path}: {reason}", path=path, reason=error.strerror
+        ) from None
     return _filled(path, config, lambda model: load_meta_llama(model, state), tokenizer, attention)
 
 
@@ -102,7 +107,7 @@ def _gpt(
     if not isinstance(state, Mapping) or not all(
         isinstance(name, str) and _is_stored(tensor) for name, tensor in state.items()
     ):
-        raise CheckpointError(f"{path} does not contain a state dict of plain tensors")
+        raise CheckpointError("{path} does not contain a state dict of plain tensors", path=path)
     named = plain_names(state)
     with name_errors(path):
         config = config_from_nanogpt(named, n_heads, activation)
@@ -132,7 +137,9 @@ def _filled(
     wanted = sum(math.prod(shape) for shape in parameter_shapes(config).values())
     if wanted > path.stat().st_size:
         raise CheckpointError(
-            f"{path} contains fewer numbers than the {wanted:,} that its shapes require"
+            "{path} contains fewer numbers than the {wanted:,} that its shapes require",
+            path=path,
+            wanted=wanted,
         )
     model = build(config)
     assert isinstance(model, LanguageModel)
@@ -170,18 +177,24 @@ def _load_tensors(path: Path) -> dict[str, Any]:
     except OSError as error:
         if isinstance(error, GlassformerError):
             raise
-        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+        raise CheckpointError(
+            "cannot read {path}: {reason}", path=path, reason=error.strerror
+        ) from None
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError):
         is_plain = False
     if not is_plain:
-        raise CheckpointError(f"{path} is damaged or was not written by torch.save")
+        raise CheckpointError("{path} is damaged or was not written by torch.save", path=path)
     try:
         data = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # pickle and torch let all kinds of exceptions through
-        reason = str(error).partition("\n")[0]
-        raise CheckpointError(f"{path} does not contain plain tensors: {reason:.120}") from None
+        reason = str(error).partition("\n")[0][:120]
+        raise CheckpointError(
+            "{path} does not contain plain tensors: {reason}", path=path, reason=reason
+        ) from None
     if not isinstance(data, dict):
-        raise CheckpointError(f"{path} contains a {type(data).__name__}, not a state dict")
+        raise CheckpointError(
+            "{path} contains a {kind}, not a state dict", path=path, kind=type(data).__name__
+        )
     return data
 
 
@@ -190,9 +203,15 @@ def _check_pickle(path: Path, data: bytes) -> None:
 
     Raises ValueError if it is not a pickle.
     """
-    wrong = f"{path} does not contain plain tensors: its pickle"
+
+    def refused(template: str, **fields: object) -> CheckpointError:
+        reason = Fragment.of(template, **fields)
+        return CheckpointError(
+            "{path} does not contain plain tensors: {reason}", path=path, reason=reason
+        )
+
     if len(data) > _MAX_PICKLE:
-        raise CheckpointError(f"{wrong} is larger than {_MAX_PICKLE:,} bytes")
+        raise refused("its pickle is larger than {most:,} bytes", most=_MAX_PICKLE)
     dicts: set[object] = set()  # memo entries that hold the class OrderedDict
     is_dict, n_builds = False, 0
     for operation, argument, _ in pickletools.genops(data):
@@ -203,14 +222,14 @@ def _check_pickle(path: Path, data: bytes) -> None:
                 dicts.add(argument)
                 continue
             if name != "EMPTY_TUPLE":
-                raise CheckpointError(f"{wrong} fills an OrderedDict on construction")
+                raise refused("its pickle fills an OrderedDict on construction")
         if name == "GLOBAL" and not _GLOBALS.fullmatch(str(argument)):
-            raise CheckpointError(f"{wrong} names {str(argument).replace(' ', '.')!r:.60}")
+            raise refused("its pickle names {it!r:.60}", it=str(argument).replace(" ", "."))
         if name in ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"):
-            raise CheckpointError(f"{wrong} has {name}, which torch.save does not write")
+            raise refused("its pickle has {name}, which torch.save does not write", name=name)
         n_builds += name == "BUILD"
         if n_builds > _MAX_BUILDS:
-            raise CheckpointError(f"{wrong} sets attributes more than {_MAX_BUILDS} times")
+            raise refused("its pickle sets attributes more than {most} times", most=_MAX_BUILDS)
         is_dict = argument == "collections OrderedDict" and name == "GLOBAL"
         is_dict = is_dict or (name in ("BINGET", "LONG_BINGET") and argument in dicts)
 
@@ -237,7 +256,9 @@ def _read_header(path: Path, opened: BinaryIO) -> tuple[Llama2cHeader, int]:
     """The sizes and the version of the format; leaves the file at the first number."""
     head = opened.read(256)
     if len(head) < 28:
-        raise CheckpointError(f"{path} is not a llama2.c model: it has {len(head)} bytes")
+        raise CheckpointError(
+            "{path} is not a llama2.c model: it has {n} bytes", path=path, n=len(head)
+        )
     magic, version = struct.unpack("<Ii", head[:8])
     if magic != _MAGIC:
         sizes = Llama2cHeader._make((*struct.unpack("<7i", head[:28]), True))
@@ -246,14 +267,18 @@ def _read_header(path: Path, opened: BinaryIO) -> tuple[Llama2cHeader, int]:
         return sizes._replace(vocab_size=abs(signed), shared=signed > 0), 0
     if version != 1 or len(head) < 256:
         raise CheckpointError(
-            f"{path} is a llama2.c model of version {version}; expected version 0 or 1 (float32)"
+            "{path} is a llama2.c model of version {version}; expected version 0 or 1 (float32)",
+            path=path,
+            version=version,
         )
     return Llama2cHeader._make((*struct.unpack("<7i", head[8:36]), head[36] != 0)), 1
 
 
 def _llama2c_config(header: Llama2cHeader) -> ModelConfig:
     if not all(0 < size < 2**31 for size in header[:7]):
-        raise ConfigError(f"the sizes of a llama2.c model must be above 0, got {header[:7]}")
+        raise ConfigError(
+            "the sizes of a llama2.c model must be above 0, got {sizes}", sizes=header[:7]
+        )
     return presets.llama(
         vocab_size=header.vocab_size,
         d_model=header.dim,
@@ -310,8 +335,11 @@ def _read_arrays(
     actual = os.fstat(opened.fileno()).st_size - opened.tell()
     if wanted != actual:
         raise CheckpointError(
-            f"{path} is damaged or not a llama2.c model: its header implies {wanted:,} bytes of "
-            f"numbers, it has {actual:,}"
+            "{path} is damaged or not a llama2.c model: its header implies {wanted:,} bytes of "
+            "numbers, it has {actual:,}",
+            path=path,
+            wanted=wanted,
+            actual=actual,
         )
     for name, shape in arrays:
         for layer in range(header.n_layers if "#" in name else 1):

@@ -6,14 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import (
-    Format,
-    check_format,
-    check_place,
-    format_of,
-    write_documents,
-    write_text,
-)
+from glassformer.cli.output import Format, check_place, format_of, write_documents, write_text
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.language import spoken, words
 
@@ -40,7 +33,6 @@ def audit(
         raise ConfigError(
             "expected the name of an example or a file beside --to {to}", to=chosen_format
         )
-    check_format(chosen_format, output)
     check_place(output)
     lang = spoken()
     names = example_names() if example is None else [example]

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import (
-    Format,
-    check_format,
-    check_place,
-    format_of,
-    write_documents,
-    write_text,
-)
+from glassformer.cli.output import Format, check_place, format_of, write_documents, write_text
 from glassformer.errors import ConfigError
 from glassformer.language import Language, spoken, words
 
@@ -44,7 +37,6 @@ def claims(
         raise ConfigError("expected either --json or --to {to}, got both", to=to)
     chosen_format = "json" if as_json else format_of(to, output)
     check_place(output)
-    check_format(chosen_format, output)
     lang = spoken()
     ids, only_rows = _without_claims(ids)
     if only_rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,8 +18,6 @@ from glassformer.files import read_bytes
 from glassformer.language import spoken, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glassformer.experiments import Result
     from glassformer.experiments.measure import Measured
     from glassformer.tasks import Model
@@ -91,9 +90,30 @@ def experiment(
     check_model(model)
     check_place(output)
 
-    bench = Bench(open_model(model, options, attention="written"), text, target, question, options)
-    result, change = bench.ask(kind)
-    _write(result, change, output, as_json)
+    from glassformer.experiments import compare
+    from glassformer.experiments.measure import value_in
+
+    loaded = open_model(model, options, attention="written")
+
+    def traced(another: str) -> Trace:
+        return loaded.trace(another, target=target)
+
+    run = traced(text)
+    if kind in ("ablate", "patch"):
+        changed = _changed(question, run, traced)
+        number = _number(loaded, run, question)
+        change = NumberChange(number.name, float(number.value), value_in(number, changed))
+        _write(compare(run, changed), change, output, as_json)
+        return
+    if kind == "compare":
+        other = loaded
+        if question.with_model is not None:
+            other = open_model(question.with_model, options, attention="written")
+        beside = other.trace(text if question.other is None else question.other, target=target)
+        result: Result = compare(run, beside)
+    else:
+        result = _asked(kind, loaded, run, question, traced)
+    _write(result, None, output, as_json)
 
 
 def _check(kind: Kind, question: ExperimentOptions) -> None:
@@ -130,130 +150,75 @@ class NumberChange:
         return say("experiment change", **asdict(self))
 
 
-class Bench:
-    """A model, a text, and the runs that an experiment asks for."""
+Traced = Callable[[str], "Trace"]
+"""The run of the model over another text."""
 
-    def __init__(
-        self,
-        model: Model,
-        text: str,
-        target: str | None,
-        question: ExperimentOptions,
-        options: ModelOptions,
-    ) -> None:
-        self.model, self.text, self.target = model, text, target
-        self.question, self.options = question, options
-        self.run = self._trace(text)
 
-    def ask(self, kind: Kind) -> tuple[Result, NumberChange | None]:
-        """The result, and what an intervention did to the number that was asked about."""
-        if kind in ("ablate", "patch"):
-            return self._changed(kind)
-        asked: dict[str, Callable[[], Result]] = {
-            "words": self._words,
-            "lens": self._lens,
-            "parts": self._parts,
-            "sweep": self._sweep,
-            "compare": self._compare,
-            "heads": self._heads,
-            "composition": self._composition,
-        }
-        return asked[kind](), None
+def _asked(
+    kind: Kind, model: Model, run: Trace, question: ExperimentOptions, traced: Traced
+) -> Result:
+    """The result of an experiment on one run, or on those of a data set."""
+    from glassformer import experiments as ex
 
-    def _trace(self, text: str) -> Trace:
-        return self.model.trace(text, target=self.target)
+    asked: Any = question  # names such as that of a method are checked where they are used
+    if kind == "lens":
+        return ex.logit_lens(run)
+    if kind in ("heads", "composition"):
+        runs = _runs(question, traced) or [run]
+        if kind == "heads":
+            return ex.head_scores(runs, asked.score or "induction")
+        return ex.composition(runs, asked.side or "queries")
+    number = _number(model, run, question)
+    if kind == "words":
+        instead = None if asked.baseline is None else model.reader.id_of(asked.baseline)
+        return ex.words(number, asked.method or "leave one out", baseline=instead)
+    if kind == "parts":
+        return ex.contributions(number, heads=asked.by_head, neurons=asked.neurons)
+    return ex.sweep(
+        run,
+        None if asked.other is None else traced(asked.other),
+        measure=number,
+        over=asked.over or "position",
+        stage=asked.stage,
+        to=_value(asked.to),
+        runs=_runs(question, traced),
+        progress=sys.stderr.isatty(),
+        store=asked.store,
+    )
 
-    def _number(self) -> Measured:
-        """The number of `--at`, less that of `--less`; without, the one that decided the answer."""
-        from glassformer.experiments import difference
-        from glassformer.tracing.trace import find_cell
 
-        at, less = self.question.at, self.question.less
-        cell = self.model.answer_cell(self.run) if at is None else find_cell(self.run, at)
-        return cell if less is None else difference(cell, find_cell(self.run, less))
+def _changed(question: ExperimentOptions, run: Trace, traced: Traced) -> Trace:
+    """The run after an intervention: a part ablated, or taken from the run over another text."""
+    from glassformer.experiments import ablate, patch
 
-    def _runs(self) -> list[Trace]:
-        """The data set: a text per line of `--texts`."""
-        if self.question.texts is None:
-            return []
-        lines = read_bytes(self.question.texts, error=InputError).decode(errors="replace")
-        return [self._trace(line) for line in lines.splitlines() if line.strip()]
+    assert question.part is not None
+    places: dict[str, Any] = {
+        "head": _one_or_all(question.head),
+        "position": _one_or_all([_position(one) for one in question.position or ()]),
+        "neuron": _one_or_all(question.neuron),
+    }
+    if question.other is not None:
+        return patch(run, traced(question.other), question.part, **places)
+    runs = _runs(question, traced)
+    return ablate(run, question.part, **places, to=_value(question.to), over=runs)
 
-    def _words(self) -> Result:
-        from glassformer.experiments import words as in_words
 
-        method, baseline = self.question.method, self.question.baseline
-        instead = None if baseline is None else self.model.reader.id_of(baseline)
-        return in_words(self._number(), method or "leave one out", baseline=instead)  # type: ignore[arg-type]
+def _number(model: Model, run: Trace, question: ExperimentOptions) -> Measured:
+    """The number of `--at`, less that of `--less`; without, the one that decided the answer."""
+    from glassformer.experiments import difference
+    from glassformer.tracing.trace import find_cell
 
-    def _lens(self) -> Result:
-        from glassformer.experiments import logit_lens
+    at, less = question.at, question.less
+    cell = model.answer_cell(run) if at is None else find_cell(run, at)
+    return cell if less is None else difference(cell, find_cell(run, less))
 
-        return logit_lens(self.run)
 
-    def _parts(self) -> Result:
-        from glassformer.experiments import contributions
-
-        asked = self.question
-        return contributions(self._number(), heads=asked.by_head, neurons=asked.neurons)
-
-    def _sweep(self) -> Result:
-        from glassformer.experiments import sweep
-
-        asked = self.question
-        return sweep(
-            self.run,
-            None if asked.other is None else self._trace(asked.other),
-            measure=self._number(),
-            over=asked.over or "position",
-            stage=asked.stage,
-            to=_value(asked.to),
-            runs=self._runs(),
-            progress=sys.stderr.isatty(),
-            store=asked.store,
-        )
-
-    def _changed(self, kind: Kind) -> tuple[Result, NumberChange]:
-        """The run after an intervention beside the run itself, and what became of the number."""
-        from glassformer.experiments import ablate, compare, patch
-        from glassformer.experiments.measure import value_in
-
-        asked = self.question
-        assert asked.part is not None
-        places: dict[str, Any] = {
-            "head": _one_or_all(asked.head),
-            "position": _one_or_all([_position(one) for one in asked.position or ()]),
-            "neuron": _one_or_all(asked.neuron),
-        }
-        if kind == "patch":
-            assert asked.other is not None
-            changed = patch(self.run, self._trace(asked.other), asked.part, **places)
-        else:
-            runs, to = self._runs(), _value(asked.to)
-            changed = ablate(self.run, asked.part, **places, to=to, over=runs)
-        number = self._number()
-        change = NumberChange(number.name, float(number.value), value_in(number, changed))
-        return compare(self.run, changed), change
-
-    def _compare(self) -> Result:
-        from glassformer.experiments import compare
-
-        asked = self.question
-        text = self.text if asked.other is None else asked.other
-        if asked.with_model is None:
-            return compare(self.run, self._trace(text))
-        other = open_model(asked.with_model, self.options, attention="written")
-        return compare(self.run, other.trace(text, target=self.target))
-
-    def _heads(self) -> Result:
-        from glassformer.experiments import head_scores
-
-        return head_scores(self._runs() or [self.run], self.question.score or "induction")  # type: ignore[arg-type]
-
-    def _composition(self) -> Result:
-        from glassformer.experiments import composition
-
-        return composition(self._runs() or [self.run], self.question.side or "queries")  # type: ignore[arg-type]
+def _runs(question: ExperimentOptions, traced: Traced) -> list[Trace]:
+    """The data set: a text per line of `--texts`."""
+    if question.texts is None:
+        return []
+    lines = read_bytes(question.texts, error=InputError).decode(errors="replace")
+    return [traced(line) for line in lines.splitlines() if line.strip()]
 
 
 def _one_or_all(given: list[Any] | None) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import Format, check_format, check_place
+from glassformer.cli.output import Format, format_of
 from glassformer.errors import ConfigError
 from glassformer.language import broken_lines, padded, spoken, words
 
@@ -34,7 +34,6 @@ def lesson(
 ) -> None:
     """Walk through a worked example in numbered steps; without a name, list the lessons."""
     from glassformer.documents import render, render_text
-    from glassformer.documents.renderer import SUFFIXES
     from glassformer.lessons import LESSONS, make_lesson
     from glassformer.lessons.course import settings_of
 
@@ -61,21 +60,13 @@ def lesson(
             raise ConfigError("expected the name of a lesson beside --to, -o or --set")
         sys.stdout.writelines(f"{line}\n" for line in _course())
         return
-    chosen = to or (SUFFIXES.get(output.suffix.lower()) if output is not None else None)
-    if chosen is None and output is not None:
-        raise ConfigError(
-            "{output}: expected a file that ends in {endings}; or name the format with --to",
-            output=output,
-            endings=", ".join(SUFFIXES),
-        )
-    check_format(chosen or "terminal", output)
-    check_place(output)
+    chosen = format_of(to, output)
     made = make_lesson(name, spoken(), **options)
     if output is not None:
-        render(made.document(), chosen or "terminal", output)
+        render(made.document(), chosen, output)
         sys.stderr.write(f"{say('lesson written', output=output, count=len(made.steps))}\n")
     else:
-        sys.stdout.write(render_text(made.document(), chosen or "terminal"))
+        sys.stdout.write(render_text(made.document(), chosen))
 
 
 def _shown_by(id_: str) -> str | None:

@@ -12,12 +12,15 @@ from glassformer.language import spoken, words
 
 if TYPE_CHECKING:
     from glassformer.documents import Document
-    from glassformer.experiments import WordScores
+    from glassformer.experiments import WordScores, WordTable
 
 say = words("glassformer.cli.messages")
 
-Format = Literal["terminal", "md", "tex", "html", "xlsx", "slides", "worksheet"]
-"""What `--to` takes: `documents.FORMATS` without JSON. Repeated here: importing it is slow."""
+Format = Literal["terminal", "md", "tex", "html", "xlsx", "slides", "pdf", "worksheet"]
+"""What `--to` takes: `documents.FORMATS` without JSON, and slides as a PDF.
+
+Repeated here: importing it is slow.
+"""
 
 
 def check_place(output: Path | None) -> None:
@@ -51,17 +54,23 @@ def write_text(text: str, output: Path | None) -> None:
     write_whole(output, text)
 
 
-def format_of(to: Format | None, output: Path | None) -> str:
-    """What `--to` says, else what the file's ending says, else plain text."""
+def format_of(to: str | None, output: Path | None) -> str:
+    """What `--to` says, else what the file's ending says, else plain text; refused if it fails."""
     from glassformer.documents.renderer import SUFFIXES
 
-    return to or (SUFFIXES.get(output.suffix.lower(), "terminal") if output else "terminal")
-
-
-def check_format(to: str, output: Path | None) -> None:
-    """Refuse to print a workbook."""
+    ending = "" if output is None else output.suffix.lower()
+    if to == "pdf" and ending != ".pdf":
+        raise ConfigError("a PDF needs a file: -o FILE.pdf")
     if to == "xlsx" and output is None:
         raise ConfigError("a workbook needs a file: -o FILE.xlsx")
+    if to is None and output is not None and ending not in SUFFIXES:
+        raise ConfigError(
+            "{output}: expected a file that ends in {endings}; or name the format with --to",
+            output=output,
+            endings=", ".join(SUFFIXES),
+        )
+    check_place(output)
+    return "slides" if to == "pdf" else to or SUFFIXES.get(ending, "terminal")
 
 
 def write_documents(
@@ -83,9 +92,11 @@ def write_documents(
         write_text("\n".join(map(str, made)), output)
 
 
-def show_words(found: "WordScores") -> str:
+def show_words(found: "WordScores | WordTable") -> str:
     """Which words made a number: the text in colours (in a terminal), scores, what they mean."""
+    from glassformer.experiments import WordScores
+
     parts = [found.text(spoken()), found.note(spoken())]
-    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+    if isinstance(found, WordScores) and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         parts.insert(0, found.coloured())
     return "\n\n".join(parts)

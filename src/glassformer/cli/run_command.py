@@ -13,11 +13,11 @@ from cyclopts import Parameter
 
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
 from glassformer.cli.output import show_words
-from glassformer.errors import expect_whole
+from glassformer.errors import ConfigError, expect_whole
 from glassformer.language import words
 
 if TYPE_CHECKING:
-    from glassformer.experiments import WordScores
+    from glassformer.experiments import WordScores, WordTable
     from glassformer.tasks import Model
     from glassformer.tasks.answers import Answer
 
@@ -36,6 +36,7 @@ def print_answers(
     batch_size: int,
     as_json: bool,
     why: bool = False,
+    at: str | None = None,
 ) -> None:
     """Answer lines in order; warnings and progress go to stderr."""
     from glassformer.tasks.answers import answer_lines
@@ -44,8 +45,11 @@ def print_answers(
         typed = isinstance(lines, _Typed)
         answers = answer_lines(model, lines, options, batch_size=batch_size, one_by_one=typed)
         for number, answer in enumerate(answers, start=1):
-            found = _explained(model, answer, number, counter) if why else None
-            _write(_shown(answer, as_json, found) + "\n")
+            found = _explained(model, answer, at, number, counter) if why else None
+            shown = _shown(answer, as_json, found)
+            if found is not None and model.task == "generate" and at is None and not as_json:
+                shown += f" {say('run first token')}"
+            _write(f"{shown}\n")
             if model.task == "generate":  # it reads the end of a text of any length
                 continue
             if answer.cut:
@@ -72,7 +76,9 @@ def _unknown_note(model: Model, answer: Answer, number: int) -> str | None:
     return say(key, model=model.name, number=number, words=listed + more)
 
 
-def _explained(model: Model, answer: Answer, number: int, counter: Counter) -> WordScores | None:
+def _explained(
+    model: Model, answer: Answer, at: str | None, number: int, counter: Counter
+) -> WordScores | WordTable | None:
     """Which words made an answer; a note if a text is too long or too short for that."""
     from glassformer.errors import InputError
     from glassformer.language import message_of
@@ -82,7 +88,7 @@ def _explained(model: Model, answer: Answer, number: int, counter: Counter) -> W
     if isinstance(answer, Unread):
         return None
     try:
-        return model.why(answer)
+        return model.why(answer, at)
     except (EmptyTextError, TooLongError) as error:
         note = InputError(
             "the answer to text {number} is not explained: {error}", number=number, error=error
@@ -91,7 +97,7 @@ def _explained(model: Model, answer: Answer, number: int, counter: Counter) -> W
         return None
 
 
-def _shown(answer: Answer, as_json: bool, why: WordScores | None) -> str:
+def _shown(answer: Answer, as_json: bool, why: WordScores | WordTable | None) -> str:
     """An answer as a line; with `why`, which words made it below."""
     from glassformer.tasks.results import as_json as one_object
 
@@ -192,6 +198,7 @@ def run(
     batch_size: int = 32,
     weights: str = "float32",
     why: Annotated[bool, Parameter(negative=())] = False,
+    at: str | None = None,
     options: RunOptions = _NONE,
     opening: ModelOptions = AS_IT_IS,
 ) -> None:
@@ -205,12 +212,14 @@ def run(
     loaded = open_model(model, opening, weights=weights)
     given, lines = options.given(), lines_of(texts)
     check_options(loaded, given)
+    if at is not None and not why:
+        raise ConfigError("--at chooses the token that --why explains: give --why, too")
     if why:
-        loaded.check_why()
+        loaded.check_why(at)
     if loaded.task == "generate" and not (as_json or why) and given.get("n_samples", 1) == 1:
         stream_answers(loaded, lines, given)
     else:
-        print_answers(loaded, lines, given, batch_size=batch_size, as_json=as_json, why=why)
+        print_answers(loaded, lines, given, batch_size=batch_size, as_json=as_json, why=why, at=at)
 
 
 class Counter:

@@ -60,31 +60,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Batch": "glassformer.data.batches",
-    "CORPORA": "glassformer.data.corpora",
-    "ClassificationBatch": "glassformer.data.batches",
-    "Corpus": "glassformer.data.corpora",
-    "EpochRNG": "glassformer.data.batches",
-    "Examples": "glassformer.data.examples",
-    "FoundCorpus": "glassformer.data.corpora",
-    "IGNORED": "glassformer.data.batches",
-    "LabelledTexts": "glassformer.data.examples",
-    "Loader": "glassformer.data.loader",
-    "MaskedBatch": "glassformer.data.batches",
-    "MaskedTexts": "glassformer.data.examples",
-    "Order": "glassformer.data.batches",
-    "PairBatch": "glassformer.data.batches",
-    "SentencePairs": "glassformer.data.examples",
-    "TokenStore": "glassformer.data.token_store",
-    "StepBatches": "glassformer.data.loader",
-    "WindowBatch": "glassformer.data.batches",
-    "Windows": "glassformer.data.examples",
-    "cache_folder": "glassformer.data.corpora",
-    "evaluation_batches": "glassformer.data.loader",
-    "find": "glassformer.data.corpora",
-    "key_of": "glassformer.data.token_store",
-    "prepared_folder": "glassformer.data.token_store",
-    "write_store": "glassformer.data.token_store",
+    "glassformer.data.batches": (
+        "Batch ClassificationBatch EpochRNG IGNORED MaskedBatch Order PairBatch WindowBatch"
+    ),
+    "glassformer.data.corpora": "CORPORA Corpus FoundCorpus cache_folder find",
+    "glassformer.data.examples": "Examples LabelledTexts MaskedTexts SentencePairs Windows",
+    "glassformer.data.loader": "Loader StepBatches evaluation_batches",
+    "glassformer.data.token_store": "TokenStore key_of prepared_folder write_store",
 }
 
 if not TYPE_CHECKING:

@@ -7,8 +7,8 @@ lengths are weighted by their tokens.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -25,7 +25,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True)
-class Batch(ABC):
+class Batch:
     labels: Tensor
     n_scored: int
     """Labels that count in the loss."""
@@ -33,27 +33,28 @@ class Batch(ABC):
     """Tokens that the model reads, without padding: the unit of speed."""
 
     @property
-    @abstractmethod
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """The model's arguments."""
+        """The model's arguments: what a kind of batch has beside these fields, in order."""
+        return tuple(getattr(self, field.name) for field in fields(self)[3:])
+
+    def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
+        tensors: dict[str, Any] = {
+            name: change(value) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **tensors)
 
     def to(self, device: torch.device) -> Self:
         """The same batch on another device; the copy overlaps with computation."""
         if device.type == "cpu":
             return self
-        moved: dict[str, Any] = {
-            name: _moved(value, device)
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
+        if device.type != "cuda":
+            return self._mapped(lambda tensor: tensor.to(device))
+        # From pinned memory, the copy to a GPU is asynchronous.
+        return self._mapped(lambda tensor: tensor.pin_memory().to(device, non_blocking=True))
 
     def copied(self) -> Self:
         """The same batch in memory of its own."""
-        tensors: dict[str, Any] = {
-            name: value.clone() for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
-        return replace(self, **tensors)
+        return self._mapped(torch.clone)
 
     def unscored(self) -> Self:
         """The same inputs with all labels ignored: no contribution to the loss or its gradient."""
@@ -68,13 +69,9 @@ class Batch(ABC):
         assert missing >= 0, "a batch is larger than its bucket allows"
         if not missing:
             return self
-        longer: dict[str, Any] = {
-            name: torch.cat([value, value[:1].expand(missing, *value.shape[1:])])
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor)
-        }
-        longer["labels"][-missing:] = IGNORED
-        return replace(self, **longer)
+        longer = self._mapped(lambda t: torch.cat([t, t[:1].expand(missing, *t.shape[1:])]))
+        longer.labels[-missing:] = IGNORED
+        return longer
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,6 @@ class ClassificationBatch(Batch):
 
     ids: Tensor
     """(B, T)"""
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        return (self.ids,)
 
 
 @dataclass(frozen=True)
@@ -98,10 +91,6 @@ class PairBatch(Batch):
     target: Tensor
     """(B, T), from the start token to the last token but one."""
 
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        return (self.source, self.target)
-
 
 @dataclass(frozen=True)
 class WindowBatch(Batch):
@@ -109,10 +98,6 @@ class WindowBatch(Batch):
 
     ids: Tensor
     """(B, T)"""
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        return (self.ids,)
 
 
 @dataclass(frozen=True)
@@ -149,10 +134,6 @@ class ImageBatch(Batch):
     images: Tensor
     """(B, C, Y, X)"""
 
-    @property
-    def inputs(self) -> tuple[Tensor | None, ...]:
-        return (self.images,)
-
 
 @dataclass(frozen=True)
 class RatingBatch(Batch):
@@ -162,19 +143,6 @@ class RatingBatch(Batch):
     """(B,) indices"""
     films: Tensor
     """(B,) indices"""
-
-    @property
-    def inputs(self) -> tuple[Tensor | None, ...]:
-        return (self.people, self.films)
-
-
-def _moved(tensor: Tensor, device: torch.device) -> Tensor:
-    # From pinned memory, the copy to a GPU is asynchronous.
-    return (
-        tensor.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else tensor.to(device)
-    )
 
 
 # --- the order of batches ---

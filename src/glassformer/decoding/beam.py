@@ -164,7 +164,8 @@ class Beam:
 
 
 Flags = NDArray[np.bool_]
-Sums = NDArray[np.float32] | NDArray[np.float64]
+Columns = NDArray[np.float32] | NDArray[np.float64]
+"""Totals, tokens and parents (3, B, N) of candidates or beams, best first."""
 
 
 class Candidates(NamedTuple):
@@ -209,26 +210,6 @@ def beam_search(
     return search.results()
 
 
-class _Shortlist(NamedTuple):
-    """Candidates on the host (B, N), best first; see `Candidates`."""
-
-    totals: Sums
-    tokens: Integers
-    parents: Integers
-
-    @classmethod
-    def of(cls, candidates: Candidates) -> _Shortlist:
-        # One transfer, since each waits for the device, as floating-point numbers, which hold every
-        # integer up to 2²⁴ exactly (not all devices have double precision).
-        totals, _, tokens, parents = candidates
-        packed = torch.stack([totals, tokens.to(totals.dtype), parents.to(totals.dtype)])
-        sums, ids, beams = packed.numpy(force=True)
-        return cls(sums, ids.astype(np.int64), beams.astype(np.int64))
-
-    def at(self, *index: Integers) -> _Shortlist:
-        return _Shortlist(self.totals[index], self.tokens[index], self.parents[index])
-
-
 class _Search:
     """The state of a search: a row of the arrays for each sequence that is still in the batch."""
 
@@ -255,28 +236,31 @@ class _Search:
     def advance(self) -> bool:
         """Add one token to every sequence; returns whether any is unfinished."""
         stop_if_cancelled()
-        candidates = self.rank(self.logits, self.totals, 2 * self.beam.size)
-        shortlist = _Shortlist.of(candidates)
+        found = self.rank(self.logits, self.totals, 2 * self.beam.size)
+        # One transfer, since each waits for the device, as floating-point numbers, which hold every
+        # integer up to 2²⁴ exactly (not all devices have double precision).
+        columns = [
+            column.to(self.precision) for column in (found.totals, found.tokens, found.parents)
+        ]
+        candidates: Columns = torch.stack(columns).numpy(force=True)  # (3, B, N), best first
         self.length += 1
-        ended: Flags = shortlist.tokens == (-1 if self.stop.end is None else self.stop.end)
+        ended: Flags = candidates[1] == (-1 if self.stop.end is None else self.stop.end)
         going_on = self._going_on(ended)
         if self.accounts is not None:
-            log_probabilities = candidates.log_probabilities.tolist()
-            self._account(self.accounts, shortlist, log_probabilities, ended, going_on)
-        self._collect(shortlist, ended)
-        beams = shortlist.at(np.arange(len(going_on))[:, None], going_on)
-        self.history.add(beams.tokens, beams.parents)
+            log_probabilities = found.log_probabilities.tolist()
+            self._account(self.accounts, candidates, log_probabilities, ended, going_on)
+        self._collect(candidates, ended)
+        beams = candidates[:, np.arange(len(going_on))[:, None], going_on]
+        self.history.add(*beams[1:].astype(np.int64))
         self.best_ended |= ended[:, 0]
-        self._finish(beams.totals[:, 0])
+        self._finish(beams[0, :, 0])
         n_left = int(np.count_nonzero(~self.is_done))
         if not n_left:
             return False
         if n_left < len(self.sequences) and self.stepper.worth_leaving(n_left):
             beams = self._leave(beams)
-        device = self.logits.device
-        self.totals = torch.from_numpy(beams.totals).to(device, self.precision)
-        choices = torch.from_numpy(np.stack([beams.tokens, beams.parents]))
-        self.logits = self.stepper.step(*choices.to(device).unbind())
+        self.totals, tokens, parents = torch.from_numpy(beams).to(self.logits.device)
+        self.logits = self.stepper.step(tokens.long(), parents.long())
         return True
 
     def results(self) -> list[Decoded]:
@@ -299,14 +283,14 @@ class _Search:
         first_open = ended.argsort(axis=1, kind="stable")
         return first_open[:, : min(self.beam.size, can_go_on)]
 
-    def _collect(self, candidates: _Shortlist, ended: Flags) -> None:
+    def _collect(self, candidates: Columns, ended: Flags) -> None:
         """Record the hypotheses that end in this step, or are cut at the maximum length."""
         is_cut = self.limits == self.length
         counts = (ended[:, : self.beam.size] | is_cut[:, None]) & ~self.is_done[:, None]
         if not counts.any():
             return
         self.n_found += counts.sum(axis=1)
-        totals = candidates.totals[:, : self.beam.size].astype(np.float64)
+        totals = candidates[0, :, : self.beam.size].astype(np.float64)
         scores = totals / self.beam.divisor(self.length)
         known = self.best_scores[self.sequences]
         ranked = np.concatenate([known, np.where(counts, scores, -np.inf)], axis=1)
@@ -316,32 +300,28 @@ class _Search:
         completed = np.empty(len(rows), COMPLETED)
         completed["sequence"] = self.sequences[rows]
         completed["n_before"] = self.length - 1
-        completed["place"] = self.history.places(rows, candidates.parents[rows, places])
-        completed["token"] = candidates.tokens[rows, places]
+        tokens, parents = candidates[1:, rows, places].astype(np.int64)
+        completed["place"] = self.history.places(rows, parents)
+        completed["token"] = tokens
         completed["total"] = totals[rows, places]
         completed["score"] = scores[rows, places]
         self.completed.append(completed)
 
-    def _finish(self, best_open: Sums) -> None:
-        """Mark the finished sequences."""
+    def _finish(self, best_open: Columns) -> None:
+        """Mark the finished sequences, given the total of each one's best open beam."""
+        is_over: Flags = self.n_found >= self.beam.size
+        if self.beam.stop == "best":
+            is_over |= self.best_ended
         if self.beam.stop == "exact" and self.beam.size > 1:
-            is_over = self._cannot_win(best_open)
-        else:
-            is_over = self.n_found >= self.beam.size
-            if self.beam.stop == "best":
-                is_over |= self.best_ended
+            # Sums only fall, and the divisor is monotonic: the best that an open beam can still
+            # reach is at the next step or at the last one.
+            totals, divisor = best_open.astype(np.float64), self.beam.divisor
+            possible = np.maximum(totals / divisor(self.length + 1), totals / divisor(self.limits))
+            is_over = possible <= self.best_scores[self.sequences, 0]
         is_over &= self.n_found >= self.beam.n_best
         self.is_done |= is_over | (self.limits <= self.length)
 
-    def _cannot_win(self, best_open: Sums) -> Flags:
-        """Where no open beam can still beat the n-th best that ended."""
-        totals, divisor = best_open.astype(np.float64), self.beam.divisor
-        # Sums only fall, and the divisor is monotonic: the best case is the next step or the last.
-        possible = np.maximum(totals / divisor(self.length + 1), totals / divisor(self.limits))
-        beaten: Flags = possible <= self.best_scores[self.sequences, 0]
-        return beaten
-
-    def _leave(self, beams: _Shortlist) -> _Shortlist:
+    def _leave(self, beams: Columns) -> Columns:
         """Drop the finished sequences from the batch."""
         rows = (~self.is_done).nonzero()[0]
         self.stepper.keep(torch.from_numpy(rows).to(self.logits.device))
@@ -349,12 +329,12 @@ class _Search:
         self.sequences, self.limits = self.sequences[rows], self.limits[rows]
         self.n_found, self.is_done = self.n_found[rows], self.is_done[rows]
         self.best_ended = self.best_ended[rows]
-        return beams.at(rows)
+        return beams[:, rows]
 
     def _account(
         self,
         accounts: list[list[LedgerStep]],
-        candidates: _Shortlist,
+        candidates: Columns,
         log_probabilities: list[list[float]],
         ended: Flags,
         going_on: Integers,
@@ -365,15 +345,14 @@ class _Search:
         for row in (~self.is_done).nonzero()[0]:
             last = self.length == self.limits[row]
             step = []
-            for place in range(ended.shape[1]):
+            for place, (total, token, parent) in enumerate(candidates[:, row].T.tolist()):
                 counts = place < self.beam.size and (last or bool(ended[row, place]))
                 goes_on = bool(kept[row, place]) and not last
                 fate: Fate = "ended" if counts else "kept" if goes_on else "dropped"
-                total = float(candidates.totals[row, place])
                 step.append(
                     Candidate(
-                        parent=int(candidates.parents[row, place]),
-                        token=int(candidates.tokens[row, place]),
+                        parent=int(parent),
+                        token=int(token),
                         log_probability=log_probabilities[row][place],
                         total=total,
                         score=self.beam.score(total, self.length),

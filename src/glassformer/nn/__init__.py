@@ -84,39 +84,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AttentionConfig": "glassformer.nn.config",
-    "Block": "glassformer.nn.blocks",
-    "BlockConfig": "glassformer.nn.config",
-    "Classifier": "glassformer.nn.models",
-    "DecodingCache": "glassformer.nn.cache",
-    "EmbeddingConfig": "glassformer.nn.config",
-    "FeedForward": "glassformer.nn.layers",
-    "FeedForwardConfig": "glassformer.nn.config",
-    "ImageClassifier": "glassformer.nn.models",
-    "ImageConfig": "glassformer.nn.config",
-    "LanguageModel": "glassformer.nn.models",
-    "MaskedLanguageModel": "glassformer.nn.models",
-    "MatrixFactorisation": "glassformer.nn.models",
-    "ModelConfig": "glassformer.nn.config",
-    "MultiHeadAttention": "glassformer.nn.attention",
-    "OutputConfig": "glassformer.nn.config",
-    "PositionConfig": "glassformer.nn.config",
-    "Seq2Seq": "glassformer.nn.models",
-    "Stack": "glassformer.nn.blocks",
-    "TextEncoder": "glassformer.nn.models",
-    "TokenEmbedding": "glassformer.nn.layers",
-    "attend_fused": "glassformer.nn.attention",
-    "attend_written": "glassformer.nn.attention",
-    "attention_weights": "glassformer.nn.attention",
-    "basic_self_attention": "glassformer.nn.attention",
-    "build": "glassformer.nn.models",
-    "causal_mask": "glassformer.nn.attention",
-    "count_parameters": "glassformer.nn.description",
-    "describe": "glassformer.nn.description",
-    "padding_mask": "glassformer.nn.attention",
-    "presets": "glassformer.nn",
-    "record_attention": "glassformer.nn.attention",
-    "set_attention": "glassformer.nn.attention",
+    "glassformer.nn": "presets",
+    "glassformer.nn.attention": (
+        "MultiHeadAttention attend_fused attend_written attention_weights "
+        "basic_self_attention causal_mask padding_mask record_attention set_attention"
+    ),
+    "glassformer.nn.blocks": "Block Stack",
+    "glassformer.nn.cache": "DecodingCache",
+    "glassformer.nn.config": (
+        "AttentionConfig BlockConfig EmbeddingConfig FeedForwardConfig ImageConfig "
+        "ModelConfig OutputConfig PositionConfig"
+    ),
+    "glassformer.nn.description": "count_parameters describe",
+    "glassformer.nn.layers": "FeedForward TokenEmbedding",
+    "glassformer.nn.models": (
+        "Classifier ImageClassifier LanguageModel MaskedLanguageModel MatrixFactorisation "
+        "Seq2Seq TextEncoder build"
+    ),
 }
 
 if not TYPE_CHECKING:

@@ -211,15 +211,12 @@ def attend_fused(
     """The same in one call of PyTorch's fused kernel: fast, but without the weights."""
     _check_widths(queries, keys, values)
     n_queries, n_keys = queries.size(-2), keys.size(-2)
-    square = False
+    square, visible = False, None
+    # The kernel's own causal rule is used only where its alignment is the same as ours.
     if causal and mask is None and n_queries == n_keys:  # compiled, sizes are symbolic: a branch
         square = True
-    # The kernel's own causal rule is used only where its alignment is the same as ours.
-    visible = (
-        None
-        if square
-        else visible_keys((*queries.shape[:-1], n_keys), mask, causal, queries.device)
-    )
+    else:
+        visible = visible_keys((*queries.shape[:-1], n_keys), mask, causal, queries.device)
     return F.scaled_dot_product_attention(
         queries,
         keys,
@@ -392,27 +389,20 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B H Q W"]:
         """The context of each query and head."""
         dropout = self.config.dropout if self.training else 0.0
-        if self.implementation == "fused" and self.score_vector is None:
-            return attend_fused(
+        if self.implementation == "written" or self.score_vector is not None:
+            return attend_written(
                 queries,
                 keys,
                 values,
                 divisor=self.divisor,
+                score_vector=self.score_vector,
                 mask=mask,
                 causal=causal,
                 dropout=dropout,
-            )
-        attended = attend_written(
-            queries,
-            keys,
-            values,
-            divisor=self.divisor,
-            score_vector=self.score_vector,
-            mask=mask,
-            causal=causal,
-            dropout=dropout,
+            ).context
+        return attend_fused(
+            queries, keys, values, divisor=self.divisor, mask=mask, causal=causal, dropout=dropout
         )
-        return attended.context
 
     def weights(
         self,
@@ -429,7 +419,7 @@ class MultiHeadAttention(nn.Module):
         With a cache: of the call just made, whose keys the cache already has.
         """
         queries, keys, _ = self.project(x, x if source is None else source, rotation, cache)
-        attended = attend_written(
+        return attend_written(
             queries,
             keys,
             keys,
@@ -437,8 +427,7 @@ class MultiHeadAttention(nn.Module):
             score_vector=self.score_vector,
             mask=mask,
             causal=causal,
-        )
-        return attended.weights
+        ).weights
 
     def extra_repr(self) -> str:
         return f"n_heads={self.n_heads}, d_head={self.d_head}, divisor={self.divisor:.4g}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_type_hints
+from types import NoneType
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError, expect_fields
 
@@ -27,7 +28,7 @@ class Checked:
                     "{kind}.{name} must be {in_words}, got {value!r}",
                     kind=type(self).__name__,
                     name=name,
-                    in_words=_in_words(hint),
+                    in_words=in_words(hint),
                     value=value,
                 )
 
@@ -39,33 +40,30 @@ class Checked:
 def _fits(value: object, hint: Any) -> bool:
     """Whether a value has the annotated type; an int passes for a float, ∞ and NaN do not."""
     options = get_args(hint)
-    if getattr(hint, "__origin__", None) is Literal:
+    if get_origin(hint) is Literal:
         return any(value == option and type(value) is type(option) for option in options)
     if options:
         return any(_fits(value, option) for option in options)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        return abs(value) <= sys.float_info.max
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint)
 
 
-def _finite(number: float) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an integer too large for a float
-        return False
+_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
-def _in_words(hint: Any) -> str:
+def in_words(hint: Any) -> str:
+    """What an annotation allows, for error messages."""
     options = get_args(hint)
-    if getattr(hint, "__origin__", None) is Literal:
+    if get_origin(hint) is Literal:
         return " or ".join(map(repr, options))
     if options:
-        return " or ".join(_in_words(option) for option in options)
-    return {int: "a whole number", float: "a number", bool: "true or false"}.get(
-        hint, "none" if hint is type(None) else getattr(hint, "__name__", str(hint))
-    )
+        return " or ".join(map(in_words, options))
+    return "none" if hint is NoneType else _IN_WORDS.get(hint, hint.__name__)
 
 
 def known_field(config: Any, name: str) -> None:
@@ -89,7 +87,7 @@ def config_of(cls: type[T], config: object, settings: dict[str, Any]) -> T:
     return config
 
 
-def from_dict(cls: type[T], data: Any, where: str) -> T:
+def _from_dict(cls: type[T], data: Any, where: str) -> T:
     """A config, with nested ones, from plain data; `where` is its name in error messages."""
     if not isinstance(data, dict):
         raise ConfigError(
@@ -102,7 +100,7 @@ def from_dict(cls: type[T], data: Any, where: str) -> T:
             raise UnknownNameError("setting", f"{where}.{key}", [f"{where}.{h}" for h in hints])
         hint = hints[key]
         nested = is_dataclass(hint) and isinstance(hint, type)
-        values[key] = from_dict(hint, value, f"{where}.{key}") if nested else value
+        values[key] = _from_dict(hint, value, f"{where}.{key}") if nested else value
     return cls(**values)
 
 
@@ -264,7 +262,8 @@ class OutputConfig(Checked):
     bias: bool = False
     """Whether the map to the vocabulary or the classes has a bias."""
     transform: bool = False
-    """Dense, GELU and norm before the map to the vocabulary (BERT)."""
+    """Dense, GELU and norm before the map to the vocabulary; of a classifier, dense and tanh before
+    the map to the classes (BERT)."""
     flattened: bool = False
     """One prediction from all positions flattened into one row of max_len·d_model numbers, as in
     the by-hand text. It fixes the length and cannot be trained in parallel; the paper maps each
@@ -509,7 +508,7 @@ class ModelConfig(Checked):
         Missing keys get their defaults, so that folders written before a setting existed still
         load.
         """
-        return from_dict(cls, data, "config")
+        return _from_dict(cls, data, "config")
 
     def describe(self) -> str:
         """The module tree with parameter counts, without allocating the parameters."""

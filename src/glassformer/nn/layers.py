@@ -92,23 +92,20 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         expanded = self.expand(x)
-        activated = self._activate(x, expanded)
-        kept = activated if self.dropout is None else self.dropout(activated)
+        if self.gate is not None:
+            opening = self.gate(x)
+            gate = F.silu(opening)
+            activated = gate * expanded
+        elif self.activation == "relu":
+            activated = F.relu(expanded)
+        else:
+            approximation = "tanh" if self.activation == "gelu_tanh" else "none"
+            activated = F.gelu(expanded, approximate=approximation)
+        kept: Tensor = activated if self.dropout is None else self.dropout(activated)
         if self.contract is None:
             return kept
         contracted: Tensor = self.contract(kept)
         return contracted
-
-    def _activate(
-        self, x: Float[Tensor, "B T D"], expanded: Float[Tensor, "B T F"]
-    ) -> Float[Tensor, "B T F"]:
-        if self.gate is not None:
-            opening = self.gate(x)
-            gate = F.silu(opening)
-            return gate * expanded
-        if self.activation == "relu":
-            return F.relu(expanded)
-        return F.gelu(expanded, approximate="tanh" if self.activation == "gelu_tanh" else "none")
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}"
@@ -204,18 +201,14 @@ def initialise(module: nn.Module, scheme: Initialisation) -> None:
     """
     for part in module.modules():
         if isinstance(part, nn.Linear):
-            _initialise_matrix(part.weight, scheme)
+            if scheme == "normal":
+                nn.init.normal_(part.weight, std=0.02)
+            elif scheme == "xavier":
+                nn.init.xavier_uniform_(part.weight)
+            else:
+                nn.init.kaiming_normal_(part.weight)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
         elif isinstance(part, nn.Embedding | TokenEmbedding):
             width = part.weight.size(1)
             nn.init.normal_(part.weight, std=0.02 if scheme == "normal" else width**-0.5)
-
-
-def _initialise_matrix(matrix: Tensor, scheme: Initialisation) -> None:
-    if scheme == "normal":
-        nn.init.normal_(matrix, std=0.02)
-    elif scheme == "xavier":
-        nn.init.xavier_uniform_(matrix)
-    else:
-        nn.init.kaiming_normal_(matrix)

@@ -90,7 +90,7 @@ class Seq2Seq(nn.Module):
         `target` begins with the start token; the label of position t is target token t + 1.
         """
         is_token = self.source_tokens(source, source_is_token)
-        memory = self.encode(source, is_token)
+        memory: Tensor = self.encoder(source, is_token=is_token)
         return self.decode(target, memory, is_token, target_is_token)
 
     def encode(
@@ -240,6 +240,9 @@ class Classifier(_Encoding):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
+        self.transform = (
+            nn.Linear(config.d_model, config.d_model) if config.output.transform else None
+        )
         self.to_classes = nn.Linear(
             config.d_model, config.output.n_classes, bias=config.output.bias
         )
@@ -253,6 +256,9 @@ class Classifier(_Encoding):
     ) -> Float[Tensor, "B C"]:
         encoded = self.encode(ids, is_token, types)
         pooled = pool(encoded, self.config.output.pooling, self.tokens_of(ids, is_token))
+        if self.transform is not None:
+            transformed = self.transform(pooled)
+            pooled = transformed.tanh()
         logits: Tensor = self.to_classes(pooled)
         return logits
 

@@ -12,7 +12,7 @@
 `model_sources` finds out which one a folder holds.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.tasks.answers import Task
 from glassformer.tasks.glassformer_model import GlassformerModel
@@ -35,8 +35,9 @@ from glassformer.tasks.results import (
     Translated,
     Word,
 )
-from glassformer.tracing import Trace
-from glassformer.tracing import trace as trace_module
+
+if TYPE_CHECKING:
+    from glassformer.tracing import Trace
 
 __all__ = [
     "Alternative",
@@ -62,7 +63,7 @@ __all__ = [
 ]
 
 
-def trace(model_or_module: Any, /, *inputs: Any, **keywords: Any) -> Trace:
+def trace(model_or_module: Any, /, *inputs: Any, **keywords: Any) -> "Trace":
     """Every number of one run: of a `Model` over a text, or of any module or function.
 
     `trace(load("toy"), "I am not happy")` is `load("toy").trace("I am not happy")`; anything but a
@@ -70,4 +71,6 @@ def trace(model_or_module: Any, /, *inputs: Any, **keywords: Any) -> Trace:
     """
     if isinstance(model_or_module, Model):
         return model_or_module.trace(*inputs, **keywords)
+    from glassformer.tracing import trace as trace_module
+
     return trace_module(model_or_module, *inputs, **keywords)

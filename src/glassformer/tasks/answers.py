@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from glassformer.decoding import Beam, Sampling
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, Fragment
 from glassformer.tasks.results import (
     Classified,
     Embedded,
@@ -66,11 +66,13 @@ def check_options(model: "Model", options: Iterable[str]) -> None:
     """Reject options that the task does not have, rather than ignore them."""
     for name in options:
         if name not in OPTIONS[model.task]:
+            taken = ", ".join(f"--{one.replace('_', '-')}" for one in OPTIONS[model.task])
             raise ConfigError(
-                "--{option} does not fit {name}, which can {what}",
+                "--{option} is not for {name}, {kind}; it takes {taken}",
                 option=name.replace("_", "-"),
                 name=model.name,
-                what=model.task,
+                kind=model.kind,
+                taken=taken or Fragment.of("none of these options"),
             )
 
 

@@ -4,16 +4,19 @@
 text and, for an encoder-decoder, the target that it produces (or one that is given).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from glassformer.errors import InputError, TraceTooLargeError
-from glassformer.text import Tokenizer
-from glassformer.tracing import MemoryEstimate, Trace, estimate, trace
-from glassformer.tracing.capture.memory import DEFAULT_BYTES
+
+if TYPE_CHECKING:
+    from glassformer.text import Tokenizer
+    from glassformer.tracing import MemoryEstimate, Trace
 
 
 class EmptyTextError(InputError):
@@ -45,13 +48,17 @@ class Pass:
     ids: tuple[int, ...] = ()
     """The tokens that the positions of the logits stand for: of a translator, the target's."""
 
-    def trace(self, max_bytes: int = DEFAULT_BYTES, only: Sequence[str] | None = None) -> Trace:
+    def trace(self, max_bytes: int | None = None, only: Sequence[str] | None = None) -> Trace:
         """Run the module once and keep every number, or those of some modules.
 
         A model too large for that is traced all the same: its numbers are computed again when they
         are looked at.
         """
-        given: dict[str, Any] = {"axis_labels": self.labels, "max_bytes": max_bytes}
+        from glassformer.tracing import trace  # slow to import, and most answers need no trace
+
+        given: dict[str, Any] = {"axis_labels": self.labels}
+        if max_bytes is not None:
+            given["max_bytes"] = max_bytes
         try:
             return trace(self.module, *self.arguments, **given, only=only, **self.keywords)
         except TraceTooLargeError:
@@ -61,6 +68,8 @@ class Pass:
 
     def estimate(self, only: Sequence[str] | None = None) -> MemoryEstimate:
         """The memory that its trace would take."""
+        from glassformer.tracing import estimate
+
         return estimate(self.module, *self.arguments, only=only, **self.keywords)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.decoding import Beam, Decoded, Greedy, Sampling, Search, extend, stream, translate
+from glassformer.decoding import Decoded, Greedy, Sampling, Search, extend, stream, translate
 from glassformer.decoding.fast import in_batches
 from glassformer.decoding.stepper import pad
 from glassformer.errors import ConfigError, InputError
@@ -26,10 +26,10 @@ from glassformer.nn import (
 )
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.models import pool
-from glassformer.tasks.answers import Task, sampling_of
-from glassformer.tasks.forward_pass import EmptyTextError, Pass, TooLongError, vocabulary_labels
+from glassformer.tasks.answers import Task
+from glassformer.tasks.forward_pass import Pass, vocabulary_labels
 from glassformer.tasks.images import image_tensor
-from glassformer.tasks.model import CONTINUATION, FILMS, HALF_CHARACTER, Model
+from glassformer.tasks.model import FILMS, HALF_CHARACTER, Model, Written
 from glassformer.tasks.reading import (
     Read,
     encode_texts,
@@ -43,9 +43,7 @@ from glassformer.tasks.recommending import Titles, recommend
 from glassformer.tasks.results import (
     Alternative,
     Attention,
-    Generated,
     Recommended,
-    Translated,
 )
 from glassformer.text import Tokenizer
 
@@ -58,7 +56,6 @@ _TASKS: tuple[tuple[type[nn.Module], tuple[Task, ...], str], ...] = (
     (MaskedLanguageModel, ("fill", "embed"), "a masked language model"),
     (ImageClassifier, ("classify",), "an image classifier"),
 )
-_NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 
 
 class GlassformerModel(Model):
@@ -108,43 +105,22 @@ class GlassformerModel(Model):
         read = read_masked if self.task == "fill" else encode_texts
         return read_texts(read(tokenizer, texts), self.checkpoint)
 
-    def forward_pass(self, text: str, target: str | None = None) -> Pass:
+    def _image_pass(self, source: str) -> Pass:
+        return Pass(self._written, (self._pixels(source),), labels=self._output_labels)
+
+    def _ids_of(self, text: str) -> list[int]:
         if self.task == "recommend":
             raise InputError("this {kind} does not read text", kind=type(self.module).__name__)
-        if target is not None and self.task != "translate":
-            raise InputError(
-                "a {kind} has no target: only a translator takes one",
-                kind=type(self.module).__name__,
-            )
-        if isinstance(self.module, ImageClassifier):
-            return Pass(self._written, (self._pixels(text),), labels=self._output_labels)
         tokenizer = self.reader
-        has_end = self.task == "translate" and tokenizer.special.end is not None
-        ids = tokenizer.wrap(self._encoded(tokenizer, text), end=has_end)
-        self._check_length(ids)
-        if self.task != "translate":
-            return self._pass(ids)
-        if target is None:
-            return self._pass(ids, self._greedy(ids))
-        said = self._encoded(self.writer, target)
-        self._check_length(said, before=1)
-        return self._pass(ids, said)
-
-    def _encoded(self, tokenizer: Tokenizer, text: str) -> list[int]:
         read = read_masked if self.task == "fill" else encode_texts
         ids = read(tokenizer, [text])[0].ids
-        if not ids:
-            raise EmptyTextError("the text is empty: a model needs at least one token")
-        return ids
+        has_end = self.task == "translate" and tokenizer.special.end is not None
+        return tokenizer.wrap(ids, end=has_end) if ids else []
 
-    def _check_length(self, ids: Sequence[int], before: int = 0) -> None:
-        """Refuse ids that leave no room for `before` tokens in front of them."""
-        most = self.checkpoint.config.max_len - before
-        if len(ids) > most:
-            raise TooLongError(len(ids), most)
+    def _target_ids(self, target: str) -> list[int]:
+        return encode_texts(self.writer, [target])[0].ids
 
     def _greedy(self, source: Sequence[int]) -> list[int]:
-        """The target that greedy search finds, without its end token."""
         start, end = self._ends()
         assert isinstance(self.module, Seq2Seq)
         decoded = translate(self.module, [list(source)], start=start, end=end, search=Greedy())
@@ -159,7 +135,7 @@ class GlassformerModel(Model):
             )
         return special.start, special.end
 
-    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+    def pass_over(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
         module, device = self._written, next(self.module.parameters()).device
         labels = dict(self._output_labels)
         read = list(ids)
@@ -233,82 +209,44 @@ class GlassformerModel(Model):
 
         return self._rows(read, batch_size, pooled)
 
-    def translate(
+    def _translated(
         self,
-        texts: Iterable[str],
-        *,
-        beam: int = 4,
-        n_best: int = 1,
-        search: Search | None = None,
-        max_new: int | None = None,
-        batch_size: int = 32,
-        ledger: bool = False,
-        attention: bool = False,
-    ) -> list[Translated]:
-        module = self.module
-        if not isinstance(module, Seq2Seq):
-            raise self._cannot("translate")
-        given = texts_of(texts)
+        sources: list[list[int]],
+        search: Search,
+        max_new: int | None,
+        batch_size: int,
+        ledger: bool,
+    ) -> Iterator[Written]:
+        assert isinstance(self.module, Seq2Seq)
         start, end = self._ends()
-        sources = self.read(given)
-        decoded = iter(
-            translate(
-                module,
-                [source.ids for source in sources if not source.empty],
-                start=start,
-                end=end,
-                search=search or Beam(size=beam, n_best=n_best),
-                max_new=max_new,
-                batch_size=batch_size,
-                ledger=ledger,
-            )
-        )
-        answers = []
-        for text, read in zip(given, sources, strict=True):
-            if read.empty:
-                answers.append(Translated(text, (_NO_WORDS,)))
-                continue
-            one = next(decoded)
-            seen = self._attention(self._pass(read.ids, one.best.tokens)) if attention else None
-            alternatives = tuple(_alternatives(one, self.writer))
-            answers.append(Translated(text, alternatives, read.cut, one.ledger, seen, read.unknown))
-        return answers
-
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_new: int = CONTINUATION,
-        search: Search | None = None,
-        ledger: bool = False,
-        attention: bool = False,
-    ) -> Generated:
-        model, tokenizer, read = self._prompt(prompt)
-        decoded = extend(
-            model,
-            [read.ids],
-            end=tokenizer.special.end,
-            search=search or sampling_of({}),
+        decoded = translate(
+            self.module,
+            sources,
+            start=start,
+            end=end,
+            search=search,
             max_new=max_new,
+            batch_size=batch_size,
             ledger=ledger,
-        )[0]
-        whole = [*read.ids, *decoded.best.tokens][-model.config.max_len :]
-        return Generated(
-            prompt,
-            tuple(_alternatives(decoded, tokenizer)),
-            read.cut,
-            decoded.ledger,
-            self._attention(self._pass(whole)) if attention else None,
-            read.unknown,
         )
+        return ((tuple(_alternatives(one, self.writer)), one.ledger) for one in decoded)
 
-    def stream(
-        self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
-    ) -> Iterator[str]:
-        model, tokenizer, read = self._prompt(prompt)
-        end = tokenizer.special.end
-        ids = stream(model, read.ids, end=end, search=search or sampling_of({}), max_new=max_new)
-        return _pieces(ids, tokenizer)
+    def _read_prompt(self, prompt: str) -> Read:
+        return read_prompt(self.reader, prompt, self.checkpoint.config.max_len)
+
+    def _continued(self, ids: list[int], search: Search, max_new: int, ledger: bool) -> Written:
+        assert isinstance(self.module, LanguageModel)
+        end = self.reader.special.end
+        (decoded,) = extend(
+            self.module, [ids], end=end, search=search, max_new=max_new, ledger=ledger
+        )
+        return tuple(_alternatives(decoded, self.reader)), decoded.ledger
+
+    def _streamed(self, ids: list[int], search: Greedy | Sampling, max_new: int) -> Iterator[str]:
+        assert isinstance(self.module, LanguageModel)
+        end = self.reader.special.end
+        written = stream(self.module, ids, end=end, search=search, max_new=max_new)
+        return _pieces(written, self.reader)
 
     @torch.inference_mode()
     def recommend(self, people: Iterable[str], *, n: int = FILMS) -> list[Recommended]:
@@ -318,19 +256,6 @@ class GlassformerModel(Model):
         unnamed = (f"film {number}" for number in range(module.films.num_embeddings))
         titles = Titles(self.labels or tuple(unnamed))
         return [recommend(module, titles, text, n) for text in texts_of(people)]
-
-    def _prompt(self, prompt: str) -> tuple[LanguageModel, Tokenizer, Read]:
-        module = self.module
-        if not isinstance(module, LanguageModel):
-            raise self._cannot("generate")
-        if not isinstance(prompt, str):
-            raise InputError(
-                "expected one prompt, a text, received {kind}; call generate once for each of "
-                "several",
-                kind=type(prompt).__name__,
-            )
-        tokenizer = self.reader
-        return module, tokenizer, read_prompt(tokenizer, prompt, module.config.max_len)
 
     def _rows(
         self,

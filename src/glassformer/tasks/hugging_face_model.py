@@ -8,7 +8,7 @@ with ids alone: batches hold texts of one length, so that nothing is padded and 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any
@@ -26,20 +26,14 @@ from glassformer.errors import (
     is_out_of_memory,
 )
 from glassformer.modes import evaluating
-from glassformer.tasks.answers import Task, sampling_of
+from glassformer.tasks.answers import Task
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
-from glassformer.tasks.forward_pass import (
-    EmptyTextError,
-    Pass,
-    TooLongError,
-    vocabulary_labels,
-    vocabulary_words,
-)
+from glassformer.tasks.forward_pass import Pass, vocabulary_labels, vocabulary_words
 from glassformer.tasks.hugging_face_folder import POOLINGS, Opened, quietly
 from glassformer.tasks.images import read_image
-from glassformer.tasks.model import CONTINUATION, HALF_CHARACTER, Model
-from glassformer.tasks.reading import Read, texts_of
-from glassformer.tasks.results import Alternative, Generated, Translated
+from glassformer.tasks.model import HALF_CHARACTER, Model, Written
+from glassformer.tasks.reading import Read
+from glassformer.tasks.results import Alternative
 
 # By suffixes of class names, which are the same for all architectures in transformers.
 _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
@@ -50,7 +44,6 @@ _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
     ("ForMaskedLM", ("fill", "embed"), "a masked language model"),
     ("WithLMHeadModel", ("fill", "embed"), "a masked language model"),
 )
-_NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 _IMAGE = "image:"
 _MOST_SIDE = 4096  # pixels of an image as a module reads it
 _MORE_THAN_SOURCE = 50  # tokens of a translation, unless asked otherwise
@@ -160,32 +153,18 @@ class HuggingFaceModel(Model):
             return Read([], cut=False, empty=True)
         return Read(ids, cut=cut, unknown=set(words) == {tokenizer.special.unknown})
 
-    def forward_pass(self, text: str, target: str | None = None) -> Pass:
-        is_pair_of_texts = self.tasks[:1] == ("translate",)
-        if target is not None and not is_pair_of_texts:
-            raise InputError(
-                "a {kind} has no target: only a translator takes one",
-                kind=type(self.module).__name__,
-            )
-        if (source := self.image_of(text)) is not None:
-            return self._image_pass(source)
+    def _ids_of(self, text: str) -> list[int]:
+        ids = self.reader.encode(text)
+        return ids if text.strip() else []
+
+    def _target_ids(self, target: str) -> list[int]:
         tokenizer = self.reader
-        ids = tokenizer.encode(text)
-        if not ids or not text.strip():
-            raise EmptyTextError("the text is empty: a model needs at least one token")
-        self._check_length(ids)
-        if not is_pair_of_texts:
-            return self._pass(ids)
-        if target is None:
-            said = self._generated(ids, Greedy(), None)[0]
-            return self._pass(ids, said.ids)
-        written = (
-            tokenizer.target_ids(target)
-            if isinstance(tokenizer, HuggingFaceTokenizer)
-            else tokenizer.encode(target)
-        )
-        self._check_length(written, before=1)
-        return self._pass(ids, written)
+        if isinstance(tokenizer, HuggingFaceTokenizer):
+            return tokenizer.target_ids(target)
+        return tokenizer.encode(target)
+
+    def _greedy(self, source: Sequence[int]) -> Sequence[int]:
+        return self._generated(source, Greedy(), None)[0].ids
 
     def image_of(self, text: str) -> str | None:
         if self._has_images:
@@ -194,11 +173,7 @@ class HuggingFaceModel(Model):
             return text.removeprefix(_IMAGE)
         return None
 
-    def _check_length(self, ids: Sequence[int], before: int = 0) -> None:
-        if self.max_tokens is not None and len(ids) > self.max_tokens - before:
-            raise TooLongError(len(ids), self.max_tokens - before)
-
-    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+    def pass_over(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
         tokens = self.reader.display_tokens
         inputs: dict[str, list[int]] = {"input_ids": list(ids)}
         if self.tasks[:1] == ("translate",):
@@ -393,74 +368,33 @@ class HuggingFaceModel(Model):
         lengths = [len(one.ids) for one in read]
         return in_batches(self.module, run, lengths, batch_size, equal=True)
 
-    def translate(
+    def _translated(
         self,
-        texts: Iterable[str],
-        *,
-        beam: int = 4,
-        n_best: int = 1,
-        search: Search | None = None,
-        max_new: int | None = None,
-        batch_size: int = 32,  # noqa: ARG002 - transformers searches for one text at a time here
-        ledger: bool = False,
-        attention: bool = False,
-    ) -> list[Translated]:
-        self._require("translate")
+        sources: list[list[int]],
+        search: Search,
+        max_new: int | None,
+        batch_size: int,  # noqa: ARG002 - transformers searches for one text at a time here
+        ledger: bool,
+    ) -> Iterator[Written]:
         self._refuse_ledger(ledger)
-        given = texts_of(texts)
-        wanted = search or Beam(size=beam, n_best=n_best)
-        answers = []
-        for text, one in zip(given, self.read(given), strict=True):
-            if one.empty:
-                answers.append(Translated(text, (_NO_WORDS,)))
-                continue
-            found = tuple(self._generated(one.ids, wanted, max_new))
-            reading = self._pass(one.ids, found[0].ids) if attention else None
-            seen = None if reading is None else self._attention(reading)
-            answers.append(Translated(text, found, one.cut, None, seen, one.unknown))
-        return answers
+        return ((tuple(self._generated(ids, search, max_new)), None) for ids in sources)
 
-    def generate(
-        self,
-        prompt: str,
-        *,
-        max_new: int = CONTINUATION,
-        search: Search | None = None,
-        ledger: bool = False,
-        attention: bool = False,
-    ) -> Generated:
-        self._refuse_ledger(ledger)
-        ids, cut, room = self._prompt(prompt, max_new)
-        found = tuple(self._generated(ids, search or sampling_of({}), room))
-        seen = self._attention(self._pass([*ids, *found[0].ids])) if attention else None
-        return Generated(prompt, found, cut, None, seen)
-
-    def stream(
-        self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
-    ) -> Iterator[str]:
-        ids, _, room = self._prompt(prompt, max_new)
-        search = search or sampling_of({})
-        return self._streamed(ids, self._options(search, room), _seeded(search))
-
-    def _prompt(self, prompt: str, max_new: int) -> tuple[list[int], bool, int]:
-        """The last ids of a prompt, whether some were cut, and the room left for new ones."""
-        self._require("generate")
-        if not isinstance(prompt, str):
-            raise InputError(
-                "expected one prompt, a text, received {kind}; call generate once for each of "
-                "several",
-                kind=type(prompt).__name__,
-            )
-        tokenizer = self.reader
-        ids = tokenizer.encode(prompt)
-        if not ids:
-            ids = [i for i in (tokenizer.special.start, tokenizer.special.end) if i is not None][:1]
+    def _read_prompt(self, prompt: str) -> Read:
+        """The last ids of a prompt that leave room for a new one."""
+        special = self.reader.special
+        begins = [id_ for id_ in (special.start, special.end) if id_ is not None][:1]
+        ids = self.reader.encode(prompt) or begins
         if not ids:
             raise InputError("the prompt is empty, and this model has no token to begin with")
-        if self.max_tokens is None:
-            return ids, False, max_new
-        kept = ids[-max(1, self.max_tokens - 1) :]
-        return kept, len(kept) < len(ids), min(max_new, self.max_tokens - len(kept))
+        kept = ids if self.max_tokens is None else ids[-max(1, self.max_tokens - 1) :]
+        return Read(kept, cut=len(kept) < len(ids))
+
+    def _continued(self, ids: list[int], search: Search, max_new: int, ledger: bool) -> Written:
+        self._refuse_ledger(ledger)
+        return tuple(self._generated(ids, search, self._room(ids, max_new))), None
+
+    def _room(self, ids: Sequence[int], max_new: int) -> int:
+        return max_new if self.max_tokens is None else min(max_new, self.max_tokens - len(ids))
 
     @torch.inference_mode()
     def _generated(
@@ -510,7 +444,7 @@ class HuggingFaceModel(Model):
             "pad_token_id": next(iter(sorted(self._ends())), 0),
             "eos_token_id": sorted(self._ends()) or None,
         }
-        if isinstance(search, Beam):
+        if isinstance(search, Beam) and search.size > 1:  # of one, transformers warns
             config |= {
                 "num_beams": search.size,
                 "num_return_sequences": search.n_best,
@@ -539,7 +473,11 @@ class HuggingFaceModel(Model):
         ids = own if isinstance(own, list) else [own]
         return {id_ for id_ in (*ids, self.writer.special.end) if isinstance(id_, int)}
 
-    def _streamed(
+    def _streamed(self, ids: list[int], search: Greedy | Sampling, max_new: int) -> Iterator[str]:
+        options = self._options(search, self._room(ids, max_new))
+        return self._pieces(ids, options, _seeded(search))
+
+    def _pieces(
         self, ids: list[int], options: Any, seeded: AbstractContextManager[None]
     ) -> Iterator[str]:
         """Pieces as they are written, in a thread of transformers' own streamer."""

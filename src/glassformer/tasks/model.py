@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from glassformer.decoding import Greedy, Sampling, Search
+from glassformer.decoding import Beam, Greedy, Ledger, Sampling, Search
 from glassformer.errors import ConfigError, InputError, expect
-from glassformer.experiments import WordScores, words
 from glassformer.tasks.answers import NOTHING, Answer, Task, beam_of, check_options, sampling_of
 from glassformer.tasks.forward_pass import EmptyTextError, Pass, TooLongError
 from glassformer.tasks.reading import Read, texts_of
 from glassformer.tasks.results import (
+    Alternative,
     Attention,
     Classified,
     Embedded,
@@ -38,20 +38,20 @@ from glassformer.tasks.results import (
     Unread,
     Word,
 )
-from glassformer.tracing import Cell, MemoryEstimate, Trace
-from glassformer.tracing.capture.memory import DEFAULT_BYTES
-from glassformer.tracing.formula import MOST_TERMS
-from glassformer.tracing.stages import attention_name, stage_called, stages_called
-from glassformer.tracing.trace import find_cell
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # tracing and experiments are imported where a number is looked at
+    from glassformer.experiments import WordScores, WordTable
     from glassformer.experiments.attribution import Method
     from glassformer.tasks.images import Samples
     from glassformer.text import Tokenizer
+    from glassformer.tracing import Cell, MemoryEstimate, Step, Trace
     from glassformer.tracing.notes import Explanation
 
 CONTINUATION, FILMS, GUESSES = 200, 10, 5  # defaults: tokens, films and words
 HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut at the maximum length
+Written = tuple[tuple[Alternative, ...], Ledger | None]
+"""Texts that a model wrote, best first, and the steps of the search if they were asked for."""
+_NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 
 
 class Model(ABC):
@@ -102,24 +102,56 @@ class Model(ABC):
     def read(self, texts: Sequence[str]) -> list[Read]:
         """The ids of texts as the model reads them; a text that is too long is cut."""
 
-    @abstractmethod
     def forward_pass(self, text: str, target: str | None = None) -> Pass:
         """The pass to trace; a text that is too long is an error, since a part has other numbers.
 
         An encoder-decoder also needs a target: the one given, else the one that it produces.
         """
+        is_translator = self.tasks[:1] == ("translate",)
+        if target is not None and not is_translator:
+            raise InputError(
+                "a {kind} has no target: only a translator takes one",
+                kind=type(self.module).__name__,
+            )
+        if (source := self.image_of(text)) is not None:
+            return self._image_pass(source)
+        ids = self._checked(self._ids_of(text))
+        if not is_translator:
+            return self.pass_over(ids)
+        if target is None:
+            return self.pass_over(ids, self._greedy(ids))
+        return self.pass_over(ids, self._checked(self._target_ids(target), before=1))
+
+    def _checked(self, ids: Sequence[int], before: int = 0) -> Sequence[int]:
+        """Refuse no ids, and ids that leave no room for `before` tokens in front of them."""
+        if not ids:
+            raise EmptyTextError("the text is empty: a model needs at least one token")
+        if self.max_tokens is not None and len(ids) > self.max_tokens - before:
+            raise TooLongError(len(ids), self.max_tokens - before)
+        return ids
+
+    @abstractmethod
+    def _ids_of(self, text: str) -> Sequence[int]:
+        """All ids of a text as the model reads it, none of them cut; none of an empty text."""
+
+    def _image_pass(self, source: str) -> Pass:
+        raise NotImplementedError
+
+    def _target_ids(self, target: str) -> Sequence[int]:
+        """The ids of a translation, without start and end."""
+        raise NotImplementedError
+
+    def _greedy(self, source: Sequence[int]) -> Sequence[int]:
+        """The translation that greedy search finds, without its end token."""
+        raise NotImplementedError
 
     def image_of(self, text: str) -> str | None:
         """The image file that a text names: any of an image model, `image:FILE` of a pair."""
         return None
 
+    @abstractmethod
     def pass_over(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
         """The pass over ids that were read already, such as an example of training data."""
-        return self._pass(ids, target)
-
-    @abstractmethod
-    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
-        """The pass over ids as the model reads them."""
 
     def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         """For each text the logits of its classes (N), or those of each position (T, N)."""
@@ -233,7 +265,7 @@ class Model(ABC):
             shares = self._probabilities(logits.float()).tolist()
             of_each = dict(zip(self._names(len(shares)), shares, strict=True))
             best = max(of_each, key=of_each.__getitem__)
-            seen = self._attention(self._pass(one.ids)) if attention else None
+            seen = self._attention(self.pass_over(one.ids)) if attention else None
             answers.append(
                 Classified(text, best, of_each[best], of_each, one.cut, seen, one.unknown)
             )
@@ -354,7 +386,32 @@ class Model(ABC):
         `search` instead of a beam for anything else. A text without words is answered without
         words.
         """
-        raise self._cannot("translate")
+        self._require("translate")
+        given = texts_of(texts)
+        read = self.read(given)
+        sources = [one.ids for one in read if not one.empty]
+        wanted = search or Beam(size=beam, n_best=n_best)
+        written = iter(self._translated(sources, wanted, max_new, batch_size, ledger))
+        answers = []
+        for text, one in zip(given, read, strict=True):
+            if one.empty:
+                answers.append(Translated(text, (_NO_WORDS,)))
+                continue
+            found, steps = next(written)
+            reading = self.pass_over(one.ids, found[0].ids) if attention else None
+            seen = None if reading is None else self._attention(reading)
+            answers.append(Translated(text, found, one.cut, steps, seen, one.unknown))
+        return answers
+
+    def _translated(
+        self,
+        sources: list[list[int]],
+        search: Search,
+        max_new: int | None,
+        batch_size: int,
+        ledger: bool,
+    ) -> Iterable[Written]:
+        raise NotImplementedError
 
     def generate(
         self,
@@ -366,13 +423,37 @@ class Model(ABC):
         attention: bool = False,
     ) -> Generated:
         """A continuation of the prompt, drawn at temperature 0.8 unless a search is given."""
-        raise self._cannot("generate")
+        read = self._prompt(prompt)
+        found, steps = self._continued(read.ids, search or sampling_of({}), max_new, ledger)
+        whole = [*read.ids, *found[0].ids][-(self.max_tokens or 0) :]
+        seen = self._attention(self.pass_over(whole)) if attention else None
+        return Generated(prompt, found, read.cut, steps, seen, read.unknown)
 
     def stream(
         self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
     ) -> Iterator[str]:
         """The same continuation, piece by piece as it is written."""
-        raise self._cannot("generate")
+        return self._streamed(self._prompt(prompt).ids, search or sampling_of({}), max_new)
+
+    def _prompt(self, prompt: str) -> Read:
+        self._require("generate")
+        if not isinstance(prompt, str):
+            raise InputError(
+                "expected one prompt, a text, received {kind}; call generate once for each of "
+                "several",
+                kind=type(prompt).__name__,
+            )
+        return self._read_prompt(prompt)
+
+    def _read_prompt(self, prompt: str) -> Read:
+        """The ids that a continuation begins after; an empty prompt is a beginning."""
+        raise NotImplementedError
+
+    def _continued(self, ids: list[int], search: Search, max_new: int, ledger: bool) -> Written:
+        raise NotImplementedError
+
+    def _streamed(self, ids: list[int], search: Greedy | Sampling, max_new: int) -> Iterator[str]:
+        raise NotImplementedError
 
     def recommend(self, people: Iterable[str], *, n: int = FILMS) -> list[Recommended]:
         """Films for each person: `#17` of the training data, or `films; that were; liked`."""
@@ -385,7 +466,7 @@ class Model(ABC):
         text: str,
         *,
         target: str | None = None,
-        max_bytes: int = DEFAULT_BYTES,
+        max_bytes: int | None = None,
         only: Sequence[str] | None = None,
     ) -> Trace:
         """Every number of one pass over a text; axes carry its tokens, words and classes.
@@ -410,17 +491,20 @@ class Model(ABC):
         at: str | None = None,
         *,
         depth: int = 1,
-        terms: int = MOST_TERMS,
+        terms: int | None = None,
         target: str | None = None,
     ) -> Explanation:
         """The arithmetic of one number: `explain("I am not happy", at="logits[0, 1]")`.
 
         Without `at`, of the number that decided the answer.
         """
-        return self.cell(text, at, target=target).explain(depth, terms)
+        cell = self.cell(text, at, target=target)
+        return cell.explain(depth) if terms is None else cell.explain(depth, terms)
 
     def cell(self, text: str, at: str | None = None, *, target: str | None = None) -> Cell:
         """One number of the pass over a text: that at an address, else the answer's."""
+        from glassformer.tracing.trace import find_cell
+
         recorded = self.trace(text, target=target)
         return self.answer_cell(recorded) if at is None else find_cell(recorded, at)
 
@@ -438,32 +522,71 @@ class Model(ABC):
         `baseline` is the token that stands for no word, such as "[MASK]"; without it, an embedding
         of zeros does.
         """
+        from glassformer.experiments import words
+
         instead = None if baseline is None else self.reader.id_of(baseline)
         return words(self.cell(text, at, target=target), method, baseline=instead)
 
-    def why(self, answer: Answer) -> WordScores:
-        """Which words made an answer of this model; of a text that it wrote, the first token."""
-        self.check_why()
+    def why(self, answer: Answer, at: int | str | None = None) -> WordScores | WordTable:
+        """Which words made an answer of this model.
+
+        Of a translation, every token that was written; with `at`, one of them, by its number
+        (counted from 0) or as it is written. Of a continuation, one token: the first without `at`.
+        """
+        from glassformer.experiments import word_table, words
+
+        self.check_why(at)
         if not isinstance(answer, Translated):
             return self.words(answer.input)
-        best = answer.alternatives[0].ids
+        best = list(answer.alternatives[0].ids)
+        if not best:
+            raise EmptyTextError("the answer has no token that words could explain")
+        end = self.writer.special.end
+        if answer.alternatives[0].ended and end is not None:
+            best.append(end)  # that the text ends here was decided, too
         if self.task == "translate":
             (read,) = self.read([answer.input])
             if read.empty:
                 raise EmptyTextError("the text is empty: a model needs at least one token")
-            reading, position = self._pass(read.ids, best), 0
-        else:
-            reading = self.forward_pass(answer.input)
-            position = len(reading.ids) - 1
-            if answer.cut:  # by one token, which leaves room for a new one
-                raise TooLongError(position + 1, position)
-        if not best:
-            raise EmptyTextError("the answer has no token that words could explain")
-        output = next(iter(reading.trace().outputs.values()))
-        return words(output[0, position, best[0]])
+            chosen = range(len(best)) if at is None else [self._written_place(best, at)]
+            output = next(
+                iter(self.pass_over(read.ids, best[: chosen[-1]]).trace().outputs.values())
+            )
+            cells = [output[0, position, best[position]] for position in chosen]
+            return word_table(cells) if at is None else words(cells[0])
+        place = self._written_place(best, at or 0)
+        prompt = self.forward_pass(answer.input).ids
+        whole = [*prompt, *best[:place]]
+        if answer.cut or (self.max_tokens is not None and len(whole) > self.max_tokens):
+            raise TooLongError(len(whole), len(whole) - 1)
+        output = _output(self.pass_over(whole).trace())
+        return words(output[0, len(whole) - 1, best[place]])
 
-    def check_why(self) -> None:
-        """Refuse a model whose answers no words explain."""
+    def _written_place(self, ids: Sequence[int], at: int | str) -> int:
+        """Where a token stands among those that were written."""
+        from glassformer.experiments.intervention import place_of
+
+        expect(at, (int, str), "the number of a token, or the token as it is written", InputError)
+        shown = self.writer.display_tokens(ids)
+        if isinstance(at, str) and not at.removeprefix("-").isdecimal():
+            bare = [token.removeprefix("␣") for token in shown]
+            return place_of(at, shown if at in shown else bare)
+        if not -len(ids) <= int(at) < len(ids):
+            raise InputError(
+                "no token {at} was written: there are {count}, counted from 0",
+                at=at,
+                count=len(ids),
+            )
+        return int(at) % len(ids)
+
+    def check_why(self, at: int | str | None = None) -> None:
+        """Refuse a model whose answers no words explain, or which writes no token to choose."""
+        if at is not None and self.task not in ("translate", "generate"):
+            raise ConfigError(
+                "--at chooses a token that was written, and {name} writes none: ask for any number "
+                "with glassformer explain {name} TEXT --words --at …",
+                name=self.name,
+            )
         if self.task == "embed":
             raise ConfigError(
                 "{name} is {kind}: its answer is a vector, not one number that words could "
@@ -477,6 +600,8 @@ class Model(ABC):
         return self._attention(self.forward_pass(text, target))
 
     def _attention(self, reading: Pass) -> Attention:
+        from glassformer.tracing.stages import attention_name, stage_called, stages_called
+
         with reading.trace() as recorded:
             return {
                 attention_name(path, call): step.value.clone()
@@ -497,7 +622,7 @@ class Model(ABC):
         the likeliest word for the first mask; of a translator the first token that it writes; of a
         token classifier the surest class of a token that is not special.
         """
-        output = next(iter(recorded.outputs.values()))
+        output = _output(recorded)
         values = output.value
         place = [0] * values.dim()
         if values.dim() == 3:
@@ -549,3 +674,8 @@ class Model(ABC):
 
     def _cannot(self, asked: Task) -> ConfigError:
         return ConfigError(f"{self.name} is {self.kind}: it cannot {asked}, use {self.task}")
+
+
+def _output(recorded: Trace) -> Step:
+    """The logits of a pass, or whatever it gives first."""
+    return next(iter(recorded.outputs.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,14 @@ from torch import nn
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.files import open_regular
 from glassformer.nn import ModelConfig
 from glassformer.nn.attention import Implementation
 from glassformer.nn.tensors import as_device
 from glassformer.tasks.answers import Task
 from glassformer.tasks.foreign_tokenizer import as_tokenizer
-from glassformer.tasks.forward_pass import EmptyTextError, Pass
+from glassformer.tasks.forward_pass import Pass
 from glassformer.tasks.glassformer_model import GlassformerModel
 from glassformer.tasks.hugging_face_folder import (
     Opened,
@@ -113,9 +115,32 @@ def _ours(loaded: Checkpoint, tokenizer: Any, name: str) -> Model:
 
 def _single_file(file: Path, attention: Implementation) -> Checkpoint:
     """A pickle is opened only here, where the user named it, and nothing that it names is run."""
+    if file.suffix == ".safetensors" or file.name == checkpoint.CONFIG:
+        raise CheckpointError(
+            "{file} is one file of a model: give its folder, {folder}",
+            file=file,
+            folder=file.absolute().parent,
+        )
+    if _is_text(file):
+        raise CheckpointError(
+            "{file} is a text file, not a model: MODEL is the name of a model that ships "
+            "({names}), a model folder, a nanoGPT .pt or a llama2.c .bin",
+            file=file,
+            names=", ".join(checkpoint.shipped()),
+        )
     if file.suffix == ".bin":
         return checkpoint.load_llama2c(file, attention=attention)
     return checkpoint.load_nanogpt(file, attention=attention)
+
+
+def _is_text(file: Path) -> bool:
+    with open_regular(file) as opened:
+        beginning = opened.read(1024)
+    try:
+        getincrementaldecoder("utf-8")().decode(beginning)  # which may end within a character
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in beginning
 
 
 def _hugging_face(
@@ -146,18 +171,10 @@ class ModuleModel(Model):
         encoded = self.reader.encode_batch(texts)
         return [Read(ids, cut=False, empty=not ids) for ids in encoded]
 
-    def forward_pass(self, text: str, target: str | None = None) -> Pass:
-        if target is not None:
-            raise InputError(
-                "a {kind} has no target: only a translator takes one",
-                kind=type(self.module).__name__,
-            )
-        (read,) = self.read([text])
-        if read.empty:
-            raise EmptyTextError("the text is empty: a model needs at least one token")
-        return self._pass(read.ids)
+    def _ids_of(self, text: str) -> list[int]:
+        return self.read([text])[0].ids
 
-    def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
+    def pass_over(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
         del target
         first = next(iter(inspect.signature(self.module.forward).parameters), "input")
         device = next((p.device for p in self.module.parameters()), torch.device("cpu"))

@@ -248,8 +248,9 @@ def _library_errors(what: str, texts: Sequence[str] = ()) -> Iterator[None]:
     except BaseException as error:
         bad = next((text for text in texts if not is_unicode(text)), None)
         if bad is not None:  # Python strings may have lone surrogates, UTF-8 may not
-            message = f"{bad!r:.60} is not valid Unicode: it has a lone surrogate"
-            raise InputError(message) from None
+            raise InputError(
+                "{text!r:.60} is not valid Unicode: it has a lone surrogate", text=bad
+            ) from None
         raise InputError(f"{what}: {' '.join(str(error).split()):.200}") from None
 
 

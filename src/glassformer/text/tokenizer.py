@@ -264,7 +264,7 @@ class Tokenizer(ABC):
         try:
             id_ = index(id_)
         except TypeError:
-            raise InputError(f"expected integer ids, received {id_!r:.40}") from None
+            raise InputError("expected integer ids, received {id!r:.40}", id=id_) from None
         self._vocabulary.text(id_)
         return int(id_)
 
@@ -291,7 +291,9 @@ def as_texts(texts: Iterable[str]) -> Iterable[str]:
 
 def _as_text(text: Any) -> str:
     if not isinstance(text, str):
-        raise InputError(f"expected a text, received {type(text).__name__} {text!r:.40}")
+        raise InputError(
+            "expected a text, received {kind} {text!r:.40}", kind=type(text).__name__, text=text
+        )
     return text
 
 

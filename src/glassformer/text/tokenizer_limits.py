@@ -79,8 +79,9 @@ def limits_of(data: Mapping[str, Any]) -> TokenizerLimits:
     for total in (growth, _growth(steps["decoder"])):
         if total > _MAX_GROWTH:
             raise InputError(
-                f"its steps lengthen a text up to {total:,.0f} times, expected at most "
-                f"{_MAX_GROWTH} times"
+                "its steps lengthen a text up to {total:,.0f} times, expected at most {most} times",
+                total=total,
+                most=_MAX_GROWTH,
             )
     for step in steps["post_processor"]:
         _check_template(step)
@@ -90,14 +91,19 @@ def limits_of(data: Mapping[str, Any]) -> TokenizerLimits:
     for step in steps["pre_tokenizer"]:
         length = step.get("length", 1)
         if step["type"] == "FixedLength" and (type(length) is not int or length < 1):
-            raise InputError(f"the length of FixedLength must be at least 1, got {length!r:.40}")
+            raise InputError(
+                "the length of FixedLength must be at least 1, got {length!r:.40}", length=length
+            )
     given = data.get("model")
     model: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     _check_ids(model.get("vocab"), data.get("added_tokens"))
     longest_word = model.get("max_input_chars_per_word")
     if isinstance(longest_word, int) and longest_word > _MAX_WORD:
         raise InputError(
-            f"max_input_chars_per_word must be at most {_MAX_WORD:,}, got {longest_word:,}"
+            "{name} must be at most {most:,}, got {value}",
+            name="max_input_chars_per_word",
+            most=_MAX_WORD,
+            value=f"{longest_word:,}",
         )
     return TokenizerLimits(growth, is_bounded=bool(steps["normalizer"] or patterns))
 
@@ -107,7 +113,9 @@ def _check_ids(vocabulary: Any, added: Any) -> None:
     ids += [token.get("id") for token in added or () if isinstance(token, Mapping)]
     largest = max((id_ for id_ in ids if isinstance(id_, int)), default=0)
     if largest > _MAX_ID:
-        raise InputError(f"ids of tokens must be at most {_MAX_ID:,}, got {largest:,}")
+        raise InputError(
+            "ids of tokens must be at most {most:,}, got {largest:,}", most=_MAX_ID, largest=largest
+        )
 
 
 def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
@@ -120,14 +128,19 @@ def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
         n_steps += 1
         kind = step.get("type") if isinstance(step, Mapping) else None
         if n_steps > _MAX_STEPS:
-            raise InputError(f"its {what} has more than {_MAX_STEPS} steps")
+            raise InputError("its {part} has more than {most} steps", part=what, most=_MAX_STEPS)
         if kind == "Sequence":
             inside = step.get(_INSIDE[what])
             pending += reversed(inside if isinstance(inside, list) else [0])
         elif isinstance(kind, str) and kind in _KINDS[what]:
             yield step
         else:
-            raise InputError(f"unknown {what} {kind!r:.40}; expected {', '.join(_KINDS[what])}")
+            raise InputError(
+                "unknown {part} {kind!r:.40}; expected {known}",
+                part=what,
+                kind=kind,
+                known=", ".join(_KINDS[what]),
+            )
 
 
 def _growth(steps: list[Mapping[str, Any]]) -> float:
@@ -156,7 +169,7 @@ def _factor(step: Mapping[str, Any]) -> float:
     if kind == "Prepend":
         added = str(step.get("prepend", ""))
         if len(added) > _MAX_REPLACED:
-            raise InputError(f"Prepend adds {len(added):,} characters, expected a short mark")
+            raise InputError("Prepend adds {n:,} characters, expected a short mark", n=len(added))
         return 1.0 + len(added)
     if kind == "Replace":
         pattern, content = step.get("pattern"), str(step.get("content", ""))
@@ -178,8 +191,9 @@ def _longest_replacement(charsmap: Any) -> int:
     longest = max(map(len, texts.split(b"\0")))
     if longest > _MAX_REPLACED:
         raise InputError(
-            f"its Precompiled table has a replacement of {longest:,} bytes, expected at most "
-            f"{_MAX_REPLACED}"
+            "its Precompiled table has a replacement of {longest:,} bytes, expected at most {most}",
+            longest=longest,
+            most=_MAX_REPLACED,
         )
     return longest
 
@@ -195,7 +209,9 @@ def _check_template(step: Mapping[str, Any]) -> None:
                 piece for piece in pieces if isinstance(piece, Mapping) and "Sequence" in piece
             ]
             if len(texts) > most:
-                raise InputError(f"its template {name!r} repeats the text {len(texts):,} times")
+                raise InputError(
+                    "its template {name!r} repeats the text {n:,} times", name=name, n=len(texts)
+                )
 
 
 def _regex(step: Mapping[str, Any]) -> str | None:
@@ -253,7 +269,7 @@ def check_pattern(pattern: str) -> None:
     start, there are at most as many attempts as the text is long.
     """
     if len(pattern) > _MAX_PATTERN:
-        raise InputError(f"its pattern has {len(pattern):,} characters, expected a short one")
+        raise InputError("its pattern has {n:,} characters, expected a short one", n=len(pattern))
     switch = _SWITCH.match(pattern)
     alternatives, end = _parse(pattern, switch.end() if switch else 0, 0)
     if end != len(pattern):
@@ -272,7 +288,11 @@ def check_pattern(pattern: str) -> None:
 
 
 def _refused(pattern: str, why: str) -> InputError:
-    return InputError(f"its pattern {pattern!r:.60} {why}, which may take unbounded time")
+    return InputError(
+        "its pattern {pattern!r:.60} {reason}, which may take unbounded time",
+        pattern=pattern,
+        reason=why,
+    )
 
 
 def _parse(pattern: str, at: int, depth: int) -> tuple[list[list[_Item]], int]:

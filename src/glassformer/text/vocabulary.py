@@ -112,14 +112,20 @@ class Vocabulary:
         for text, id_ in (*special.items(), *ordinary.items()):
             # bool is an int in Python, but {"the": true} in a file is a mistake.
             if type(id_) is not int or id_ < 0:
-                raise InputError(f"expected an id of 0 or more for {text!r}, received {id_!r}")
+                raise InputError(
+                    "expected an id of 0 or more for {text!r}, received {id!r}", text=text, id=id_
+                )
             if id_ in self._texts:
                 raise InputError(
-                    f"expected one token for each id, received {self._texts[id_]!r} and {text!r} "
-                    f"for id {id_}"
+                    "expected one token for each id, received {one!r} and {other!r} for id {id}",
+                    one=self._texts[id_],
+                    other=text,
+                    id=id_,
                 )
             if not is_unicode(text):
-                raise InputError(f"{text!r} is not valid Unicode: it has a lone surrogate")
+                raise InputError(
+                    "{text!r:.60} is not valid Unicode: it has a lone surrogate", text=text
+                )
             self._texts[id_] = text
         self.size = max(self._texts, default=-1) + 1
         self.special = SpecialTokens.by_spelling(special)
@@ -162,8 +168,10 @@ class Vocabulary:
         unknown = self.special.unknown
         if unknown is None:
             raise InputError(
-                f"{tokens[ids.index(None)]!r} is not in this vocabulary of {self.size}, which has "
-                "no unknown token; build it with <unknown> among the special tokens"
+                "{token!r} is not in this vocabulary of {size}, which has no unknown token; build "
+                "it with <unknown> among the special tokens",
+                token=tokens[ids.index(None)],
+                size=self.size,
             )
         return [unknown if id_ is None else id_ for id_ in ids]
 
@@ -172,10 +180,13 @@ class Vocabulary:
             return self._texts[id_]
         except KeyError:
             if 0 <= id_ < self.size:
-                raise InputError(f"id {id_} is unused in this vocabulary") from None
+                raise InputError("id {id} is unused in this vocabulary", id=id_) from None
             raise InputError(
-                f"expected an id from 0 to {self.size - 1} (vocab_size {self.size}), "
-                f"received {id_}; were the ids made with another tokenizer?"
+                "expected an id from 0 to {last} (vocab_size {size}), received {id}; were the ids "
+                "made with another tokenizer?",
+                last=self.size - 1,
+                size=self.size,
+                id=id_,
             ) from None
 
     def id_of(self, text: str) -> int:

@@ -38,16 +38,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DataConfig": "glassformer.training.problems",
-    "LoopConfig": "glassformer.training.run_config",
-    "OptimiserConfig": "glassformer.training.run_config",
-    "PROBLEMS": "glassformer.training.problems",
-    "RECIPES": "glassformer.training.recipes",
-    "RunResult": "glassformer.training.run",
-    "RunConfig": "glassformer.training.run_config",
-    "ScheduleConfig": "glassformer.training.run_config",
-    "recipe": "glassformer.training.recipes",
-    "train": "glassformer.training.run",
+    "glassformer.training.problems": "DataConfig PROBLEMS",
+    "glassformer.training.recipes": "RECIPES recipe",
+    "glassformer.training.run": "RunResult train",
+    "glassformer.training.run_config": "LoopConfig OptimiserConfig RunConfig ScheduleConfig",
 }
 
 if not TYPE_CHECKING:

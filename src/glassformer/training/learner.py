@@ -115,22 +115,20 @@ class Learner:
         *,
         device: torch.device,
         processes: Processes,
-        loss: LossFunction | None = None,
+        loss: LossFunction = model_loss,
         kernels: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.model, self.device, self.processes = model, device, processes
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.precision = precision(config.loop.precision, device)
-        self._loss = loss or model_loss
+        self._loss = loss
         self._kernels = kernels
         self._how = (config.optimiser.label_smoothing, measure, config.optimiser.r_drop)
 
     def count_labels(self, step: StepBatches) -> int:
         """The number of labels in a whole step, over all batches and processes."""
         mine = sum(batch.n_scored for batch in step.batches)
-        if self.processes.n == 1:
-            return max(1, mine)
-        total = self.processes.sum(torch.tensor(float(mine), device=self.device))
+        (total,) = self.processes.totals([mine], self.device)
         return max(1, int(total))
 
     def forward_backward(

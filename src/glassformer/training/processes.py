@@ -100,9 +100,7 @@ class Processes:
 
     def any(self, flag: bool, device: torch.device) -> bool:
         """Whether the flag is set in any process."""
-        if self.n == 1:
-            return flag
-        return bool(self.sum(torch.tensor(float(flag), device=device)))
+        return any(self.totals([flag], device))
 
     def gather(self, mine: list[T]) -> list[T]:
         """The lists of all processes, concatenated by rank."""

@@ -10,13 +10,14 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.files import read_bytes
+from glassformer.nn.config import in_words
 from glassformer.training.problems import (
     DataConfig,
     foreign_default,
@@ -88,23 +89,41 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
     messages. A saved config (`source` ends in .json) may have settings of other problems, which are
     ignored.
     """
-    tree: dict[str, Any] = {}
-    for key, value in changes.items():
-        name = key.replace("-", "_")
-        *sections, last = name.split(".")
-        last = _RENAMED.get(last, last)
-        place = tree
-        for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
+    data = asdict(cast(Any, config))
+    # The problem first: it decides which settings the section `data` has.
+    for key in sorted(changes, key=lambda key: not key.endswith("data.problem")):
+        *sections, last = key.replace("-", "_").split(".")
+        name, place = _RENAMED.get(last, last), data
+        for depth, section in enumerate(sections, start=1):
+            if (whole := ".".join(sections[:depth])) in changes:
                 raise ConfigError(
                     "{section} is set as a whole; it cannot have {name} as well",
-                    section=section,
-                    name=name,
+                    section=whole,
+                    name=key,
                 )
-        place[last] = value
-    result: T = _Change(config, source).replaced(config, tree)
-    return result
+            place = place[section] if isinstance(place.get(section), dict) else {}
+        if name in _settable(place):
+            place[name] = changes[key]
+        elif "problem" in place and foreign_default(name) is not MISSING:
+            # Results would seem to depend on a setting that the problem ignores.
+            if not source.endswith(".json") and str(changes[key]) != str(foreign_default(name)):
+                raise ConfigError(
+                    "data.{name} is not a setting of the problem {problem}, which has {names}",
+                    name=name,
+                    problem=place["problem"],
+                    names=", ".join(sorted(_settable(place) - {"problem"})),
+                )
+        else:
+            what = f"setting in {source}" if source else "setting"
+            raise UnknownNameError(what, ".".join([*sections, name]), keys(config))
+    return restored(type(config), data, "")
+
+
+def _settable(section: Mapping[str, Any]) -> set[str]:
+    """The names in a section, except sections; the pretraining can be set to none as a whole."""
+    if "problem" in section:
+        return settings_names(problem_class(section["problem"]))
+    return {k for k, value in section.items() if not isinstance(value, dict) or k == "first"}
 
 
 def from_file(path: Path) -> dict[str, Any]:
@@ -153,13 +172,14 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
     values: dict[str, Any] = {}
     for name, value in data.items():
         key = _RENAMED.get(name, name)
+        path = f"{where}.{key}".removeprefix(".")
         if key not in hints or get_origin(hints[key]) is ClassVar:
             raise UnknownNameError(f"setting in {where}", key, _names(cls))
         nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
         values[key] = (
-            restored(nested, value, f"{where}.{key}")
+            restored(nested, value, path)
             if isinstance(nested, type) and isinstance(value, Mapping)
-            else _converted(value, hints[key], f"{where}.{key}")
+            else _converted(value, hints[key], path)
         )
     missing = [one.name for one in fields(cast(Any, cls)) if _is_required(one, data)]
     if missing:
@@ -236,56 +256,6 @@ def _is_foreign(cls: type, name: str) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _Change:
-    """Changes to one config, with what error messages need."""
-
-    config: Any
-    source: str
-
-    def replaced(self, config: Any, tree: Mapping[str, Any], where: str = "") -> Any:
-        """Apply all changes of a section at once: in between, its fields may not fit together."""
-        if isinstance(config, DataConfig) and "problem" in tree:
-            config = config.as_problem(tree["problem"])
-        known = {one.name: one for one in fields(config)}
-        hints = get_type_hints(type(config))
-        values: dict[str, Any] = {}
-        for name, value in tree.items():
-            path = f"{where}{name}"
-            if _is_foreign(type(config), name):
-                self._check_foreign(config, name, value)
-                continue
-            current = getattr(config, name) if name in known else None
-            inside = isinstance(value, Mapping)
-            if name not in known or (
-                inside != is_dataclass(current) and (inside or known[name].default is not None)
-            ):
-                raise self._unknown(path, value)
-            values[name] = (
-                self.replaced(current, value, f"{path}.")
-                if inside
-                else _converted(value, hints[name], path)
-            )
-        return replace(config, **values)
-
-    def _check_foreign(self, config: DataConfig, name: str, value: Any) -> None:
-        """Refuse a setting that the problem ignores: results would seem to depend on it."""
-        if not self.source.endswith(".json") and str(value) != str(foreign_default(name)):
-            raise ConfigError(
-                "data.{name} is not a setting of the problem {problem}, which has {names}",
-                name=name,
-                problem=config.problem,
-                names=", ".join(sorted(settings_names(type(config)) - {"problem"})),
-            )
-
-    def _unknown(self, path: str, value: Any) -> UnknownNameError:
-        while isinstance(value, Mapping):  # the first name that was given
-            name, value = next(iter(value.items()))
-            path = f"{path}.{name}"
-        what = f"setting{self.source and f' in {self.source}'}"
-        return UnknownNameError(what, path, keys(self.config))
-
-
 def _flat(data: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in data.items():
         if isinstance(value, dict):
@@ -301,18 +271,18 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
             return _as(option, value)
         except (TypeError, ValueError, OverflowError):  # the last: an int too large for a float
             continue
-    wanted = " or ".join(_in_words(option) for option in _options(hint))
     raise ConfigError(
-        "{where} must be {wanted}, got {value!r:.60}", where=where, wanted=wanted, value=value
+        "{where} must be {wanted}, got {value!r:.60}",
+        where=where,
+        wanted=in_words(hint),
+        value=value,
     )
 
 
 def _options(hint: Any) -> list[Any]:
     """The alternatives of a union, strictest first: str would accept any text."""
-    parts = [hint]
-    if get_origin(hint) is Literal or NoneType in get_args(hint) or len(get_args(hint)) > 1:
-        parts = list(get_args(hint)) if get_origin(hint) is not Literal else [hint]
-    return sorted(parts, key=lambda part: part is str)
+    parts = () if get_origin(hint) is Literal else get_args(hint)
+    return sorted(parts or [hint], key=lambda part: part is str)
 
 
 def _as(option: Any, value: Any) -> Any:
@@ -356,10 +326,3 @@ def _as_int(value: Any) -> int:
     if abs(number) >= 10**40:  # Python does not even print an int of over 4,300 digits
         raise ValueError
     return number
-
-
-def _in_words(option: Any) -> str:
-    if get_origin(option) is Literal:
-        return " or ".join(map(repr, get_args(option)))
-    names = {int: "a whole number", float: "a number", bool: "true or false", NoneType: "none"}
-    return names.get(option, "a text" if option is str else str(option))

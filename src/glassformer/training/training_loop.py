@@ -262,8 +262,8 @@ class Trainer:
     def _report(self, tally: Tally, epoch: int) -> None:
         """Log the sums since the last line; waits for the device."""
         self._check_finite(tally)
-        sums = self.processes.sum(tally.sums.clone()).tolist()
-        n_tokens = self.processes.sum(torch.tensor(float(tally.n_tokens), device=self.device))
+        mine = [*tally.sums.tolist(), tally.n_tokens]
+        loss, n_labels, norm, n_tokens = self.processes.totals(mine, self.device)
         seconds = time.perf_counter() - tally.since
         progress = self.progress
         progress.n_tokens += int(n_tokens)
@@ -272,10 +272,10 @@ class Trainer:
         record = {
             "step": progress.step,
             "epoch": epoch,
-            "loss": sums[0] / max(1.0, sums[1]),
-            "grad_norm": sums[2] / (tally.n_steps * self.processes.n),
+            "loss": loss / max(1.0, n_labels),
+            "grad_norm": norm / (tally.n_steps * self.processes.n),
             "lr": self.config.optimiser.lr * share,
-            "tokens_per_s": float(n_tokens) / seconds,
+            "tokens_per_s": n_tokens / seconds,
             "n_tokens": progress.n_tokens,
             "train_seconds": progress.seconds,
         }

@@ -132,8 +132,9 @@ def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int)
 def single_threaded(n_cores: int) -> Iterator[bool]:
     """Let torch use one thread per operation, if several batches share the cores (`cores_for`).
 
-    The number of threads is a process-wide setting, so one caller at a time may change it. Yields
-    whether it was changed; other callers meanwhile leave it alone.
+    torch gives this number to the calling thread and to threads that begin to compute later, those
+    of the pool among them; so one caller at a time may change it. Yields whether it was changed;
+    other callers meanwhile leave it alone.
     """
     if n_cores <= 1 or not _changing.acquire(blocking=False):
         yield False

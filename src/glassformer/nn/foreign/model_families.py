@@ -22,7 +22,7 @@ from glassformer.nn.foreign.torch_nn import (
     three_maps,
     without,
 )
-from glassformer.nn.models import LanguageModel, MaskedLanguageModel, TextEncoder
+from glassformer.nn.models import Classifier, LanguageModel, MaskedLanguageModel, TextEncoder
 from glassformer.nn.tensors import Tensor
 
 # --- Hugging Face ---
@@ -46,6 +46,8 @@ _BERT: Table = {
     "cls.predictions.transform.LayerNorm.*": "transform_norm.*",
     "cls.predictions.bias": "to_vocabulary.bias",
     "cls.predictions.decoder.*": "to_vocabulary.*",
+    "pooler.dense.*": "transform.*",
+    "classifier.*": "to_classes.*",
     **in_blocks("encoder.layer.#.", "encoder.blocks.#.", _BERT_BLOCK),
 }
 _GPT2_BLOCK: Table = {
@@ -82,13 +84,20 @@ _LLAMA: Table = {
 }
 
 
-def load_hugging_face_bert(model: MaskedLanguageModel | TextEncoder, state: State) -> None:
-    """From a BertModel or BertForMaskedLM. The pooler, which neither of ours has, is ignored."""
+def load_hugging_face_bert(
+    model: MaskedLanguageModel | TextEncoder | Classifier, state: State
+) -> None:
+    """From a BertModel, BertForMaskedLM or BertForSequenceClassification.
+
+    The pooler is ignored where ours has none.
+    """
     plain = {_modern(name.removeprefix("bert.")): tensor for name, tensor in state.items()}
-    unused = ["pooler.", "embeddings.position_ids", "cls.seq_relation"]
+    unused = ["embeddings.position_ids", "cls.seq_relation"]
+    if not isinstance(model, Classifier):
+        unused.append("pooler.")
     if isinstance(model, TextEncoder):
         unused.append("cls.")
-    else:
+    if isinstance(model, MaskedLanguageModel):
         output = "cls.predictions.decoder."
         shared = _shared(model, plain, f"{output}weight", "embeddings.word_embeddings.weight")
         # The output bias is stored under two names, one parameter unless nothing is tied.
@@ -158,7 +167,7 @@ def _shared(
 
 def load_hugging_face(model: nn.Module, model_type: str, state: State) -> None:
     """From a state dict of the family for which `config_from_hugging_face` made the config."""
-    if model_type == "bert" and isinstance(model, MaskedLanguageModel | TextEncoder):
+    if model_type == "bert" and isinstance(model, MaskedLanguageModel | TextEncoder | Classifier):
         load_hugging_face_bert(model, state)
     elif model_type == "gpt2" and isinstance(model, LanguageModel):
         load_hugging_face_gpt2(model, state)
@@ -211,6 +220,13 @@ def _bert_config(c: Mapping[str, Any]) -> ModelConfig:
     )
     if "BertForMaskedLM" in (c.get("architectures") or []):
         return ours
+    if "BertForSequenceClassification" in (c.get("architectures") or []):
+        _refuse_others(c, problem_type=("single_label_classification", None))
+        n_classes = len(c.get("id2label") or "01")  # left out where there are two
+        if n_classes < 2:
+            raise ConfigError("a BERT with one output gives a number, and ours gives classes")
+        head = OutputConfig(n_classes=n_classes, pooling="first", bias=True, transform=True)
+        return ours.with_(architecture="classifier", output=head)
     return ours.with_(architecture="encoder", output=OutputConfig())
 
 

@@ -10,6 +10,7 @@ Dims: as in `nn.attention`.
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -85,34 +86,20 @@ def make_learner(
     """The learner for this run, device and number of processes."""
     join_projections(model, device.type == "cuda")
 
-    def kernels() -> AbstractContextManager[object]:
-        return attention_kernels(config.loop.attention)
-
-    given = (config, model, measure)
+    named: dict[str, Any] = {
+        "device": device,
+        "processes": processes,
+        "kernels": partial(attention_kernels, config.loop.attention),
+    }
     if acceleration.recorded:
-        return GraphLearner(
-            *given,
-            device=device,
-            processes=processes,
-            kernels=kernels,
-            recorder=CudaRecorder(device),
-        )
-    loss = accelerated(model_loss, acceleration) if acceleration.compiled else None
+        return GraphLearner(config, model, measure, recorder=CudaRecorder(device), **named)
+    named["loss"] = accelerated(model_loss, acceleration)
     # On CPUs, whole gradients are summed after the backward pass, in a fixed order.
     if processes.n > 1 and (config.loop.sharding == "fsdp" or device.type != "cpu"):
-        return DataParallelLearner(
-            *given, device=device, processes=processes, loss=loss, kernels=kernels
-        )
+        return DataParallelLearner(config, model, measure, **named)
     if acceleration.compiled:
-        return CompiledLearner(
-            *given,
-            device=device,
-            processes=processes,
-            loss=loss,
-            kernels=kernels,
-            graphs=acceleration.graphs,
-        )
-    return Learner(*given, device=device, processes=processes, kernels=kernels)
+        return CompiledLearner(config, model, measure, graphs=acceleration.graphs, **named)
+    return Learner(config, model, measure, **named)
 
 
 def choose_acceleration(

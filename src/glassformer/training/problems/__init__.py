@@ -67,12 +67,6 @@ class DataConfig:
             )
         expect_fields(self, "max_tokens batch_size bucket_width", COUNT, "data.")
 
-    def as_problem(self, name: str) -> "DataConfig":
-        """The settings that both problems have, for another problem."""
-        cls = problem_class(name)
-        ours = {field.name: getattr(self, field.name) for field in fields(self)}
-        return cls(**{key: ours[key] for key in settings_names(cls) & ours.keys() - {"problem"}})
-
     def as_evaluated(self, max_len: int) -> "DataConfig":
         """The settings by which a trained model of this context length is scored."""
         return replace(self, max_len=max_len) if isinstance(self, TokenisedData) else self
