@@ -53,11 +53,17 @@ def softmax(x: Array, axis: int = -1) -> Array:
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
-def sinusoids(*, each_own_index: bool = False, only_sine: bool = False, first: int = 0) -> Array:
+def sinusoids(
+    *,
+    each_own_index: bool = False,
+    plain_index: bool = False,
+    only_sine: bool = False,
+    first: int = 0,
+) -> Array:
     table = np.zeros((5, 6))
     for p in range(5):
         for i in range(6):
-            index = i if each_own_index else i // 2
+            index = i / 2 if plain_index else i if each_own_index else i // 2
             angle = (p + first) / 10000 ** (2 * index / 6)
             table[p, i] = np.sin(angle) if i % 2 == 0 or only_sine else np.cos(angle)
     return table
@@ -205,6 +211,8 @@ PLANTS = (
     Plant("no_mask", "masked_weights", lambda v: softmax(v["scaled"])),
     Plant("sine", "positions", lambda v: sinusoids(only_sine=True)),
     Plant("index", "positions", lambda v: sinusoids(each_own_index=True)),
+    Plant("index", "positions", lambda v: sinusoids(plain_index=True)),
+    Plant("joined", "positions", lambda v: sinusoids()[:, [0, 2, 4, 1, 3, 5]]),
     Plant("from_one", "positions", lambda v: sinusoids(first=1)),
     Plant("no_exp", "proportions", lambda v: v["logits"] / v["logits"].sum()),
     Plant("operand", "key", lambda v: v["x"] @ v["w_value"]),

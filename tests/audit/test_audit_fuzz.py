@@ -103,7 +103,8 @@ def test_exchanged_digits_of_a_single_number_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "step"), [(10, "sum_f0"), (129, "k_2_0"), (129, "head_2_0"), (129, "sum_a2")]
+    ("seed", "step"),
+    [(10, "sum_f0"), (129, "k_2_0"), (129, "head_2_0"), (129, "sum_a2"), (183, "head_1_1")],
 )
 def test_misprints_behind_several_unprinted_layers_are_found(seed: int, step: str) -> None:
     """Attention, feed-forward and norms between what is printed and the wrong number."""

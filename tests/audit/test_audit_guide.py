@@ -4,12 +4,21 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks import slips
 from glassformer.audit import possibility
 from glassformer.audit.example_file import STEP_KEYS, read_example
-from glassformer.audit.formulas import FUNCTIONS
+from glassformer.audit.formulas import (
+    FUNCTIONS,
+    BoundedNumbers,
+    evaluate,
+    exactly,
+    names_of,
+    parse,
+)
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
 from tests.audit.audits import audit_of
@@ -30,6 +39,20 @@ def test_the_example_of_the_guide_gives_what_the_guide_says() -> None:
     for id_, verdict, finding in table:
         assert result[id_].verdict == verdict
         assert (result[id_].slip("en") or "") == finding
+
+
+def test_the_formulas_to_copy_compute() -> None:
+    table = GUIDE.partition("| step | formula |")[2].partition("\n\n")[0]
+    formulas = re.findall(r"`([^`]+)`", table.replace("`targets` with", ""))
+    assert len(formulas) == 13
+    for formula in formulas:
+        tree = parse(formula)
+        names: dict[str, NDArray[np.float64]]
+        names = {name: np.ones((3, 3)) for name in names_of(tree)}
+        names |= {"mu": np.ones(3), "variance": np.ones(3), "W_O": np.ones((6, 3))}
+        value = evaluate(tree, {name: exactly(part) for name, part in names.items()})
+        assert isinstance(value, BoundedNumbers)
+        assert np.isfinite(value.mid).all()
 
 
 def test_the_code_of_the_guide_runs() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from benchmarks import slips
 from glassformer.audit import CATALOGUE
@@ -98,6 +99,34 @@ def test_a_product_number_by_number_is_found(seed: int) -> None:
     ]
     result = audit(read_example(json.dumps({"steps": steps}), "t", "t"))
     assert ("elementwise",) in [found.kinds for found in result["c"].explanations]
+
+
+X, W, U, H = (np.random.default_rng(3).integers(-9, 10, size=(4, 3, 3)) / 10).round(1)
+CELL = "tanh(x @ w + h @ u)"
+
+
+@pytest.mark.parametrize(
+    ("formula", "printed", "slip"),
+    [
+        (CELL, np.tanh(X @ U + H @ W), "operands swapped: x and h"),
+        (CELL, np.tanh(X @ W), "a term left out: without h @ u"),
+        (
+            "layer_norm(x)",
+            (X - X.mean(0)) / np.sqrt(X.var(0) + 1e-5),
+            "wrong axis: mean and variance down the columns instead of along the rows",
+        ),
+        ("x @ w / sqrt(3)", X @ W / 3, "wrong divisor: divided by 3 instead of √3"),
+    ],
+)
+def test_one_mistake_has_one_name(formula: str, printed: NDArray[np.float64], slip: str) -> None:
+    """Also where another slip gives the same numbers, or rounding to zero would."""
+    steps = [
+        {"id": name, "printed": value.tolist()}
+        for name, value in {"x": X, "w": W, "u": U, "h": H}.items()
+    ]
+    wrong = {"id": "y", "formula": formula, "printed": printed.round(4).tolist(), "decimals": 4}
+    result = audit(read_example(json.dumps({"steps": [*steps, wrong]}), "t", "t"))
+    assert result["y"].slip("en") == slip
 
 
 @given(seed=seeds, row=st.integers(0, 4))

@@ -93,11 +93,12 @@ def finding_text(result: StepResult, example: Example, language: Language) -> st
         elif isinstance(result.step.printed, PrintedDigits):
             shown = int(result.step.printed.shown.sum())
             wrong = int(found.wrong.sum())
-            if wrong:
+            if wrong and shown > 1:
                 parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
             off = np.max(result.off) if result.off is not None else np.nan
             if np.isfinite(off) and off > 0:
-                parts.append(WORDS["off"].say(language).format(off=f"{off:.3g}"))
+                said = WORDS["off" if wrong > 1 else "off_one"]
+                parts.append(said.say(language, off=f"{off:.3g}"))
     if result.verdict in ("agrees", "follows"):
         parts.append(_approximated(result, language))
     if found is not None and found.open.any():

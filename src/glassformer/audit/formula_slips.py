@@ -6,7 +6,8 @@ Those that two formulas can describe are in `slip_catalogue`; these need to look
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from functools import reduce
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from glassformer.audit.formulas.terms import (
     Partly,
     Slice,
     call,
+    rebuild,
     replace_each,
     walk,
 )
@@ -100,15 +102,39 @@ def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
     """Along columns instead of rows, or the reverse."""
     if not isinstance(node, FunctionCall) or node.function not in _ALONG:
         return
-    x = scene.numbers(node.arguments[0])
-    given = node.keyword("axis")
-    if x is None or (given is not None and not isinstance(given, Numeral)):
+    x, axis = scene.numbers(node.arguments[0]), scene.axis(node)
+    if x is None or axis is None:
         return
-    axis = int(given.value) if isinstance(given, Numeral) else -1
     for other in range(x.ndim):
         if other != axis % x.ndim:
             detail = _along(_name(node.function), other, axis % x.ndim, x.ndim)
             yield node.with_keyword("axis", other), detail
+
+
+def wrong_axis_throughout(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Mean and deviation of columns, say, where those of rows belong."""
+    calls = [
+        part for part in walk(tree) if isinstance(part, FunctionCall) and part.function in _ALONG
+    ]
+    inputs = [scene.numbers(part.arguments[0]) for part in calls]
+    axes = {scene.axis(part) for part in calls}
+    if len(calls) < 2 or len(axes) != 1 or any(x is None or x.ndim != 2 for x in inputs):
+        return
+    (axis,) = axes
+    if axis is None:
+        return
+    other = 1 - axis % 2
+    named = {part.function: _name(part.function) for part in calls}.values()
+    names = reduce(lambda one, more: say.both("{left} and {right}", left=one, right=more), named)
+    new = rebuild(
+        tree,
+        lambda node: (
+            node.with_keyword("axis", other)
+            if isinstance(node, FunctionCall) and node.function in _ALONG
+            else node
+        ),
+    )
+    yield Change(new, _along(names, other, axis % 2, 2))
 
 
 def _name(function: str) -> Bilingual:
@@ -151,9 +177,7 @@ def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
     """Queries and keys swapped: K Qᵀ instead of Q Kᵀ, or B A instead of A B."""
     if not isinstance(node, Binary) or node.operator != "@" or node.left == node.right:
         return
-    detail = scene.tell(
-        "{left} and {right} swapped", left=node.left, right=_turned(node) or node.right
-    )
+    detail = scene.tell("{left} and {right}", left=node.left, right=_turned(node) or node.right)
     other = _turned(node)
     if other is None:
         yield Binary("@", node.right, node.left, node.column), detail
@@ -199,6 +223,17 @@ def _interleaved(parts: tuple[Node, ...], shapes: list[tuple[int, ...]]) -> Iter
     )
     detail = say.both("interleaved column by column, not one part after the other")
     yield FunctionCall("concat", columns), detail
+
+
+def waves_in_halves(node: Node, scene: Scene) -> Iterator[Part]:
+    """All sines before all cosines, where the formula alternates them."""
+    match node:
+        case FunctionCall("where", (FunctionCall("even"), FunctionCall("sin"), _)):
+            table = scene.numbers(node)
+            if table is not None and table.ndim == 2:
+                order = [*range(0, table.shape[1], 2), *range(1, table.shape[1], 2)]
+                detail = say.both("all sines first, then all cosines, instead of alternating")
+                yield call("transpose", take_rows(call("transpose", node), order)), detail
 
 
 def another_slice(node: Node, scene: Scene) -> Iterator[Part]:
@@ -270,6 +305,17 @@ def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
         ):
             detail = scene.tell("{new} used instead of {old}", new=Name(name), old=node)
             yield Name(name), detail
+
+
+def operands_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Two operands of one shape, each in the place of the other."""
+    named = walk(tree, lambda node: not isinstance(node, Partly))
+    for one, other in combinations([n for n in named if isinstance(n, Name | Partly)], 2):
+        first, second = scene.numbers(one), scene.numbers(other)
+        if first is None or second is None or not first.ndim or first.shape != second.shape:
+            continue
+        detail = scene.tell("{left} and {right}", left=one, right=other)
+        yield Change(replace_each(tree, {one: other, other: one}), detail)
 
 
 def factor_left_out(node: Node, scene: Scene) -> Iterator[Part]:

@@ -43,6 +43,8 @@ def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
         finite = value[np.isfinite(value)] * 10.0**decimals
         if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
             return  # further rounding changes nothing
+        if not np.rint(finite).any():
+            continue  # nothing would be left: that is a term or factor left out
         detail = scene.tell("{x} rounded to {decimals} decimals first", x=node, decimals=decimals)
         yield call("round", node, decimals), detail
 

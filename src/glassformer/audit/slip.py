@@ -125,6 +125,11 @@ class Scene:
             return None
         return value.mid if isinstance(value, BoundedNumbers) else None
 
+    def axis(self, node: FunctionCall) -> int | None:
+        """The axis that a call works along, −1 unless it says otherwise; None if it is computed."""
+        given = node.keyword("axis") or Numeral(-1.0)
+        return int(given.value) if isinstance(given, Numeral) else None
+
     def sizes(self) -> list[int]:
         """The row and column counts of everything on the page, and whole numbers given as sizes."""
         found: set[int] = set()

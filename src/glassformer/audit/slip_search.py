@@ -49,6 +49,13 @@ class _Try:
     tree: Node
     fits: Cells
     width: Array
+    numbers: Array | None = None
+
+    def gives(self, other: _Try) -> bool:
+        """Whether both give the same numbers, up to the rounding of float64."""
+        if self.numbers is None or other.numbers is None:
+            return False
+        return np.allclose(self.numbers, other.numbers, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
 class Search:
@@ -167,7 +174,7 @@ class Search:
         fits = overlap(printed, value) & np.isfinite(value.low) & np.isfinite(value.high)
         fits |= (value.low == printed.values) & (value.high == printed.values)
         width = (value.high - value.low)[self._found.wrong]
-        return _Try(made, change.tree, fits & printed.shown, width)
+        return _Try(made, change.tree, fits & printed.shown, width, value.mid)
 
     def _try_words(
         self, change: Change, made: tuple[tuple[Slip, Bilingual], ...], value: Value
@@ -189,20 +196,23 @@ class Search:
         return bool((near | np.isnan(slack))[self._found.wrong].any())
 
     def _choose(self, groups: list[tuple[_Try, ...]]) -> list[SlipExplanation]:
-        """The groups that cover all wrong cells, best first, one per set of kinds."""
+        """The groups that cover all wrong cells, best first, one per set of kinds.
+
+        Of two that give the same numbers, only the first is named: it is one mistake in two words.
+        """
         tried: dict[tuple[str, ...], int] = {}
         for group in groups:
             kinds = _kinds(group)
             tried[kinds] = tried.get(kinds, 0) + 1
         found: list[tuple[bool, SlipExplanation]] = []
-        seen: set[tuple[str, ...]] = set()
+        seen: dict[tuple[str, ...], _Try] = {}
         for group in groups:
-            kinds = _kinds(group)
-            if kinds in seen or not self._covers(group):
+            kinds, full = _kinds(group), _full(group)
+            if kinds in seen or not self._covers(group) or any(map(full.gives, seen.values())):
                 continue
             if self._weight(group) < np.log(tried[kinds]) + _doubt(group):
                 continue
-            seen.add(kinds)
+            seen[kinds] = full
             whole, explanation = self._explain(group)
             found.append((not whole, explanation))
         found.sort(key=lambda pair: pair[0])
@@ -231,7 +241,7 @@ class Search:
     def _explain(self, group: tuple[_Try, ...]) -> tuple[bool, SlipExplanation]:
         """Which slip was made where, with as few mixtures of slips as possible."""
         wrong, shown = self._found.wrong, self._found.wrong | self._found.right
-        full = max(group, key=lambda tried: len(tried.made))
+        full = _full(group)
         if full.fits[shown].all():
             return True, SlipExplanation(tuple(_committed(*part) for part in full.made))
         used = self._mixture(group, wrong, shown)
@@ -267,8 +277,12 @@ def _kinds(group: tuple[_Try, ...]) -> tuple[str, ...]:
 
 
 def _doubt(group: tuple[_Try, ...]) -> float:
-    full = max(group, key=lambda tried: len(tried.made))
-    return sum(slip.doubt for slip, _ in full.made)
+    return sum(slip.doubt for slip, _ in _full(group).made)
+
+
+def _full(group: tuple[_Try, ...]) -> _Try:
+    """The try with all slips of the group."""
+    return max(group, key=lambda tried: len(tried.made))
 
 
 def _committed(

@@ -512,7 +512,8 @@ def _softmax(x: Affine, axis: int) -> Affine | None:
         np.einsum("...ij,k...j->k...i", slope, parts),
         (np.abs(slope) * rest[..., None, :]).sum(axis=-1) + (above + below) / 2,
     )
-    narrow = made.radius <= (most - least) / 2  # otherwise the interval says more than the tangent
+    # The tangent knows what the weights share, so it may be up to twice as wide as the interval.
+    narrow = made.radius <= most - least
     made = Affine(
         np.where(narrow, made.mid, (least + most) / 2),
         np.where(narrow, made.parts, 0.0),

@@ -125,20 +125,28 @@ def describe(value: Value) -> str:
 _AT_ONCE = 100_000  # products held in memory at a time
 
 
+def bounded(
+    mid: Array, ends: Callable[[], tuple[Array, Array]], *operands: BoundedNumbers
+) -> BoundedNumbers:
+    """A result with its bounds, which are computed only if an operand has any."""
+    exact = all(operand.exact for operand in operands)
+    return exactly(mid) if exact else BoundedNumbers(mid, *ends())
+
+
 def rising(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
-    """A non-decreasing function: its bounds are its values at the bounds."""
-    mid = function(x.mid)
-    return exactly(mid) if x.exact else BoundedNumbers(mid, function(x.low), function(x.high))
+    """A function that never falls, or that only moves numbers: it maps bounds to bounds."""
+    return bounded(function(x.mid), lambda: (function(x.low), function(x.high)), x)
 
 
 def rising_from_zero(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
     """The same, undefined below zero: a number there gives NaN, a lower bound counts as zero."""
     noise = (x.mid < 0) & (x.mid > -1e-12)  # a zero with float64 noise: mean(x^2) - mean(x)^2
-    mid = function(np.where(noise, 0.0, x.mid))
-    if x.exact:
-        return exactly(mid)
-    low = function(np.where(x.high < 0, np.nan, np.maximum(x.low, 0.0)))
-    return BoundedNumbers(mid, low, function(np.where(noise, np.maximum(x.high, 0.0), x.high)))
+
+    def ends() -> tuple[Array, Array]:
+        low = function(np.where(x.high < 0, np.nan, np.maximum(x.low, 0.0)))
+        return low, function(np.where(noise, np.maximum(x.high, 0.0), x.high))
+
+    return bounded(function(np.where(noise, 0.0, x.mid)), ends, x)
 
 
 def dipping(function: Callable[[Array], Array], lowest: float, x: BoundedNumbers) -> BoundedNumbers:
@@ -147,118 +155,127 @@ def dipping(function: Callable[[Array], Array], lowest: float, x: BoundedNumbers
     def at(part: Array) -> Array:
         return np.where(np.isneginf(part), 0.0, function(part))
 
-    mid = at(x.mid)
-    if x.exact:
-        return exactly(mid)
-    ends = np.stack([at(x.low), at(x.high)])
-    passes = (x.low <= lowest) & (x.high >= lowest)
-    bottom = function(np.asarray(lowest))
-    return BoundedNumbers(mid, np.where(passes, bottom, ends.min(axis=0)), ends.max(axis=0))
+    def ends() -> tuple[Array, Array]:
+        low, high = at(x.low), at(x.high)
+        passes = (x.low <= lowest) & (x.high >= lowest)
+        bottom = function(np.asarray(lowest))
+        return np.where(passes, bottom, np.minimum(low, high)), np.maximum(low, high)
+
+    return bounded(at(x.mid), ends, x)
 
 
 def negative(x: BoundedNumbers) -> BoundedNumbers:
-    return exactly(-x.mid) if x.exact else BoundedNumbers(-x.mid, -x.high, -x.low)
+    return bounded(-x.mid, lambda: (-x.high, -x.low), x)
 
 
 def add(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
-    mid = x.mid + y.mid
-    return (
-        exactly(mid) if x.exact and y.exact else BoundedNumbers(mid, x.low + y.low, x.high + y.high)
-    )
+    return bounded(x.mid + y.mid, lambda: (x.low + y.low, x.high + y.high), x, y)
 
 
 def subtract(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
-    mid = x.mid - y.mid
-    return (
-        exactly(mid) if x.exact and y.exact else BoundedNumbers(mid, x.low - y.high, x.high - y.low)
-    )
+    return bounded(x.mid - y.mid, lambda: (x.low - y.high, x.high - y.low), x, y)
 
 
 def multiply(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
-    mid = x.mid * y.mid
-    return exactly(mid) if x.exact and y.exact else BoundedNumbers(mid, *_products(x, y))
+    return bounded(x.mid * y.mid, lambda: _products(x, y), x, y)
 
 
 def divide(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     """x / y; anything if y may be zero."""
-    mid = x.mid / y.mid
-    if x.exact and y.exact:
-        return exactly(mid)
-    around_zero = (y.low <= 0) & (y.high >= 0)
-    inverse = BoundedNumbers(1 / y.mid, 1 / y.high, 1 / y.low)
-    low, high = _products(x, inverse)
-    return BoundedNumbers(
-        mid, np.where(around_zero, -np.inf, low), np.where(around_zero, np.inf, high)
-    )
+
+    def ends() -> tuple[Array, Array]:
+        around_zero = (y.low <= 0) & (y.high >= 0)
+        low, high = _products(x, BoundedNumbers(1 / y.mid, 1 / y.high, 1 / y.low))
+        return np.where(around_zero, -np.inf, low), np.where(around_zero, np.inf, high)
+
+    return bounded(x.mid / y.mid, ends, x, y)
 
 
 def power(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     """x ^ y, bounded at the corners if the base is not negative; a square is bounded anywhere."""
-    mid = x.mid**y.mid
-    if x.exact and y.exact:
-        return exactly(mid)
-    if y.exact and np.all(y.mid == 2):
-        size = absolute(x)
-        return BoundedNumbers(mid, size.low**2, size.high**2)
-    corners = np.stack(np.broadcast_arrays(*(a**b for a in _ends(x) for b in _ends(y))))
-    unknown = np.isnan(corners).any(axis=0) | (x.low < 0)
-    low = np.where(unknown, -np.inf, corners.min(axis=0))
-    return BoundedNumbers(mid, low, np.where(unknown, np.inf, corners.max(axis=0)))
+
+    def ends() -> tuple[Array, Array]:
+        if y.exact and np.all(y.mid == 2):
+            size = absolute(x)
+            return size.low**2, size.high**2
+        corners = [a**b for a in (x.low, x.high) for b in (y.low, y.high)]
+        return _among(corners, unknown=x.low < 0)
+
+    return bounded(x.mid**y.mid, ends, x, y)
+
+
+def proportion(x: BoundedNumbers, axis: int) -> BoundedNumbers:
+    """x / Σ x. That x is a term of the sum is left out of account, which only widens the bounds."""
+
+    def ends() -> tuple[Array, Array]:
+        low, high = (part.sum(axis=axis, keepdims=True) for part in (x.low, x.high))
+        corners = [a / b for a in (x.low, x.high) for b in (low, high)]
+        return _among(corners, unknown=(low <= 0) & (high >= 0))
+
+    return bounded(x.mid / x.mid.sum(axis=axis, keepdims=True), ends, x)
+
+
+def _among(corners: list[Array], unknown: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """The least and greatest of several values; −∞ and ∞ where nothing is known."""
+    values = np.stack(np.broadcast_arrays(*corners))
+    unknown = np.isnan(values).any(axis=0) | unknown
+    low, high = values.min(axis=0), values.max(axis=0)
+    return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
 
 
 def absolute(x: BoundedNumbers) -> BoundedNumbers:
-    mid = np.abs(x.mid)
-    if x.exact:
-        return exactly(mid)
-    low = np.where((x.low <= 0) & (x.high >= 0), 0.0, np.minimum(abs(x.low), abs(x.high)))
-    return BoundedNumbers(mid, low, np.maximum(abs(x.low), abs(x.high)))
+    def ends() -> tuple[Array, Array]:
+        low, high = np.abs(x.low), np.abs(x.high)
+        around_zero = (x.low <= 0) & (x.high >= 0)
+        return np.where(around_zero, 0.0, np.minimum(low, high)), np.maximum(low, high)
+
+    return bounded(np.abs(x.mid), ends, x)
 
 
 def sine(x: BoundedNumbers) -> BoundedNumbers:
     """sin x: ±1 if a turning point lies between the bounds, otherwise bounded at the ends."""
-    mid = np.sin(x.mid)
-    if x.exact:
-        return exactly(mid)
-    at_ends = np.stack([np.sin(x.low), np.sin(x.high)])
-    top = _passes(x, np.pi / 2)
-    bottom = _passes(x, -np.pi / 2)
-    low = np.where(bottom, -1.0, at_ends.min(axis=0))
-    return BoundedNumbers(mid, low, np.where(top, 1.0, at_ends.max(axis=0)))
+
+    def ends() -> tuple[Array, Array]:
+        low, high = np.sin(x.low), np.sin(x.high)
+        top, bottom = _passes(x, np.pi / 2), _passes(x, -np.pi / 2)
+        least, most = np.minimum(low, high), np.maximum(low, high)
+        return np.where(bottom, -1.0, least), np.where(top, 1.0, most)
+
+    return bounded(np.sin(x.mid), ends, x)
 
 
 def cosine(x: BoundedNumbers) -> BoundedNumbers:
     """cos x, a sine a quarter turn ahead; the exact value is cos itself."""
-    mid = np.cos(x.mid)
-    if x.exact:
-        return exactly(mid)
-    ahead = sine(BoundedNumbers(x.mid, x.low + np.pi / 2, x.high + np.pi / 2))
-    return BoundedNumbers(mid, ahead.low, ahead.high)
+
+    def ends() -> tuple[Array, Array]:
+        ahead = sine(BoundedNumbers(x.mid, x.low + np.pi / 2, x.high + np.pi / 2))
+        return ahead.low, ahead.high
+
+    return bounded(np.cos(x.mid), ends, x)
 
 
 def matmul(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     """x @ y, for matrices and vectors whose inner sizes agree."""
     mid = x.mid @ y.mid
-    if x.exact and y.exact:
-        return exactly(mid)
-    left = [np.atleast_2d(part)[:, :, None] for part in (x.mid, x.low, x.high)]
-    right = [
-        part[None, :, None] if part.ndim == 1 else part[None] for part in (y.mid, y.low, y.high)
-    ]
-    low = np.zeros((left[0].shape[0], right[0].shape[2]))
-    high = np.zeros_like(low)
-    # In blocks of columns of x and rows of y, so that the array of products stays small.
-    some = max(1, _AT_ONCE // low.size)
-    for k in range(0, left[0].shape[1], some):
-        a = BoundedNumbers(*(part[:, k : k + some] for part in left))
-        b = BoundedNumbers(*(part[:, k : k + some] for part in right))
-        least, most = _products(a, b)
-        low += least.sum(axis=1)
-        high += most.sum(axis=1)
-    return BoundedNumbers(mid, low.reshape(mid.shape), high.reshape(mid.shape))
 
+    def ends() -> tuple[Array, Array]:
+        left = [np.atleast_2d(part)[:, :, None] for part in (x.mid, x.low, x.high)]
+        right = [
+            part[None, :, None] if part.ndim == 1 else part[None] for part in (y.mid, y.low, y.high)
+        ]
+        low = np.zeros((left[0].shape[0], right[0].shape[2]))
+        high = np.zeros_like(low)
+        # In blocks of columns of x and rows of y, so that the array of products stays small.
+        some = max(1, _AT_ONCE // low.size)
+        for k in range(0, left[0].shape[1], some):
+            a = BoundedNumbers(*(part[:, k : k + some] for part in left))
+            b = BoundedNumbers(*(part[:, k : k + some] for part in right))
+            least, most = _products(a, b)
+            low += least.sum(axis=1)
+            high += most.sum(axis=1)
+        return low.reshape(mid.shape), high.reshape(mid.shape)
 
-def _ends(x: BoundedNumbers) -> tuple[Array, Array]:
-    return x.low, x.high
+    return bounded(mid, ends, x, y)
 
 
 def _products(x: BoundedNumbers, y: BoundedNumbers) -> tuple[Array, Array]:

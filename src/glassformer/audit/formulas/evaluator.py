@@ -25,9 +25,8 @@ from glassformer.audit.formulas.bounds import (
 from glassformer.audit.formulas.formula_functions import (
     FUNCTIONS,
     NAMES,
-    FormulaFunction,
     Parameter,
-    move,
+    arguments_of,
     stacked,
     written_out,
 )
@@ -235,7 +234,7 @@ class FormulaEvaluator:
         if axes > MOST_AXES:
             raise FormulaError(f"expected at most {MOST_AXES} axes, got {axes}", node.column)
         try:
-            chosen = move(lambda part: np.asarray(part[index]), body)
+            chosen = bounds.rising(lambda part: np.asarray(part[index]), body)
         except IndexError as error:
             raise FormulaError(
                 f"expected a place inside {shape_of(body.shape)}", node.column
@@ -266,60 +265,18 @@ class FormulaEvaluator:
         if function is None:
             near = did_you_mean(node.function, NAMES)
             raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
-        positional, keywords = self._arguments(node, function)
-        return function.apply(*positional, **keywords)
-
-    def _arguments(
-        self, node: FunctionCall, function: FormulaFunction
-    ) -> tuple[list[Value | int], dict[str, Value | int]]:
-        parameters = function.parameters
-        given: list[tuple[Parameter, Node]] = []
-        if parameters[0].many:
-            given = [(parameters[0], argument) for argument in node.arguments]
-        else:
-            if len(node.arguments) > len(parameters):
-                raise FormulaError(
-                    f"{node.function} expects at most {len(parameters)} arguments, "
-                    f"got {len(node.arguments)}",
-                    node.column,
-                )
-            given = list(zip(parameters, node.arguments, strict=False))
-        by_name = {parameter.name: parameter for parameter in parameters}
-        for key, value in node.keywords:
-            if key not in by_name or by_name[key] in [parameter for parameter, _ in given]:
-                near = did_you_mean(key, by_name)
-                raise FormulaError(f"{node.function} expects no {key!r} here{near}", node.column)
-            given.append((by_name[key], value))
-        return self._bind(node, parameters, given)
-
-    def _bind(
-        self,
-        node: FunctionCall,
-        parameters: tuple[Parameter, ...],
-        given: list[tuple[Parameter, Node]],
-    ) -> tuple[list[Value | int], dict[str, Value | int]]:
-        many = [self._argument(node, p, at) for p, at in given if p.many]
-        named = {p.name: self._argument(node, p, at) for p, at in given if not p.many}
-        ordered: list[Value | int] = list(many)
-        keywords: dict[str, Value | int] = {}
-        for parameter in parameters:
-            if parameter.many:
-                if not many:
-                    raise FormulaError(f"{node.function} expects an argument", node.column)
-                continue
-            if parameter.name not in named and parameter.default is None:
-                raise FormulaError(f"{node.function} expects {parameter.name!r}", node.column)
-            value = named.get(parameter.name, int(parameter.default or 0))
-            if many:
-                keywords[parameter.name] = value
-            else:
-                ordered.append(value)
-        axis = named.get("axis")
-        if isinstance(axis, int):
-            _check_axis(node, ordered[0], axis)
-        elif "axis" in {p.name for p in parameters}:
-            _check_axis(node, ordered[0], -1)
-        return ordered, keywords
+        many, given = arguments_of(node, function)
+        repeated = [self._argument(node, function.parameters[0], part) for part in many]
+        named = {
+            part.name: self._argument(node, part, given[part.name])
+            if part.name in given
+            else cast(int, part.default)
+            for part in function.parameters
+            if not part.many
+        }
+        if "axis" in named:
+            _check_axis(node, (repeated or [*named.values()])[0], cast(int, named["axis"]))
+        return function.apply(*repeated, **named)
 
     def _argument(self, node: FunctionCall, parameter: Parameter, argument: Node) -> Value | int:
         value = self._at(argument)

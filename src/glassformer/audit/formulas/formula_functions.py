@@ -23,6 +23,7 @@ from glassformer.audit.formulas.bounds import (
     Mask,
     Value,
     WordList,
+    bounded,
     broadcast,
     check_size,
     exactly,
@@ -97,36 +98,23 @@ def _function(name: str, **allowed: range) -> Callable[[F], F]:
 # --- along an axis ---------------------------------------------------------------------------
 
 
-def _geometric_mean(x: BoundedNumbers, axis: int) -> BoundedNumbers:
-    """The n-th root of the product; NaN unless all numbers are positive."""
-    return rising(lambda part: np.asarray(np.exp(np.log(part).mean(axis=axis))), x)
-
-
-def _deviation(x: BoundedNumbers, axis: int, missing: int = 0) -> BoundedNumbers:
+def _deviation(x: BoundedNumbers, axis: int, missing: int) -> BoundedNumbers:
     """The standard deviation; with `missing=1` that of a sample, which divides by n − 1."""
     count = x.mid.shape[axis] - missing
     if count < 1:
         return exactly(np.full(np.asarray(x.mid.sum(axis=axis)).shape, np.nan))
-    mid = np.asarray(x.mid.std(axis=axis, ddof=missing))
-    if x.exact:
-        return exactly(mid)
-    centre = (x.low + x.high) / 2
-    slack = np.asarray(np.sqrt((((x.high - x.low) / 2) ** 2).sum(axis=axis) / count))
-    around = np.asarray(centre.std(axis=axis, ddof=missing))
-    low, high = np.maximum(around - slack, 0), around + slack
-    unknown = np.isnan(
-        high
-    )  # with a bound at infinity, all that is known is that it is not negative
-    return BoundedNumbers(mid, np.where(unknown, 0.0, low), np.where(unknown, np.inf, high))
+
+    def ends() -> tuple[Array, Array]:
+        slack = np.asarray(np.sqrt((((x.high - x.low) / 2) ** 2).sum(axis=axis) / count))
+        around = np.asarray(((x.low + x.high) / 2).std(axis=axis, ddof=missing))
+        low, high = np.maximum(around - slack, 0), around + slack
+        unknown = np.isnan(high)  # a bound at infinity: all that is known is that it is ≥ 0
+        return np.where(unknown, 0.0, low), np.where(unknown, np.inf, high)
+
+    return bounded(np.asarray(x.mid.std(axis=axis, ddof=missing)), ends, x)
 
 
-def _variance(x: BoundedNumbers, axis: int, missing: int = 0) -> BoundedNumbers:
-    return rising(np.square, _deviation(x, axis, missing))
-
-
-def _pooled(
-    reduce: Callable[[BoundedNumbers, int], BoundedNumbers], x: BoundedNumbers
-) -> BoundedNumbers:
+def _pooled(reduce: _Reduce, x: BoundedNumbers) -> BoundedNumbers:
     """Each row together with the row below it, as a wrong range in a spreadsheet does.
 
     The last row has none below it and stands alone.
@@ -138,69 +126,72 @@ def _pooled(
             [part[:-1].reshape(count - 1, -1), part[1:].reshape(count - 1, -1)], 1
         )
 
-    def last(part: Array) -> Array:
-        return part[-1:].reshape(1, -1)
-
-    rows = [reduce(move(last, x), -1)]
+    rows = [reduce(rising(lambda part: part[-1:].reshape(1, -1), x), -1)]
     if count > 1:
-        rows.insert(0, reduce(move(pairs, x), -1))
-    mid, low, high = (
-        np.concatenate([getattr(row, at) for row in rows]) for at in ("mid", "low", "high")
-    )
-    return exactly(mid) if x.exact else BoundedNumbers(mid, low, high)
+        rows.insert(0, reduce(rising(pairs, x), -1))
+    return _join(rows, np.concatenate)
 
 
-def _simple(reduce: Callable[..., Array]) -> Callable[[BoundedNumbers, int], BoundedNumbers]:
+_Reduce = Callable[[BoundedNumbers, int], BoundedNumbers]
+_KEEP, _ROWS, _SAMPLE = range(2), range(1, 3), range(2)
+
+
+def _reduced(reduce: _Reduce, x: BoundedNumbers, axis: int, keep: int, rows: int) -> BoundedNumbers:
+    """An axis turned into one number; `rows=2` exists for a slip of the audit."""
+    result = _pooled(reduce, x) if rows == 2 else reduce(x, axis)
+    return rising(lambda part: np.expand_dims(part, axis), result) if keep else result
+
+
+def _register(name: str, reduce: Callable[..., Array]) -> None:
     """A reduction that never falls when a number rises."""
-    return lambda x, axis: rising(lambda part: np.asarray(reduce(part, axis=axis)), x)
+
+    def along(x: BoundedNumbers, axis: int) -> BoundedNumbers:
+        return rising(lambda part: np.asarray(reduce(part, axis=axis)), x)
+
+    @_function(name, keep=_KEEP, rows=_ROWS)
+    def apply(x: BoundedNumbers, axis: int = -1, keep: int = 0, rows: int = 1) -> BoundedNumbers:
+        return _reduced(along, x, axis, keep, rows)
 
 
-def _reduction(function: Callable[..., BoundedNumbers], *, sample: bool = False) -> FormulaFunction:
-    """A function that turns an axis into one number; `rows=2` exists for a slip of the audit."""
-
-    def apply(
-        x: BoundedNumbers, axis: int, keep: int, rows: int, missing: int = 0
-    ) -> BoundedNumbers:
-        def reduce(part: BoundedNumbers, at: int) -> BoundedNumbers:
-            return function(part, at, missing) if sample else function(part, at)
-
-        result = _pooled(reduce, x) if rows == 2 else reduce(x, axis)
-        return move(lambda part: np.expand_dims(part, axis), result) if keep else result
-
-    parameters: tuple[Parameter, ...] = (
-        Parameter("x", "numbers"),
-        Parameter("axis", "whole", -1),
-        Parameter("keep", "whole", 0, allowed=range(2)),
-        Parameter("rows", "whole", 1, allowed=range(1, 3)),
-    )
-    if sample:
-        parameters += (Parameter("sample", "whole", 0, allowed=range(2)),)
-    return FormulaFunction(parameters, apply)
+def _geometric_mean(x: Array, axis: int) -> Array:
+    """The n-th root of the product; NaN unless all numbers are positive."""
+    return np.asarray(np.exp(np.log(x).mean(axis=axis)))
 
 
-REDUCTIONS: Mapping[str, FormulaFunction] = {
-    "sum": _reduction(_simple(np.sum)),
-    "mean": _reduction(_simple(np.mean)),
-    "geometric_mean": _reduction(_geometric_mean),
-    "std": _reduction(_deviation, sample=True),
-    "var": _reduction(_variance, sample=True),
-    "max": _reduction(_simple(np.max)),
-    "min": _reduction(_simple(np.min)),
-}
-FUNCTIONS.update(REDUCTIONS)
+_REDUCES: Mapping[str, Callable[..., Array]] = {
+    "sum": np.sum, "mean": np.mean, "geometric_mean": _geometric_mean, "max": np.max, "min": np.min
+}  # fmt: skip
+for _name, _reduce in _REDUCES.items():
+    _register(_name, _reduce)
+
+
+@_function("std", keep=_KEEP, rows=_ROWS, sample=_SAMPLE)
+def deviation(
+    x: BoundedNumbers, axis: int = -1, keep: int = 0, rows: int = 1, sample: int = 0
+) -> BoundedNumbers:
+    return _reduced(lambda part, at: _deviation(part, at, sample), x, axis, keep, rows)
+
+
+@_function("var", keep=_KEEP, rows=_ROWS, sample=_SAMPLE)
+def variance(
+    x: BoundedNumbers, axis: int = -1, keep: int = 0, rows: int = 1, sample: int = 0
+) -> BoundedNumbers:
+    return rising(np.square, deviation(x, axis, keep, rows, sample))
+
+
+REDUCTIONS = tuple(FUNCTIONS)
 
 
 @_function("softmax")
 def softmax(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     """e^x / Σ e^x; −∞ gets 0, and so does a row that is −∞ throughout."""
-    mid = _softmax_of(x.mid, axis)
-    if x.exact:
-        return exactly(mid)
-    low = np.moveaxis(x.low, axis, -1)
-    high = np.moveaxis(x.high, axis, -1)
-    least = np.moveaxis(_against(low, high), -1, axis)
-    most = np.moveaxis(_against(high, low), -1, axis)
-    return BoundedNumbers(mid, least, most)
+
+    def ends() -> tuple[Array, Array]:
+        low, high = (np.moveaxis(part, axis, -1) for part in (x.low, x.high))
+        least, most = _against(low, high), _against(high, low)
+        return np.moveaxis(least, -1, axis), np.moveaxis(most, -1, axis)
+
+    return bounded(_softmax_of(x.mid, axis), ends, x)
 
 
 def _softmax_of(x: Array, axis: int) -> Array:
@@ -228,31 +219,21 @@ def log_softmax(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
 @_function("proportion")
 def proportion(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     """x / Σ x: a softmax without its exponential."""
-    mid = x.mid / x.mid.sum(axis=axis, keepdims=True)
-    if x.exact:
-        return exactly(mid)
-    low, high = x.low.sum(axis=axis, keepdims=True), x.high.sum(axis=axis, keepdims=True)
-    # Numerator and denominator share a term; leaving that out of account only widens the bounds.
-    corners = np.stack([x.low / low, x.low / high, x.high / low, x.high / high])
-    around_zero = (low <= 0) & (high >= 0) | np.isnan(corners).any(axis=0)
-    least = np.where(around_zero, -np.inf, corners.min(axis=0))
-    return BoundedNumbers(mid, least, np.where(around_zero, np.inf, corners.max(axis=0)))
+    return bounds.proportion(x, axis)
 
 
 @_function("argmax")
 def argmax(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     """Where the greatest number is, counted from 0; the bounds hold every place it may be."""
     known = np.where(np.isnan(x.mid), -np.inf, x.mid)
-    mid = known.argmax(axis=axis).astype(np.float64)
-    if x.exact:
-        return exactly(mid)
-    floor = x.low.max(axis=axis, keepdims=True)
-    possible = x.high >= floor
-    places = np.arange(x.mid.shape[axis], dtype=np.float64)
-    places = np.moveaxis(np.broadcast_to(places, np.moveaxis(x.mid, axis, -1).shape), -1, axis)
-    first = np.where(possible, places, np.inf).min(axis=axis)
-    last = np.where(possible, places, -np.inf).max(axis=axis)
-    return BoundedNumbers(mid, first, last)
+
+    def ends() -> tuple[Array, Array]:
+        possible = np.moveaxis(x.high >= x.low.max(axis=axis, keepdims=True), axis, -1)
+        places = np.arange(possible.shape[-1], dtype=np.float64)
+        first = np.where(possible, places, np.inf).min(axis=-1)
+        return first, np.where(possible, places, -np.inf).max(axis=-1)
+
+    return bounded(known.argmax(axis=axis).astype(np.float64), ends, x)
 
 
 # --- number by number ------------------------------------------------------------------------
@@ -311,23 +292,17 @@ def _truncated(x: BoundedNumbers, decimals: int = 0) -> BoundedNumbers:
 # --- arrangement -----------------------------------------------------------------------------
 
 
-def move(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
-    """Rearrange the numbers and both bounds alike."""
-    mid = function(x.mid)
-    return exactly(mid) if x.exact else BoundedNumbers(mid, function(x.low), function(x.high))
-
-
 @_function("transpose")
 def transpose(x: BoundedNumbers) -> BoundedNumbers:
     """Rows become columns; with more axes, the last two are swapped."""
     if len(x.shape) < 2:
         return x
-    return move(lambda part: np.swapaxes(part, -1, -2), x)
+    return rising(lambda part: np.swapaxes(part, -1, -2), x)
 
 
 @_function("flatten")
 def flatten(x: BoundedNumbers) -> BoundedNumbers:
-    return move(np.ravel, x)
+    return rising(np.ravel, x)
 
 
 @_function("concat")
@@ -365,12 +340,10 @@ def _misfits(shapes: list[tuple[int, ...]]) -> FormulaError:
 
 
 def _join(parts: Sequence[BoundedNumbers], join: Callable[[list[Array]], Array]) -> BoundedNumbers:
-    mid = join([part.mid for part in parts])
-    if all(part.exact for part in parts):
-        return exactly(mid)
-    return BoundedNumbers(
-        mid, join([part.low for part in parts]), join([part.high for part in parts])
-    )
+    def joined(at: str) -> Array:
+        return join([getattr(part, at) for part in parts])
+
+    return bounded(joined("mid"), lambda: (joined("low"), joined("high")), *parts)
 
 
 @_function("rows")
@@ -435,11 +408,16 @@ def opposite(allowed: Mask) -> Mask:
 @_function("where")
 def where(allowed: Mask, yes: BoundedNumbers, no: BoundedNumbers) -> BoundedNumbers:
     broadcast(allowed.shape, yes.shape, no.shape)
-    mid = np.where(allowed.allowed, yes.mid, no.mid)
-    if yes.exact and no.exact:
-        return exactly(mid)
-    low = np.where(allowed.allowed, yes.low, no.low)
-    return BoundedNumbers(mid, low, np.where(allowed.allowed, yes.high, no.high))
+
+    def chosen(one: Array, other: Array) -> Array:
+        return np.where(allowed.allowed, one, other)
+
+    return bounded(
+        chosen(yes.mid, no.mid),
+        lambda: (chosen(yes.low, no.low), chosen(yes.high, no.high)),
+        yes,
+        no,
+    )
 
 
 @_function("mask")
@@ -459,7 +437,7 @@ def embedding(ids: BoundedNumbers, table: BoundedNumbers) -> BoundedNumbers:
         raise FormulaError(f"expected whole ids from 0 to {_size(table, 0) - 1}")
     check_size((*rows.shape, *table.shape[1:]))
     chosen = rows.astype(int)
-    return move(lambda part: part[chosen], table)
+    return rising(lambda part: part[chosen], table)
 
 
 @_function("split")
@@ -505,7 +483,7 @@ def lookup(items: WordList, keys: WordList, numbers: BoundedNumbers) -> BoundedN
         near = did_you_mean(missing[0], known)
         raise FormulaError(f"expected words of the list, got {missing[0]!r}{near}")
     chosen = np.array([place[item.lower()] for item in _known(items)], dtype=int)
-    return move(lambda part: part[chosen], numbers)
+    return rising(lambda part: part[chosen], numbers)
 
 
 @_function("pick")
@@ -538,9 +516,14 @@ NAMES: tuple[str, ...] = (*FUNCTIONS, *_SHORT)
 
 def written_out(node: FunctionCall) -> Node | None:
     """What a call is short for, or None: `layer_norm(x, eps)` and `sinusoids(positions, d)`."""
-    if node.function not in _SHORT:
+    names = _SHORT.get(node.function)
+    if names is None:
         return None
-    given = _named(node, _SHORT[node.function])
+    given = dict(zip(names, node.arguments, strict=False))
+    known = {key: value for key, value in node.keywords if key in names and key not in given}
+    if len(known) < len(node.keywords) or len(node.arguments) > len(names):
+        given = {}  # too many, an unknown one, or one given twice
+    given |= known
     if node.function == "layer_norm" and "x" in given:
         x, eps = given["x"], given.get("eps", Numeral(1e-5))
         centred = Binary("-", x, call("mean", x, keep=1))
@@ -553,23 +536,37 @@ def written_out(node: FunctionCall) -> Node | None:
         each = Index(positions, (Slice(), None))
         angle = Binary("/", each, Binary("^", Numeral(10000), exponent))
         return call("where", call("even", i), call("sin", angle), call("cos", angle))
-    raise _misused(node, _SHORT[node.function])
+    raise FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
 
 
-def _named(node: FunctionCall, names: tuple[str, ...]) -> dict[str, Node]:
-    """The arguments of a call by name; too many, an unknown one or one given twice is refused."""
-    given = dict(zip(names, node.arguments, strict=False))
+def arguments_of(
+    node: FunctionCall, function: FormulaFunction
+) -> tuple[tuple[Node, ...], dict[str, Node]]:
+    """The arguments of a call: those that repeat, and the others by name.
+
+    Refuses too many, an unknown one, one given twice and one that is missing.
+    """
+    parameters = {part.name: part for part in function.parameters if not part.many}
+    repeats = len(parameters) < len(function.parameters)
+    many = node.arguments if repeats else ()
+    if not repeats and len(node.arguments) > len(parameters):
+        raise FormulaError(
+            f"{node.function} expects at most {len(parameters)} arguments, "
+            f"got {len(node.arguments)}",
+            node.column,
+        )
+    given = {} if repeats else dict(zip(parameters, node.arguments, strict=False))
     for key, value in node.keywords:
-        if key in given or key not in names:
-            raise _misused(node, names)
+        if key not in parameters or key in given:
+            near = did_you_mean(key, parameters)
+            raise FormulaError(f"{node.function} expects no {key!r} here{near}", node.column)
         given[key] = value
-    if len(node.arguments) > len(names):
-        raise _misused(node, names)
-    return given
-
-
-def _misused(node: FunctionCall, names: tuple[str, ...]) -> FormulaError:
-    return FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
+    if repeats and not many:
+        raise FormulaError(f"{node.function} expects an argument", node.column)
+    for name, part in parameters.items():
+        if part.default is None and name not in given:
+            raise FormulaError(f"{node.function} expects {name!r}", node.column)
+    return many, given
 
 
 def write_out(tree: Node) -> Node:
@@ -589,19 +586,13 @@ def _in_place(node: FunctionCall) -> FunctionCall:
     function = FUNCTIONS.get(node.function)
     if function is None:
         return node
-    keywords = node.keywords
-    arguments = node.arguments
-    if not function.parameters[0].many:
-        try:
-            given = _named(node, tuple(part.name for part in function.parameters))
-        except FormulaError:
-            return node
-        needed = [part.name for part in function.parameters if part.default is None]
-        if any(name not in given for name in needed):
-            return node
-        arguments = tuple(given.pop(name) for name in needed)
-        keywords = tuple(given.items())
-    plain = tuple((name, _without_sign(value)) for name, value in keywords)
+    try:
+        many, given = arguments_of(node, function)
+    except FormulaError:
+        return node
+    needed = [part.name for part in function.parameters if part.default is None and not part.many]
+    arguments = many or tuple(given.pop(name) for name in needed)
+    plain = tuple((name, _without_sign(value)) for name, value in given.items())
     return FunctionCall(node.function, arguments, plain, node.column)
 
 

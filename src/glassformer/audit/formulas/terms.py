@@ -13,11 +13,10 @@ size of the example limits the depth of a graph.
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -41,23 +40,37 @@ def _column() -> int:
 class _Content:
     """Equality by content in constant time, by a digest of the node and its children."""
 
+    __match_args__: tuple[str, ...]  # of a dataclass: its fields, of which the last is the column
+    column: int
     digest: bytes
     below: tuple[Node, ...]
     shown: tuple[str, int] | None = None  # its text and binding strength, once computed
 
-    def _sign(self, content: str | bytes, *below: Node) -> None:
-        """Compute the digest; call once the fields are set."""
-        raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-        parts = b"".join(node.digest for node in below)
-        whole = b"%s %d %s%s" % (type(self).__name__.encode(), len(raw), raw, parts)
-        object.__setattr__(self, "digest", hashlib.blake2b(whole, digest_size=16).digest())
-        object.__setattr__(self, "below", below)
+    def __post_init__(self) -> None:
+        below: list[Node] = []
+        whole = repr((type(self).__name__, _signed(self._parts(), below)))
+        digest = hashlib.blake2b(whole.encode(), digest_size=16).digest()
+        object.__setattr__(self, "digest", digest)
+        object.__setattr__(self, "below", tuple(below))
+
+    def _parts(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__match_args__[:-1])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Content) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+
+def _signed(part: object, below: list[Node]) -> object:
+    """The content of a node, its children as digests; these are appended to `below`."""
+    if isinstance(part, tuple):
+        return [_signed(inside, below) for inside in part]
+    if isinstance(part, _Content):
+        below.append(cast("Node", part))
+        return part.digest
+    return part
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +80,8 @@ class Numeral(_Content):
     value: float
     column: int = _column()
 
-    def __post_init__(self) -> None:
-        self._sign(struct.pack("d", self.value))
+    def _parts(self) -> tuple[object, ...]:
+        return (float(self.value),)  # 2 is 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +91,6 @@ class Text(_Content):
     value: str
     column: int = _column()
 
-    def __post_init__(self) -> None:
-        self._sign(self.value)
-
 
 @dataclass(frozen=True, eq=False)
 class Name(_Content):
@@ -89,9 +99,6 @@ class Name(_Content):
     name: str
     column: int = _column()
 
-    def __post_init__(self) -> None:
-        self._sign(self.name)
-
 
 @dataclass(frozen=True, eq=False)
 class Negative(_Content):
@@ -99,9 +106,6 @@ class Negative(_Content):
 
     body: Node
     column: int = _column()
-
-    def __post_init__(self) -> None:
-        self._sign("", self.body)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +117,6 @@ class Binary(_Content):
     right: Node
     column: int = _column()
 
-    def __post_init__(self) -> None:
-        self._sign(self.operator, self.left, self.right)
-
 
 @dataclass(frozen=True, eq=False)
 class FunctionCall(_Content):
@@ -125,11 +126,6 @@ class FunctionCall(_Content):
     arguments: tuple[Node, ...]
     keywords: tuple[tuple[str, Node], ...] = ()
     column: int = _column()
-
-    def __post_init__(self) -> None:
-        named = tuple(value for _, value in self.keywords)
-        keys = ",".join(key for key, _ in self.keywords)
-        self._sign(f"{self.function},{len(self.arguments)},{keys}", *self.arguments, *named)
 
     def keyword(self, name: str) -> Node | None:
         """The value given for a keyword, if it is given."""
@@ -159,9 +155,6 @@ class Index(_Content):
     parts: tuple[int | Slice | None, ...]
     column: int = _column()
 
-    def __post_init__(self) -> None:
-        self._sign(repr(self.parts), self.body)
-
 
 @dataclass(frozen=True, eq=False)
 class Listing(_Content):
@@ -169,9 +162,6 @@ class Listing(_Content):
 
     items: tuple[Node, ...]
     column: int = _column()
-
-    def __post_init__(self) -> None:
-        self._sign("", *self.items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +176,6 @@ class Partly(_Content):
     body: Node
     column: int = _column()
 
-    def __post_init__(self) -> None:
-        self._sign(self.name, self.body)
-
 
 _COUNTER = count()
 
@@ -200,8 +187,8 @@ class Known(_Content):
     values: np.ndarray
     column: int = _column()
 
-    def __post_init__(self) -> None:
-        self._sign(str(next(_COUNTER)))
+    def _parts(self) -> tuple[object, ...]:
+        return (next(_COUNTER),)
 
 
 Node: TypeAlias = (
@@ -281,23 +268,15 @@ def rebuild(
 
 
 def _with_below(node: Node, below: tuple[Node, ...]) -> Node:
-    match node:
-        case Negative(column=column):
-            return Negative(below[0], column)
-        case Binary(operator=operator, column=column):
-            return Binary(operator, below[0], below[1], column)
-        case FunctionCall(function=function, arguments=arguments, keywords=keywords, column=column):
-            named = below[len(arguments) :]
-            pairs = tuple((key, new) for (key, _), new in zip(keywords, named, strict=True))
-            return FunctionCall(function, below[: len(arguments)], pairs, column)
-        case Index(parts=parts, column=column):
-            return Index(below[0], parts, column)
-        case Listing(column=column):
-            return Listing(below, column)
-        case Partly(name=name, column=column):
-            return Partly(name, below[0], column)
-        case _:
-            return node
+    children = iter(below)
+
+    def put(part: object) -> object:
+        if isinstance(part, tuple):
+            return tuple(map(put, part))
+        return next(children) if isinstance(part, _Content) else part
+
+    made: Callable[..., Node] = type(node)
+    return made(*map(put, node._parts()), node.column)
 
 
 def replace_all(node: Node, old: Node, new: Node) -> Node:
