@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 FIGURES: dict[str, tuple[str, ...]] = {
     "illustrated": ("keys", "scores", "softmax", "repeat"),
     "roles": ("key-query-value", "roles"),
-    "multi-head": ("heads", "reshape", "columns"),
+    "multi-head": ("heads", "reshape", "stages"),
     "masked": ("mask", "pipeline"),
     "thrones": ("translation",),
     "roses": ("gave",),

@@ -60,7 +60,7 @@ def test_bars_carry_the_numbers_measured() -> None:
     assert drawing is not None
     said = re.findall(r">([^<>]+)</text>", drawing.svg())
     for value in stored.figures.values():
-        assert f"{100 * value:.0f} %" in said
+        assert f"{value:.0%}" in said
 
 
 def test_a_claim_that_was_not_measured_has_no_chart() -> None:

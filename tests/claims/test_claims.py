@@ -195,7 +195,7 @@ def test_a_timed_claim_says_what_its_verdict_rests_on(id_: str, timing: dict[str
     (outcome,) = outcomes([replace(claim, seconds=replace(_seconds(id_), stored=(stored,)))])
     said = outcome.sentence("en")
     assert "The verdict is based on the" in said and "a machine" in said
-    assert "Timing disturbed: the median call took 80% longer" in said
+    assert "Timing disturbed: the median measurement took 80% longer" in said
     assert "计时受到干扰" in outcome.sentence("zh")
     assert _seconds(id_).against.en not in said
     assert f"({_seconds(id_).basis.en})" in render_text(claims_document([outcome], "en"), "md")

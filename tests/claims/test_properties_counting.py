@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from glassformer.claims import costs
 from glassformer.claims.bloem import SelfAttention
 from glassformer.claims.costs import (
     Timing,
@@ -173,13 +174,20 @@ def test_attention_has_fewer_parameters_than_a_dense_layer_but_reads_every_input
     }
 
 
-def test_timing_calls_as_often_as_requested() -> None:
-    calls: list[str] = []
-    timings = time_calls(
-        [lambda: calls.append("a"), lambda: calls.append("b")], repeats=3, warm_up=2
-    )
-    assert "".join(calls) == "aabb" + "ababab"  # alternating, so that both run under the same load
-    assert all(0 <= timing.best <= timing.typical for timing in timings)
+def test_short_calls_are_timed_in_loops_that_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that calls move: "a" takes 50 ms, "b" 1 s."""
+    now, calls = 0.0, ""
+
+    def call(name: str, seconds: float) -> None:
+        nonlocal now, calls
+        now, calls = now + seconds, calls + name
+
+    monkeypatch.setattr(costs, "_clock", lambda: now)
+    timings = time_calls([lambda: call("a", 0.05), lambda: call("b", 1.0)], repeats=3)
+    warm_up = "a" + "aa" + "aaaaa" + "b"  # 1, 2, 5, … calls, until a loop takes 0.2 s
+    assert calls == warm_up + 3 * "aaaaab"
+    assert [timing.best for timing in timings] == pytest.approx([0.05, 1.0])
+    assert [timing.spread for timing in timings] == pytest.approx([0.0, 0.0])
 
 
 def test_a_timing_is_disturbed_if_its_calls_differ_much() -> None:

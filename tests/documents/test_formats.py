@@ -14,6 +14,7 @@ import torch
 from glassformer.audit.audit_report import audit_document
 from glassformer.claims.claim_report import claims_document
 from glassformer.documents import FORMATS, Document, Renderer, render, render_text
+from glassformer.documents.heat_maps import matrix
 from glassformer.documents.parts import (
     Code,
     Formula,
@@ -26,6 +27,7 @@ from glassformer.documents.parts import (
     plain,
     with_code,
 )
+from glassformer.documents.trace_data import trace_data
 from glassformer.documents.trace_documents import TraceDocuments
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Trace, trace
@@ -213,6 +215,17 @@ def test_the_workbook_of_a_trace_marks_unwritten_memory(reserved: Trace) -> None
     assert isinstance(written, bytes)
     with zipfile.ZipFile(io.BytesIO(written)) as book:
         assert UNWRITTEN["zh"] not in book.read("xl/sharedStrings.xml").decode()
+
+
+def test_data_names_the_places_of_unwritten_memory(reserved: Trace) -> None:
+    data = trace_data(reserved)
+    by_name = {tensor["name"]: tensor["unwritten"] for tensor in data["tensors"]}
+    assert by_name[reserved.steps[-1].name] == [3, 4, 5] and by_name["x"] == []
+    drawn = HeatMap("", matrix(reserved.steps[-1])).to_dict()
+    assert drawn["unwritten"] == [[1, 0], [1, 1], [1, 2]]
+    # A copy of a copy, and one half of it moved elsewhere.
+    twice = trace(lambda x: torch.cat([x, torch.empty(2).clone()]).clone().flip(0), torch.ones(2))
+    assert trace_data(twice)["tensors"][-1]["unwritten"] == [0, 1]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

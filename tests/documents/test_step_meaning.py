@@ -15,6 +15,7 @@ from glassformer.documents.step_roles import role_of
 from glassformer.language import Language
 from glassformer.tasks import load
 from glassformer.tracing import Step, Trace
+from tests.tracing.mapped_models import traced
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 BLOCKS = "encoder.blocks.0."
@@ -59,10 +60,6 @@ def said(step: Step, language: Language = "en") -> str:
     return meaning(step, language).text
 
 
-def number(text: str) -> float:
-    return float(text.replace("−", "-").replace("∞", "inf"))
-
-
 def array(step: Step) -> np.ndarray:
     return step.value.double().numpy()
 
@@ -74,7 +71,7 @@ def test_the_toys_scores_are_told_as_a_teacher_would() -> None:
     scores = toy()[f"{BLOCKS}attention.scores"]
     assert said(scores).endswith(
         "“happy” asks; “not” answers with 6, the others with 0; "
-        "after the softmax it listens to “not” by 99 %."
+        "after the softmax it gives 99 % of its attention to “not”."
     )
     assert "“happy”提问，“not”的回应是 6，其余都是 0" in said(scores, "zh")
     assert "它把 99 % 的注意力放在“not”上" in said(scores, "zh")
@@ -83,8 +80,8 @@ def test_the_toys_scores_are_told_as_a_teacher_would() -> None:
 def test_a_cell_of_the_toy_is_told() -> None:
     cell = toy()[f"{BLOCKS}attention.scores"][0, 3, 2]
     assert meaning(cell, "en").text == (
-        "“happy” asks, “not” answers with 6: the dot product of the query of “happy” and the key "
-        "of “not”. It is the largest of 4 in its row. After the softmax it is a weight of 99 %."
+        "“happy” asks, “not” answers with 6: the dot product of a query and a key. "
+        "It is the largest of 4 in its row. After the softmax it is a weight of 99 %."
     )
 
 
@@ -93,7 +90,10 @@ def test_an_edit_changes_the_sentence() -> None:
     scores = trace[f"{BLOCKS}attention.scores"]
     assert "set by hand: 0" in meaning(scores[0, 3, 2], "en").text
     weights = meaning(trace[f"{BLOCKS}attention.weights"][0, 3, 2], "en").text
-    assert "listens to “not” by 25 %" in weights and "All 4 in its row are equal" in weights
+    assert (
+        "gives 25 % of its attention to “not”" in weights
+        and "All 4 in its row are equal" in weights
+    )
 
 
 # --- every role on three models, in both languages ---
@@ -158,9 +158,9 @@ def test_a_weight_is_told_as_its_share_and_its_rank() -> None:
             text = meaning(step[index], "en").text
             row, value = values[index[:-1]], float(values[index])
             if value == 0:
-                assert "by 0 %" in text
+                assert "gives 0 %" in text
                 continue
-            assert f"by {percent(value)}" in text
+            assert f"gives {percent(value)}" in text
             allowed = row[row > 0]
             if "It is the largest" in text:
                 assert value == allowed.max()
@@ -176,21 +176,23 @@ def test_a_weight_is_told_as_its_share_and_its_rank() -> None:
 
 
 def test_the_row_chosen_for_weights_is_true() -> None:
-    token = r"“([^”]*)”(?: \(position (\d+)\))?"
-    found = rf"{token} listens (?:most )?to {token},? by ([<>]? ?\d+) %"
+    who = r"“(?P<who>[^”]*)”(?: \(position (?P<row>\d+)\))?"
+    whom = r"“(?P<whom>[^”]*)”(?: \(position (?P<at>\d+)\))?"
+    share = r"(?P<share>[<>]? ?\d+) %"
+    found = [rf"{who} attends most to {whom}, with {share}", rf"{who} gives {share} .* to {whom}"]
     checked = 0
     for _, step in steps_of("weights"):
         labels = [[text.strip("␣") for text in axis or ()] for axis in step.labels[-2:]]
         for head in range(step.shape[1]):
             text = meaning(step, "en", (0, head)).text
-            match = re.search(found, text)
+            match = next(filter(None, (re.search(form, text) for form in found)), None)
             if match is None:
                 continue
-            row = int(match[2]) - 1 if match[2] else labels[0].index(match[1])
-            best = int(match[4]) - 1 if match[4] else labels[1].index(match[3])
+            row = int(match["row"]) - 1 if match["row"] else labels[0].index(match["who"])
+            best = int(match["at"]) - 1 if match["at"] else labels[1].index(match["whom"])
             values = array(step)[0, head]
             assert values[row, best] == values[row].max()
-            assert percent(values[row, best]) == f"{match[5]} %"
+            assert percent(values[row, best]) == f"{match['share']} %"
             checked += 1
     assert checked > 10
 
@@ -240,7 +242,7 @@ def test_cross_attention_speaks_of_the_other_sequence() -> None:
         assert "other" in said(cross) and "另一个序列" in said(cross, "zh")
         assert "other sequence" not in said(own) and "另一个序列" not in said(own, "zh")
     weights = trace["decoder.blocks.0.cross_attention.weights"]
-    assert "“Ein”, after which “Hund” stands, listens to" in meaning(weights[0, 0, 1, 1], "en").text
+    assert "“Ein”, which “Hund” follows, gives" in meaning(weights[0, 0, 1, 1], "en").text
 
 
 def test_sums_and_norms_are_told_with_what_went_in() -> None:
@@ -256,11 +258,11 @@ def test_sums_and_norms_are_told_with_what_went_in() -> None:
                 given = next(o for o in step.operands if o.argument == "input").value.double()
                 row = given.numpy()[index[:-1]]
                 assert f"was {digits(row[3])}" in text and digits(row.mean()) in text
-                far = re.search(r"([\d.e−+-]+) standard deviations (above|below)", text)
-                assert far is not None
-                z = (row[3] - row.mean()) / row.std()
-                assert number(far[1]) == pytest.approx(abs(z), rel=2e-2)
-                assert far[2] == ("above" if z > 0 else "below")
+                eps = step.call.bound["eps"] if step.call is not None else 0.0
+                divisor = np.sqrt(row.var() + eps)
+                assert f"divided by the standard deviation {digits(divisor)}" in text
+                assert f"it is {digits((row[3] - row.mean()) / divisor)}" in text
+                assert ("(with ε)" in text) == (digits(divisor) != digits(row.std()))
             else:
                 sides = [np.broadcast_to(o.value.double().numpy(), step.shape)[index]
                          for o in step.operands]  # fmt: skip
@@ -272,13 +274,16 @@ def test_pooling_and_logits() -> None:
     totals = array(trace["encoder.blocks.0.feed_sum"])[0].sum(axis=0)
     text = meaning(trace["pooled"][0, 1], "en").text
     assert f"The sum {digits(totals[1])} divided by 4 gives {digits(totals[1] / 4)}" in text
+    assert "1 each, come from “I”, “am”, “not” and “happy”" in meaning(
+        trace["totals"][0, 3], "en"
+    ).text  # fmt: skip
     logits = array(trace["logits"])[0]
     share = np.exp(logits) / np.exp(logits).sum()
     assert (
         f"“sad” has the largest, {digits(logits[0])}; the softmax gives it {percent(share[0])}"
         in (said(trace["logits"]))
     )
-    assert "only the vector of “the” is read" in said(
+    assert "the vector of “the” alone stands for the whole text" in said(
         hugging_face("bert")["bert.pooler.pooled_output"]
     )
 
@@ -300,9 +305,9 @@ def test_a_tie_is_undecided() -> None:
     assert "undecided" in said(logits) and "无法判定" in said(logits, "zh")
 
 
-def test_one_token_listens_to_itself_alone() -> None:
+def test_one_token_attends_to_itself_alone() -> None:
     trace = toy("happy")
-    assert "“happy” listens to “happy” alone" in said(trace[f"{BLOCKS}attention.weights"])
+    assert "“happy” attends to “happy” alone" in said(trace[f"{BLOCKS}attention.weights"])
     assert "only one in its row" in meaning(trace[f"{BLOCKS}attention.scores"][0, 0, 0], "en").text
 
 
@@ -317,8 +322,8 @@ def test_a_row_that_may_look_at_nothing() -> None:
     mask = torch.tensor([[True, True], [False, False]])
     trace = glassformer.trace(Attention(), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), mask)
     weights = trace["weights"]
-    assert "by 0 %" in meaning(weights[1, 0], "en").text
-    assert "listens" in said(weights)
+    assert "gives 0 %" in meaning(weights[1, 0], "en").text
+    assert "attention" in said(weights)
 
 
 def test_a_number_that_is_not_one_leaves_a_plain_sentence() -> None:
@@ -332,8 +337,26 @@ def test_an_unknown_step_is_told_by_its_operation() -> None:
     trace = glassformer.trace(lambda x: (x * x).sum(-1), torch.tensor([[3.0, -4.0]]))
     product, total = trace.steps
     assert role_of(product) == role_of(total) == "operation"
-    assert "computed from x" in said(product)
-    assert "25, a sum of 2 terms. The largest by size is 16." in meaning(total[0], "en").text
+    assert "Computed from x by multiplication" in said(product)
+    text = meaning(total[0], "en").text
+    assert text.startswith("25, computed") and "a sum of 2 terms. The largest in magnitude" in text
+
+
+def test_a_router_of_experts_is_no_gate() -> None:
+    steps = [s for s in traced("mixtral").steps if s.name.endswith("router_logits")]
+    assert steps and {role_of(step) for step in steps} == {"router"}
+    row = array(steps[0])[-1]
+    best, value = int(row.argmax()), digits(row.max())
+    assert f"For row 14, expert {best + 1} has the largest, {value}." in said(steps[0])
+    assert "专家" in said(steps[0], "zh")
+    gates = [s for s in traced("llama").steps if s.name.endswith("gate_proj")]
+    assert gates and {role_of(step) for step in gates} == {"gate"}
+
+
+def test_positions_are_found_where_they_come_before_the_texts() -> None:
+    projected = traced("torch.nn.Transformer")["encoder.layers.0.self_attn.proj"]
+    assert projected.shape[:2] == (9, 2)
+    assert "for position 9" in meaning(projected[8, 1, 95], "en").text
 
 
 # --- words ---

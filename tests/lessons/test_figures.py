@@ -29,7 +29,7 @@ EXPECTED = {
         "repeat",
     ],
     "roles": ["basic", "key-query-value", "roles"],
-    "multi-head": ["reshape", "pipeline", "heads", "columns"],
+    "multi-head": ["reshape", "pipeline", "heads", "stages"],
     "masked": ["mask", "pipeline"],
     "thrones": ["translation"],
     "switches": ["mask", "feed-forward"],
@@ -177,10 +177,10 @@ def test_the_pipeline_drawn_is_masked_attention() -> None:
     assert "Scale  ÷ 1" in drawn and "Mask" in drawn
 
 
-def test_the_five_columns_hold_every_step_of_every_head() -> None:
+def test_the_five_stages_hold_every_step_of_every_head() -> None:
     made = lesson("multi-head")
     (run_,) = [trace for trace in made.traces() if trace["x"].shape[-1] == 8]
-    drawn = words(figure("multi-head", "columns").drawing.svg())
+    drawn = words(figure("multi-head", "stages").drawing.svg())
     for name in (
         "x",
         "projected_queries",
@@ -268,9 +268,14 @@ def test_markdown_links_to_figures_that_lie_beside_it(tmp_path: Path) -> None:
     assert "![" not in render_text(lesson("roles").document(), "md")
 
 
-@pytest.mark.parametrize("to", ["terminal", "tex"])
-def test_formats_without_drawings_leave_them_out(to: str) -> None:
-    assert figure("roles", "basic").caption not in render_text(lesson("roles").document(), to)
+def test_tex_without_a_file_leaves_drawings_out() -> None:
+    assert figure("roles", "basic").caption not in render_text(lesson("roles").document(), "tex")
+
+
+def test_the_terminal_names_each_drawing_and_says_how_to_see_it() -> None:
+    said = " ".join(render_text(lesson("roles").document()).split())
+    for name in EXPECTED["roles"]:
+        assert f"[Figure: {figure('roles', name).caption} (drawn with -o NAME.html)]" in said
 
 
 def test_the_command_writes_the_figures_of_a_lesson(

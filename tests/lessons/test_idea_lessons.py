@@ -400,7 +400,7 @@ def test_without_the_mask_training_looks_better_and_generation_fails() -> None:
     found = switched("mask")
     (noise,), (counting,) = tables(found, "noise"), tables(found, "counting")
     shares = [
-        [float(plain(cell).removesuffix(" %")) for cell in row[1:]]
+        [float(plain(cell).removesuffix("%")) for cell in row[1:]]
         for table in (noise, counting)
         for row in table.rows
     ]

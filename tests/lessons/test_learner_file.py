@@ -47,9 +47,13 @@ def test_a_file_is_checked(answer: Callable[[str], Path]) -> None:
         ("while True: pass\n", "time", "still running after 0.3 seconds"),
         ("def dot_product_scores(q, k):\n  while True: pass\n", "time",
          "Not finished after 0.3 seconds, at line 2."),
+        ("def dot_product_scores(q, k):\n  return torch.inner(q, k)\n", "not imported",
+         "Line 2: torch is not imported. Write `import torch` at the top of your file."),
+        ("def dot_product_scores(q, k):\n  return q @ k.T\n", "all axes turned",
+         "Line 2: `.T` swaps all axes"),
         ("def dot_product_scores(q, k):\n  return input('?')\n", "raised", "Line 2: "),
         ("def dot_product_scores(q, k):\n  return q.matmul(k.mT).view(7)\n", "raised",
-         "Line 2: RuntimeError: shape '[7]' is invalid for input of size 9 (the inputs: (3, 3), "),
+         "Line 2: RuntimeError: shape '[7]' is invalid for input of size 9 (the inputs: tensor 3"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_one_line_with_its_line_number(

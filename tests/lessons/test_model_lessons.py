@@ -249,7 +249,7 @@ def test_the_three_rates_are_called_what_they_are() -> None:
     assert "it has become larger" in said["large"]
 
 
-def test_the_stored_curves_show_over_fitting_and_come_from_the_script() -> None:
+def test_the_stored_curves_show_overfitting_and_come_from_the_script() -> None:
     script = runpy.run_path(str(ROOT / "examples" / "record_curves.py"), run_name="script")
     stored = curves.stored_curves()
     assert {name: curve.rate for name, curve in stored.curves.items()} == script["RATES"]
@@ -259,7 +259,7 @@ def test_the_stored_curves_show_over_fitting_and_come_from_the_script() -> None:
     assert 0 < lowest < len(good.steps) - 1, "the validation loss turns round"
     assert good.training[-1] == min(good.training)
     said = prose(lesson("training"))
-    assert f"least at step {good.steps[lowest]}" in said and "That is over-fitting." in said
+    assert f"least at step {good.steps[lowest]}" in said and "That is overfitting." in said
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def test_other_rows_and_columns_are_named() -> None:
     assert "in the row of position 1" in answered("masked", 1, "14, 32, 50")
     values = of_trace("multi-head", 1, "scores")[1]
     column = rounded(*values[:, 0].double())
-    assert "factors swapped: Q[:, 2:4] and K[:, 2:4] swapped" in answered("multi-head", 1, *column)
+    assert "factors swapped: Q[:, 2:4] and K[:, 2:4]" in answered("multi-head", 1, *column)
     assert "K is not transposed" in answered("illustrated", 1, 12, 16, 4)
 
 

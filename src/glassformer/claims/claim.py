@@ -263,8 +263,8 @@ def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> st
 
 
 def _origin(stored: Stored, language: Language) -> str:
-    fields = {"command": stored.command, "where": stored.where, "date": stored.date}
-    return say["origin"].say(language, **fields)
+    where = say.get(f"measured on {stored.where}") or stored.where
+    return say["origin"].say(language, command=stored.command, where=where, date=stored.date)
 
 
 # --- groups ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from timeit import Timer
 
 import torch
 from torch import nn
@@ -178,9 +179,10 @@ def entropy_lost_by_angle(width: int, n_angles: int = 20_000) -> float:
 # How long calls take, robust against a busy machine.
 #
 # On a CPU, process time is measured, without the time spent waiting for a core; on a GPU,
-# wall-clock time. Other work on the machine only ever makes a call slower, so the shortest of
-# several calls is the best estimate of its cost. How much longer the median call took says whether
-# the machine was quiet enough for the figure to mean anything.
+# wall-clock time. A call of a millisecond is too short to time alone: a loop of calls that takes a
+# fifth of a second is timed, several times. Other work on the machine only ever makes a loop
+# slower, so the shortest is the best estimate of the cost. How much longer the median loop took
+# says whether the machine was quiet enough for the figure to mean anything.
 
 
 DISTURBED = 0.25
@@ -189,48 +191,40 @@ DISTURBED = 0.25
 
 @dataclass(frozen=True)
 class Timing:
-    """Several calls of one function."""
+    """Several loops over calls of one function."""
 
     best: float
-    """Seconds of the shortest call."""
+    """Seconds per call in the shortest loop."""
     typical: float
-    """Seconds of the median call."""
+    """Seconds per call in the median loop."""
 
     @property
     def spread(self) -> float:
-        """How much longer the median call took than the shortest, as a fraction."""
+        """How much longer the median loop took than the shortest, as a fraction."""
         return self.typical / self.best - 1
 
     @property
     def disturbed(self) -> bool:
-        """Whether the calls differ too much to trust the shortest."""
+        """Whether the loops differ too much to trust the shortest."""
         return self.spread > DISTURBED
 
 
-def time_calls(
-    functions: Sequence[Callable[[], object]], *, repeats: int = 5, warm_up: int = 1
-) -> list[Timing]:
-    """Seconds per call of each function, after warm-up calls.
+def time_calls(functions: Sequence[Callable[[], object]], *, repeats: int = 11) -> list[Timing]:
+    """Seconds per call of each function, after warm-up loops that find out how many calls to make.
 
     The functions take turns, so that a busy moment of the machine slows all of them down.
     """
-    for function in functions:
-        for _ in range(warm_up):
-            function()
-    rounds = [[_seconds(function) for function in functions] for _ in range(repeats)]
+    timers = [Timer(function, timer=_clock) for function in functions]
+    loops = [(timer, timer.autorange()[0]) for timer in timers]
+    rounds = [[timer.timeit(calls) / calls for timer, calls in loops] for _ in range(repeats)]
     return [Timing(min(times), median(times)) for times in zip(*rounds, strict=True)]
 
 
-def _seconds(function: Callable[[], object]) -> float:
+def _clock() -> float:
     if not torch.cuda.is_available():
-        start = time.process_time()
-        function()
-        return time.process_time() - start
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    function()
+        return time.process_time()
     torch.cuda.synchronize()  # wait for the kernels to finish
-    return time.perf_counter() - start
+    return time.perf_counter()
 
 
 def growth(seconds: Mapping[int, float]) -> float:

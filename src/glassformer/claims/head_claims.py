@@ -105,7 +105,7 @@ def seconds_of_narrow_heads() -> Figures:
         modules = [MultiHeadAttention(128, kind) for kind in _kinds()]
         for length in LENGTHS:
             x = vectors(1, length, 128)
-            one, wide, narrow = time_calls([partial(m, x) for m in modules], repeats=11)
+            one, wide, narrow = time_calls([partial(m, x) for m in modules])
             ratios["wide"].append(wide.best / one.best)
             ratios["narrow"].append(narrow.best / one.best)
             spread = max(spread, one.spread, wide.spread, narrow.spread)

@@ -133,7 +133,7 @@ def seconds_of_blocks_and_recurrence() -> Figures:
         for length in LENGTHS:
             x = vectors(1, length, 64).to(device)
             steps = [partial(step, blocks, x), partial(step, lambda x: recurrent(x)[0], x)]
-            ours[length], theirs[length] = time_calls(steps, repeats=11, warm_up=2)
+            ours[length], theirs[length] = time_calls(steps)
     first, last = LENGTHS[0], LENGTHS[-1]
     return {
         "shortest": first,

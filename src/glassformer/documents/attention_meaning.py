@@ -16,6 +16,7 @@ from glassformer.documents.meaning_phrases import (
     Row,
     Tokens,
     digits,
+    largest_terms,
     percent,
     tokens_along,
     tokens_at,
@@ -57,7 +58,7 @@ class _Slice:
         return max(rows, key=lambda row: (round(float(self.weights[row].max()), 6), row))
 
     def best(self, row: int) -> int:
-        """The key that a query listens to most."""
+        """The key that a query attends to most."""
         return int(np.argmax(self.weights[row]))
 
 
@@ -83,17 +84,38 @@ def projection(p: Phrasing, step: Step, lead: Index) -> str:
         key = f"{role} step plain"
     elif found is not None and found.is_cross:
         key = f"{role} step cross"
-    return p.say(key, said=vectors(p, step, lead))
+    shared = 1 if found is None else _heads_sharing(found, step)
+    return p.say(key, said=vectors(p, step, lead, shared), bias=plus_bias(p, step))
 
 
-def vectors(p: Phrasing, step: Step, lead: Index) -> str:
+def _heads_sharing(found: AttentionSteps, step: Step) -> int:
+    """How many heads a projection is divided among afterwards."""
+    each = found.context.shape[-1] if role_of(step) == "values" else found.scores_width
+    return step.shape[-1] // each if step.shape[-1] % each == 0 else 1
+
+
+def plus_bias(p: Phrasing, step: Step) -> str:
+    return p.plain("sum plus") if has_bias(step) else ""
+
+
+def has_bias(step: Step) -> bool:
+    return step.op == "addmm" or any(operand.argument == "bias" for operand in step.operands)
+
+
+def row_name(p: Phrasing, step: Step, index: Index) -> str:
+    """The token that a number belongs to."""
+    axis, tokens = tokens_along(step)
+    return p.token(tokens, 0 if axis is None else index[axis])
+
+
+def vectors(p: Phrasing, step: Step, lead: Index, heads: int = 1) -> str:
     """One sentence on the vectors of a step: that of an example, or all if they are one number."""
     axis, tokens = tokens_along(step)
     rows = rows_of(step, lead, axis)
     if rows.shape[-1] == 1 and len(rows) > 1:
         return p.one_number(tokens, rows[:, 0])
     place = tokens.speaking
-    return p.one_vector(tokens, place, rows[place])
+    return p.one_vector(tokens, place, rows[place], heads)
 
 
 def rows_of(step: Step, lead: Index, axis: int | None) -> Row:
@@ -110,10 +132,10 @@ def rows_of(step: Step, lead: Index, axis: int | None) -> Row:
 
 
 def projection_cell(p: Phrasing, step: Step, index: Index) -> str:
-    axis, tokens = tokens_along(step)
-    row = p.token(tokens, 0 if axis is None else index[axis])
-    value = digits(step.view.array[index])
-    return p.say(f"{role_of(step)} cell", place=index[-1] + 1, row=row, value=value)
+    return p.say(
+        f"{role_of(step)} cell", place=index[-1] + 1, row=row_name(p, step, index),
+        value=digits(step.view.array[index]),
+    )  # fmt: skip
 
 
 def packed(p: Phrasing, step: Step, lead: Index) -> str:
@@ -124,9 +146,7 @@ def packed_cell(p: Phrasing, step: Step, index: Index) -> str:
     """As queries, keys or values, where the trace knows which part a number belongs to."""
     part, place = step.trace.naming.seat(step, index)
     found = [s for s in ("queries", "keys", "values") if s in stages_of(part)]
-    axis, tokens = tokens_along(step)
-    row = p.token(tokens, 0 if axis is None else index[axis])
-    value = digits(step.view.array[index])
+    row, value = row_name(p, step, index), digits(step.view.array[index])
     if part is step or len(found) != 1:
         width = step.shape[-1]
         return p.say("packed cell", place=index[-1] + 1, width=width, row=row, value=value)
@@ -135,15 +155,15 @@ def packed_cell(p: Phrasing, step: Step, index: Index) -> str:
 
 
 def rotated(p: Phrasing, step: Step, lead: Index) -> str:
-    return p.say("rotated step", said=vectors(p, step, lead))
+    found = [kind for kind in ("queries", "keys") if f"{kind}_rotated" in stages_of(step)]
+    kind = p.plain(f"rotated {found[0] if len(found) == 1 else 'both'}")
+    return p.say("rotated step", kind=kind, said=vectors(p, step, lead))
 
 
 def rotated_cell(p: Phrasing, step: Step, index: Index) -> str:
-    axis, tokens = tokens_along(step)
     parts = [float(operand.view.array[index]) for operand in step.operands]
     return p.say(
-        "rotated cell", place=index[-1] + 1,
-        row=p.token(tokens, 0 if axis is None else index[axis]),
+        "rotated cell", place=index[-1] + 1, row=row_name(p, step, index),
         value=digits(step.view.array[index]), cosine=digits(parts[0]), sine=digits(parts[1]),
     )  # fmt: skip
 
@@ -158,16 +178,16 @@ def scores(p: Phrasing, step: Step, lead: Index) -> str | None:
     row = head.example
     allowed = head.allowed(row)
     name = p.token(head.asking, row)
-    pronoun = p.listens(p.plain("it"), head.asked, head.weights[row], allowed)
+    pronoun = p.attends(p.plain("it"), head.asked, head.weights[row], allowed)
     key = "scores asks" if len(allowed) == head.asked.count else "scores asks some"
     if not allowed:
         said = p.say("scores nothing", row=name)
     else:
         values = floats(step.view, lead)[row]
         answers = p.answers(head.asked, values, allowed)
-        said = p.say(key, row=name, answers=answers, listens=pronoun)
+        said = p.say(key, row=name, answers=answers, attends=pronoun)
     said = p.in_head(step, lead, said)
-    width = step.operands[-2].view.shape[-1]
+    width = head.steps.scores_width
     if head.steps.is_cross:
         return p.say("scores step cross", width=width, said=said)
     return p.say("scores step one" if width == 1 else "scores step", width=width, said=said)
@@ -208,8 +228,17 @@ def scaled(p: Phrasing, step: Step, lead: Index) -> str | None:
     key = "other" if factor is None else "same" if factor == 1 else step.op
     return p.say(
         f"scaled {key}", **_pair(p, head, at), before=digits(before.array[at]),
-        value=digits(step.view.array[at]), factor="" if factor is None else digits(factor),
+        value=digits(step.view.array[at]), factor=_written(factor, head.steps.scores_width),
     )  # fmt: skip
+
+
+def _written(factor: float | None, width: int) -> str:
+    """A factor; as the root of the width of a head where it is that."""
+    if factor is None:
+        return ""
+    roots = {f"√{width}": width**0.5, f"1/√{width}": width**-0.5}
+    name = next((name for name, root in roots.items() if np.isclose(factor, root, rtol=1e-5)), "")
+    return f"{name} = {digits(factor)}" if name and factor != 1 else digits(factor)
 
 
 def _factor(step: Step) -> float | None:
@@ -295,7 +324,7 @@ def weights(p: Phrasing, step: Step, lead: Index) -> str | None:
         return None
     row = head.example
     name = p.token(head.asking, row)
-    said = p.listens(name, head.asked, head.weights[row], head.allowed(row), then=True)
+    said = p.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)
     said = p.in_head(step, lead, said)
     if not head.weights[row].any():
         return p.say("weights step zero", said=said)
@@ -323,7 +352,7 @@ def context(p: Phrasing, step: Step, lead: Index) -> str | None:
         return None
     row = head.example
     name = p.token(head.asking, row)
-    said = p.listens(name, head.asked, head.weights[row], head.allowed(row), then=True)
+    said = p.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)
     key = "context step cross" if head.steps.is_cross else "context step"
     return p.say(key, said=p.in_head(step, lead, said))
 
@@ -339,7 +368,8 @@ def context_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     if len(column) != len(shares):
         return None
     parts = shares * column
-    top = int(np.argmax(np.abs(parts)))
+    largest = largest_terms(parts)
+    top = largest[0]
     fields: dict[str, object] = {
         "place": index[-1] + 1, "row": p.token(head.asking, index[-2]),
         "value": digits(step.view.array[index]), "count": len(parts),
@@ -349,10 +379,9 @@ def context_cell(p: Phrasing, step: Step, index: Index) -> str | None:
         return p.say("context cell one", **fields, **factors)
     if not parts.any():
         return p.say("context cell zero", **fields)
-    return p.say(
-        "context cell", **fields, **factors, part=digits(parts[top]),
-        column=p.token(head.asked, top),
-    )  # fmt: skip
+    key = "context cell" if len(largest) == 1 else "context cell tied"
+    whose = p.named(head.asked, largest)
+    return p.say(key, **fields, **factors, part=digits(parts[top]), column=whose)
 
 
 StepSentence = Callable[[Phrasing, Step, Index], str | None]

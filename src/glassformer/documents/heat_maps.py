@@ -12,9 +12,19 @@ import numpy.typing as npt
 
 from glassformer.documents.trace_words import TraceWords, label_in, words_in
 from glassformer.errors import TraceError, stop_if_cancelled
-from glassformer.tracing.capture.memory import Index, as_floats
-from glassformer.tracing.cells import Cell
+from glassformer.tracing.capture.memory import Index, View, as_floats
+from glassformer.tracing.capture.operator_calls import (
+    ACTIVATIONS,
+    LINEAR_MAPS,
+    NORMS,
+    PRODUCTS,
+    SOFTMAXES,
+)
+from glassformer.tracing.cell_block import index_of
 from glassformer.tracing.steps import Step
+
+_COMPUTED = {*ACTIVATIONS, *LINEAR_MAPS, *NORMS, *PRODUCTS, *SOFTMAXES, "add", "sub", "mul", "div"}
+"""Operators that copy no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +89,28 @@ def matrices(step: Step) -> Iterator[Matrix]:
         yield matrix(step, lead)
 
 
-def is_unwritten(step: Step, index: Index) -> bool:
-    """Whether a cell has not been written yet, so that its number means nothing."""
-    return step.trace.has_unwritten_memory and Cell(step, index).is_unwritten
+def may_have_holes(view: View) -> bool:
+    """Whether cells of a view may be memory that nothing has written to, or copies of it."""
+    waiting, seen = [view.version], set()
+    while waiting:
+        version = waiting.pop()
+        seen.add(id(version))
+        above = [] if version.base is None else [version.base]
+        for owner in version.owners:
+            if owner.is_unwritten:
+                return True
+            if owner.call is not None and owner.op not in _COMPUTED:
+                above += [read.version for read in owner.call.inputs()]
+        waiting += [one for one in above if id(one) not in seen]
+    return False
+
+
+def unwritten_places(step: Step) -> list[int]:
+    """The flat places of the cells that have not been written yet: their numbers mean nothing."""
+    if not may_have_holes(step.view):
+        return []
+    cells = (step[index_of(place, step.shape)] for place in range(step.view.numel))
+    return [place for place, cell in enumerate(cells) if cell.is_unwritten]
 
 
 def row_labels(step: Step, words: TraceWords | None = None) -> list[str]:

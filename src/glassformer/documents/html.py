@@ -84,8 +84,8 @@ class Html(Renderer[str]):
 
     def remark(self, part: p.Remark) -> str:
         """A paragraph with a coloured edge."""
-        lead = f"<b>{escape(part.lead)}</b>"
-        return f'<p class="remark {part.look}">{lead} {escape(part.text)}</p>'
+        lead = f"<b>{escape(self.lead(part))}</b>"
+        return f'<p class="remark {part.look}">{lead}{escape(part.text)}</p>'
 
     def formula(self, part: p.Formula) -> str:
         """MathML, which browsers render without scripts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 
 from glassformer.documents import parts as p
 from glassformer.documents.heat_maps import hex_colour, ink_on
@@ -13,6 +14,8 @@ from glassformer.language import columns_of
 from glassformer.tracing.formula import escaped
 
 _ROWS, _COLUMNS = 16, 16
+_CHARACTERS = 120
+"""Wider than a line of the page, which has about 90: such a table is scaled to three quarters."""
 _PREAMBLE = r"""\documentclass[a4paper]{article}
 \usepackage{amsmath,amssymb}
 \usepackage{fontspec}
@@ -72,7 +75,7 @@ class Latex(Renderer[str]):
         return rf"{{\small {_inline(said)}}}" if part.look == "quiet" else _inline(said)
 
     def remark(self, part: p.Remark) -> str:
-        lead = rf"\textbf{{{_looking(_prose(part.lead), part.look)}}}"
+        lead = rf"\textbf{{{_looking(_prose(self.lead(part).strip()), part.look)}}}"
         return rf"\begin{{quote}}\small {lead}\quad {_prose(part.text)}\end{{quote}}"
 
     def formula(self, part: p.Formula) -> str:
@@ -84,14 +87,16 @@ class Latex(Renderer[str]):
         return "\n\n".join(lines)
 
     def heatmap(self, part: p.HeatMap) -> str:
-        """A table no wider than the page."""
-        heads = ["", *map(_prose, part.matrix.columns[:_COLUMNS])]
+        """A table no wider than the page; columns that would shrink it too much are left out."""
+        ends = accumulate(max(columns_of(head), 5) + 2 for head in part.matrix.columns)
+        fitting = max(1, min(_COLUMNS, sum(end <= _CHARACTERS for end in ends)))
+        heads = ["", *map(_prose, part.matrix.columns[:fitting])]
         rows = [
             [_prose(label), *map(_heat_cell, line)]
-            for label, line in zip(part.matrix.rows, part.cells(_ROWS, _COLUMNS), strict=False)
+            for label, line in zip(part.matrix.rows, part.cells(_ROWS, fitting), strict=False)
         ]
         lines = [" & ".join(line) for line in [heads, *rows]]
-        note = part.notes(self.words, _ROWS, _COLUMNS)
+        note = part.notes(self.words, _ROWS, fitting)
         return _fitted(part.caption, "r" * len(heads), lines) + (
             rf" {{\small {_prose(note)}}}" if note else ""
         )

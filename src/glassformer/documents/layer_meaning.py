@@ -7,8 +7,22 @@ from itertools import pairwise
 
 import numpy as np
 
-from glassformer.documents.attention_meaning import StepSentence, rows_of
-from glassformer.documents.meaning_phrases import Phrasing, Row, digits, percent, tokens_along
+from glassformer.documents.attention_meaning import (
+    StepSentence,
+    has_bias,
+    plus_bias,
+    row_name,
+    rows_of,
+)
+from glassformer.documents.meaning_phrases import (
+    Phrasing,
+    Row,
+    digits,
+    largest_terms,
+    percent,
+    span,
+    tokens_along,
+)
 from glassformer.documents.step_roles import (
     branch_kind,
     floats,
@@ -29,11 +43,6 @@ def _operand(step: Step, *names: str) -> Operand | None:
     return next((o for o in step.operands if o.argument in names), None)
 
 
-def _row(p: Phrasing, step: Step, index: Index) -> str:
-    axis, tokens = tokens_along(step)
-    return p.token(tokens, 0 if axis is None else index[axis])
-
-
 def _value(step: Step, index: Index) -> str:
     return digits(step.view.array[index])
 
@@ -43,18 +52,6 @@ def _row_index(step: Step, lead: Index, axis: int | None, place: int) -> Index:
     return tuple(
         place if a == axis else lead[a] if a < len(lead) else 0 for a in range(len(step.shape) - 1)
     )
-
-
-def span(step: Step) -> dict[str, object]:
-    """The smallest and the largest number of a step; of infinite ones none is named."""
-    values = step.view.array
-    with np.errstate(invalid="ignore"):
-        least, most = values.min(), values.max()
-        if not np.isfinite([float(least), float(most)]).all():
-            finite = floats(step.view)[np.isfinite(floats(step.view))]
-            if finite.size:
-                least, most = finite.min(), finite.max()
-    return {"least": digits(least), "most": digits(most)}
 
 
 # --- embeddings and positions ---
@@ -84,7 +81,7 @@ def looked_up_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     unnamed = tokens_along(step)[1].labels is None
     return p.say(
         "embedding cell position" if role == "embedding" and unnamed else f"{role} cell",
-        place=index[-1] + 1, width=step.shape[-1], row=_row(p, step, index),
+        place=index[-1] + 1, width=step.shape[-1], row=row_name(p, step, index),
         value=_value(step, index), id=int(ids.view.array[index[:-1]]),
     )  # fmt: skip
 
@@ -138,7 +135,7 @@ def embedded_cell(p: Phrasing, step: Step, index: Index) -> str:
     token, where = (
         digits(np.broadcast_to(floats(o.view), step.shape)[index]) for o in _word_and_place(step)
     )
-    return p.say("embedded cell", place=index[-1] + 1, row=_row(p, step, index), stream=token,
+    return p.say("embedded cell", place=index[-1] + 1, row=row_name(p, step, index), stream=token,
                  branch=where, value=_value(step, index))  # fmt: skip
 
 
@@ -157,7 +154,7 @@ def mapped(p: Phrasing, step: Step, lead: Index) -> str:
         said = p.say("sum equal", count=len(lengths), length=digits(lengths[0]))
     else:
         said = p.say("sum longest", row=p.token(tokens, top), length=digits(lengths[top]))
-    return p.say(f"{role_of(step)} step", said=said)
+    return p.say(f"{role_of(step)} step", said=said, bias=plus_bias(p, step))
 
 
 def mapped_cell(p: Phrasing, step: Step, index: Index) -> str | None:
@@ -165,7 +162,7 @@ def mapped_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     products = _products(step, index)
     if products is None:
         return None
-    fields = {"place": index[-1] + 1, "row": _row(p, step, index), "value": _value(step, index)}
+    fields = {"place": index[-1] + 1, "row": row_name(p, step, index), "value": _value(step, index)}
     return p.say(
         f"{role_of(step)} cell", **fields, products=_count(p, products), bias=_bias(p, step),
         part=_largest_part(p, products),
@@ -184,8 +181,7 @@ def _count(p: Phrasing, products: Row) -> str:
 
 
 def _bias(p: Phrasing, step: Step) -> str:
-    has_bias = _operand(step, "bias") is not None or step.op == "addmm"
-    return p.plain("sum bias") if has_bias else ""
+    return p.plain("sum bias") if has_bias(step) else ""
 
 
 def _largest_part(p: Phrasing, products: Row) -> str:
@@ -202,7 +198,7 @@ def hidden(p: Phrasing, step: Step, lead: Index) -> str:
     place = tokens.speaking
     row = rows_of(step, lead, axis)[place]
     return p.say(f"{role_of(step)} step", width=len(row), row=p.token(tokens, place),
-                 count=int((row > 0).sum()))  # fmt: skip
+                 count=int((row > 0).sum()), bias=plus_bias(p, step))  # fmt: skip
 
 
 def hidden_cell(p: Phrasing, step: Step, index: Index) -> str | None:
@@ -215,9 +211,19 @@ def hidden_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     if after == "relu":
         following = p.say("hidden passes" if value > 0 else "hidden cut")
     return p.say(
-        "hidden cell", place=index[-1] + 1, row=_row(p, step, index), value=digits(value),
+        "hidden cell", place=index[-1] + 1, row=row_name(p, step, index), value=digits(value),
         products=_count(p, products), bias=_bias(p, step), next=following,
     )  # fmt: skip
+
+
+def router(p: Phrasing, step: Step, lead: Index) -> str:
+    """Scores of experts: the best for an example."""
+    axis, tokens = tokens_along(step)
+    place = tokens.speaking
+    row = rows_of(step, lead, axis)[place]
+    top = int(np.argmax(row))
+    return p.say("router step", width=len(row), row=p.token(tokens, place), best=top + 1,
+                 value=digits(row[top]))  # fmt: skip
 
 
 def activated(p: Phrasing, step: Step, _lead: Index) -> str:
@@ -236,7 +242,7 @@ def activated_cell(p: Phrasing, step: Step, index: Index) -> str:
     if step.op == "relu":
         following = p.say("activated passes" if before > 0 else "activated cut")
     return p.say(
-        "activated cell", place=index[-1] + 1, row=_row(p, step, index), before=digits(before),
+        "activated cell", place=index[-1] + 1, row=row_name(p, step, index), before=digits(before),
         value=_value(step, index), next=following,
     )  # fmt: skip
 
@@ -245,7 +251,7 @@ def joined(p: Phrasing, step: Step, _lead: Index) -> str | None:
     source = step.operands[0].view
     owner = source.owner((0,) * source.ndim)[0]
     heads = owner.shape[-3] if len(owner.shape) > 2 else 0
-    return p.say("joined step", heads=heads, **span(step)) if heads > 1 else None
+    return p.say("joined step", heads=heads, **span(step.view.array)) if heads > 1 else None
 
 
 def joined_cell(p: Phrasing, step: Step, index: Index) -> str | None:
@@ -283,7 +289,7 @@ def residual_cell(p: Phrasing, step: Step, index: Index) -> str | None:
         return None
     stream, branch = (digits(side.view.array[index]) for side in sides)
     return p.say(
-        "residual cell", place=index[-1] + 1, row=_row(p, step, index), stream=stream,
+        "residual cell", place=index[-1] + 1, row=row_name(p, step, index), stream=stream,
         branch=branch, kind=p.plain(f"residual {branch_kind(sides[1])}"),
         value=_value(step, index),
     )  # fmt: skip
@@ -328,20 +334,21 @@ def norm(p: Phrasing, step: Step, lead: Index) -> str:
 
 def norm_cell(p: Phrasing, step: Step, index: Index) -> str:
     given = _normed(step)[index[:-1]]
-    mean, _, divisor = _norm_parts(step, given)
+    mean, deviation, divisor = _norm_parts(step, given)
     gain, shift = (_operand(step, name) for name in ("weight", "bias"))
-    ending = p.say(
-        f"norm ending {_norm_kind(step)}", value=_value(step, index),
+    kind = _norm_kind(step)
+    ending = "" if kind == "plain" else p.say(
+        f"norm ending {kind}", value=_value(step, index),
         gain="" if gain is None else digits(gain.view.array[index[-1]]),
         shift="" if shift is None else digits(shift.view.array[index[-1]]),
     )  # fmt: skip
-    distance = float((given[index[-1]] - mean) / divisor)
-    side = "above" if distance > 0 else "below" if distance < 0 else "at"
+    shown = digits(divisor)
+    if shown != digits(deviation):  # a vector of small numbers, for which ε counts
+        shown = p.say("norm with epsilon", divisor=shown)
     return p.say(
         "norm rms cell" if "rms" in step.op else "norm layer cell", place=index[-1] + 1,
-        row=_row(p, step, index), before=digits(given[index[-1]]), mean=digits(mean),
-        distance=digits(distance), ending=ending,
-        side=p.say(f"norm {side}", distance=digits(abs(distance))),
+        row=row_name(p, step, index), before=digits(given[index[-1]]), mean=digits(mean),
+        divisor=shown, distance=digits((given[index[-1]] - mean) / divisor), ending=ending,
     )  # fmt: skip
 
 
@@ -354,7 +361,7 @@ def _answer_name(p: Phrasing, step: Step) -> Callable[[int], str]:
 
     def name(place: int) -> str:
         if labels is None:
-            return p.say("entry", place=place)
+            return p.say("entry", id=place)
         return p.say("token", text=labels[place].strip("␣") or labels[place])
 
     return name
@@ -391,7 +398,8 @@ def answer(p: Phrasing, step: Step, lead: Index) -> str:
         said = p.say(f"{role} best", **fields, answer=name(top))
     if _has_rows(step):
         tokens = tokens_along(step)[1]
-        said = p.say("logits at", row=p.token(tokens, tokens.count - 1), said=said)
+        last = p.token(tokens, tokens.count - 1)
+        said = p.say("logits at", row=last, said=p.continued(said))
     return p.say(f"{role} step", count=len(row), said=said)
 
 
@@ -408,7 +416,7 @@ def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
         "rank": p.rank(name, row, range(len(row)), index[-1]),
     }  # fmt: skip
     if _has_rows(step):
-        return p.say(f"{role} cell at", **fields, row=_row(p, step, index))
+        return p.say(f"{role} cell at", **fields, row=row_name(p, step, index))
     return p.say(f"{role} cell", **fields)
 
 
@@ -418,7 +426,7 @@ def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
 def total(p: Phrasing, step: Step, _lead: Index) -> str:
     axis = reduced_axis(step)
     assert axis is not None
-    return p.say("total step", count=step.operands[0].view.shape[axis], **span(step))
+    return p.say("total step", count=step.operands[0].view.shape[axis], **span(step.view.array))
 
 
 def total_cell(p: Phrasing, step: Step, index: Index) -> str:
@@ -428,9 +436,10 @@ def total_cell(p: Phrasing, step: Step, index: Index) -> str:
     fields = {"place": index[-1] + 1, "count": len(column), "value": _value(step, index)}
     if not column.any():
         return p.say("total cell zero", **fields)
-    top = int(np.argmax(np.abs(column)))
-    row = p.token(tokens_along(operand.step)[1], top)
-    return p.say("total cell", **fields, part=digits(column[top]), row=row)
+    largest = largest_terms(column)
+    row = p.named(tokens_along(operand.step)[1], largest)
+    key = "total cell" if len(largest) == 1 else "total cell tied"
+    return p.say(key, **fields, part=digits(column[largest[0]]), row=row)
 
 
 def _mean_parts(step: Step, index: Index) -> tuple[float, float]:
@@ -447,7 +456,7 @@ def _mean_parts(step: Step, index: Index) -> tuple[float, float]:
 
 def pooled(p: Phrasing, step: Step, _lead: Index) -> str:
     _, count = _mean_parts(step, (0,) * len(step.shape))
-    return p.say("pooled step", count=digits(count), width=step.shape[-1], **span(step))
+    return p.say("pooled step", count=digits(count), width=step.shape[-1], **span(step.view.array))
 
 
 def pooled_cell(p: Phrasing, step: Step, index: Index) -> str:
@@ -486,6 +495,7 @@ LAYERS: dict[str, tuple[StepSentence, StepSentence]] = {
     **dict.fromkeys(("output", "contracted"), (mapped, mapped_cell)),
     "hidden": (hidden, hidden_cell),
     "gate": (hidden, mapped_cell),
+    "router": (router, mapped_cell),
     "activated": (activated, activated_cell),
     "joined": (joined, joined_cell),
     "residual": (residual, residual_cell),

@@ -42,7 +42,7 @@ class Markdown(Renderer[str]):
         return _inline(p.Span(part.text, look) if isinstance(part.text, str) else part.text)
 
     def remark(self, part: p.Remark) -> str:
-        return f"> **{_escaped(part.lead)}** {_escaped(part.text)}"
+        return f"> **{_escaped(self.lead(part).strip())}** {_escaped(part.text)}"
 
     def formula(self, part: p.Formula) -> str:
         """TeX between dollars, or plain text."""

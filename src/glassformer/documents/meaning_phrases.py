@@ -86,7 +86,7 @@ def tokens_along(step: Step) -> tuple[int | None, Tokens]:
         if texts is not None and axis not in heads:
             return axis, Tokens(texts, shape[axis])
     free = [axis for axis in range(len(shape) - 1) if axis not in heads]
-    if len(shape) == 3 and shape[1] == 1 < shape[0]:  # position first, then a batch of one
+    if len(shape) == 3 and _is_position_first(step):
         free = [0]
     if not free:
         return None, Tokens(None, 1, is_plain_row=True)
@@ -97,6 +97,15 @@ def tokens_along(step: Step) -> tuple[int | None, Tokens]:
     return free[-1], Tokens(None, count, is_plain_row=len(shape) == 2 and (1, count) not in read)
 
 
+def _is_position_first(step: Step) -> bool:
+    """Whether positions come before texts: the inputs tell, and one text needs no axis."""
+    positions, texts = step.shape[:2]
+    given = {source.shape[:2] for source in step.trace.inputs.values() if len(source.shape) > 1}
+    return texts == 1 < positions or (
+        (texts, positions) in given and (positions, texts) not in given
+    )
+
+
 class Phrasing:
     """Fills the templates of step_meaning.toml in one language."""
 
@@ -105,8 +114,10 @@ class Phrasing:
         self._texts = words("glassformer.documents.step_meaning")
 
     def say(self, key: str, **fields: object) -> str:
-        """A template, filled; an English sentence begins with a capital."""
-        said = self._texts[key].say(self.language, **fields) if fields else self.plain(key)
+        """A template, filled; an English sentence begins with a capital, and counts have commas."""
+        shown = {name: f"{field:,}" if isinstance(field, int) and name != "id" else field
+                 for name, field in fields.items()}  # fmt: skip
+        said = self._texts[key].say(self.language, **shown)
         if self.language == "zh":
             return spaced(said)
         if not said.endswith("."):
@@ -146,9 +157,12 @@ class Phrasing:
         """With the head that is meant, where there are several."""
         if len(step.shape) < 3 or step.shape[-3] < 2 or len(lead) < 1:
             return said
-        if said.startswith(("Position ", "Row ", "Number ")):  # no longer the start of its sentence
-            said = said[0].lower() + said[1:]
-        return self.say("in head", head=lead[-1] + 1, said=said)
+        return self.say("in head", head=lead[-1] + 1, said=self.continued(said))
+
+    def continued(self, said: str) -> str:
+        """A sentence that no longer stands at the start."""
+        starts = ("Position ", "Row ", "Number ", "Entry ")
+        return said[0].lower() + said[1:] if said.startswith(starts) else said
 
     # --- rows of numbers ---
 
@@ -176,30 +190,30 @@ class Phrasing:
             else self.say("row range", **fields, most=most)
         )
 
-    def listens(
+    def attends(
         self, row: str, keys: Tokens, shares: Row, allowed: Sequence[int], then: bool = False
     ) -> str:
-        """Whom a token listens to by how much; with `then`, also the second."""
+        """Whom a token attends to, and how much; with `then`, also the second."""
         if not allowed or not shares.any():
-            return self.say("listens nothing", row=row)
+            return self.say("attends nothing", row=row)
         shown = {place: percent(float(shares[place])) for place in allowed}
         best = _largest(shares, allowed, shown)
         named, share = self.named(keys, best), shown[best[0]]
         if len(allowed) == 1:
-            return self.say("listens only", row=row, best=named)
+            return self.say("attends only", row=row, best=named)
         if len(best) == len(allowed):
             same = len({float(shares[place]) for place in allowed}) == 1
-            key = "listens flat" if same else "listens flat nearly"
+            key = "attends flat" if same else "attends flat nearly"
             return self.say(key, row=row, count=len(allowed), share=share)
         if len(best) > 1:
-            return self.say("listens tied", row=row, best=named, share=share)
-        key = "listens mostly" if shares[best[0]] >= 0.5 else "listens most"
+            return self.say("attends tied", row=row, best=named, share=share)
+        key = "attends mostly" if shares[best[0]] >= 0.5 else "attends most"
         said = self.say(key, row=row, best=named, share=share)
         others = sorted((p for p in allowed if p not in best), key=lambda at: -shares[at])
         if not then or shown[others[0]] in [shown[place] for place in others[1:]]:
             return said
         second = self.token(keys, others[0])
-        return self.say("listens then", said=said, second=second, share=shown[others[0]])
+        return self.say("attends then", said=said, second=second, share=shown[others[0]])
 
     def rank(self, name: Callable[[int], str], row: Row, allowed: Sequence[int], place: int) -> str:
         """Where a number stands among those of its row, compared at full precision."""
@@ -237,13 +251,41 @@ class Phrasing:
             least=shown[int(np.argmin(values))],
         )  # fmt: skip
 
-    def one_vector(self, tokens: Tokens, place: int, vector: Row) -> str:
-        """The length of a vector, and its largest number."""
-        top = int(np.argmax(np.abs(vector)))
+    def one_vector(self, tokens: Tokens, place: int, vector: Row, heads: int = 1) -> str:
+        """The length of a vector, and its largest number; `heads`: those that share it."""
+        top, each = int(np.argmax(np.abs(vector))), len(vector) // heads
+        shared = self.say("vector heads", heads=heads, each=each) if heads > 1 else ""
         return self.say(
-            "vector long", row=self.token(tokens, place), width=len(vector),
+            "vector long", row=self.token(tokens, place), width=len(vector), heads=shared,
             length=digits(np.linalg.norm(vector)), place=top + 1, value=digits(vector[top]),
         )  # fmt: skip
+
+    def numbers(self, values: np.ndarray[Any, Any]) -> str:
+        """How many numbers there are, and from where to where they go."""
+        least, most = span(values).values()
+        if values.size == 1:
+            return self.say("numbers one", value=least)
+        if least == most:
+            return self.say("numbers equal", count=values.size, value=least)
+        return self.say("numbers range", count=values.size, least=least, most=most)
+
+
+def span(values: np.ndarray[Any, Any]) -> dict[str, str]:
+    """The smallest and the largest number; of infinite ones none is named."""
+    with np.errstate(invalid="ignore"):
+        least, most = values.min(), values.max()
+        if not np.isfinite([float(least), float(most)]).all():
+            finite = np.asarray(values, dtype=np.float64)
+            finite = finite[np.isfinite(finite)]
+            if finite.size:
+                least, most = finite.min(), finite.max()
+    return {"least": digits(least), "most": digits(most)}
+
+
+def largest_terms(terms: Row) -> list[int]:
+    """The places of the largest term in magnitude, and of those that read the same."""
+    best = digits(terms[int(np.argmax(np.abs(terms)))])
+    return [place for place, term in enumerate(terms) if digits(term) == best]
 
 
 def _largest(row: Row, places: Sequence[int], shown: dict[int, str]) -> list[int]:

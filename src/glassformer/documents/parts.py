@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
-from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
+import numpy as np
+
+from glassformer.documents.heat_maps import Colour, Matrix, Scale, may_have_holes, scale_of
 from glassformer.documents.question import Question as Question  # a part like the others
 from glassformer.documents.question import shown_number
 from glassformer.documents.trace_words import TraceWords
@@ -201,17 +203,19 @@ class HeatMap:
                     HeatCell(math.nan, BLANK, None, is_marked=False, is_blank=True)
                     for _ in line[column : column + 1]
                 ]
-        if self.step.trace.has_unwritten_memory:
-            found = [
-                [self._or_hole(cell, row, column) for column, cell in enumerate(line)]
-                for row, line in enumerate(found)
-            ]
+        for row, column in self._holes(rows, columns):
+            is_marked = found[row][column].is_marked
+            found[row][column] = HeatCell(math.nan, UNWRITTEN, None, is_marked, is_unwritten=True)
         return found
 
-    def _or_hole(self, cell: HeatCell, row: int, column: int) -> HeatCell:
-        if not Cell(self.step, self.place(row, column)).is_unwritten:
-            return cell
-        return HeatCell(math.nan, UNWRITTEN, None, cell.is_marked, is_unwritten=True)
+    def _holes(
+        self, rows: int | None = None, columns: int | None = None
+    ) -> Iterator[tuple[int, ...]]:
+        """Where memory stands, among the first rows and columns, that nothing has written to."""
+        if may_have_holes(self.step.view):
+            for place in np.ndindex(self.matrix.values[:rows, :columns].shape):
+                if Cell(self.step, self.place(*place)).is_unwritten:
+                    yield place
 
     def _text(self, number: float) -> str:
         if self.decimals is None:
@@ -225,8 +229,7 @@ class HeatMap:
         more_columns = 0 if columns is None else len(shown.columns) - columns
         notes = [words["more rows"].format(count=more_rows)] if more_rows > 0 else []
         notes += [words["more columns"].format(count=more_columns)] if more_columns > 0 else []
-        holes = self.cells(rows, columns) if self.step.trace.has_unwritten_memory else []
-        if any(cell.is_unwritten for line in holes for cell in line):
+        if any(self._holes(rows, columns)):
             notes.append(f"{UNWRITTEN} {words['unwritten']}")
         return "; ".join(notes)
 
@@ -244,6 +247,7 @@ class HeatMap:
             "rows": list(shown.rows),
             "columns": list(shown.columns),
             "values": [[_json_number(float(x)) for x in row] for row in shown.values],
+            "unwritten": [list(place) for place in self._holes()],
             "scale": None if scale is None else {"kind": scale.kind, "limit": scale.limit},
         }
 

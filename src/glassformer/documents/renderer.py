@@ -115,8 +115,11 @@ class Renderer(DocumentWriter, Generic[Made]):
 
     def remark(self, part: p.Remark) -> Made:
         """By default a paragraph."""
-        colon = "：" if self.document.language == "zh" else ": "
-        return self.paragraph(p.Paragraph(f"{part.lead}{colon}{part.text}", part.look))
+        return self.paragraph(p.Paragraph(f"{self.lead(part)}{part.text}", part.look))
+
+    def lead(self, part: p.Remark) -> str:
+        """What stands before the text of a remark."""
+        return f"{part.lead}：" if self.document.language == "zh" else f"{part.lead}: "
 
     def facts(self, part: p.Facts) -> Made:
         """By default a table without heads."""

@@ -138,6 +138,8 @@ class Slides(Html):
                 continue
             if isinstance(first, p.Paragraph):
                 slide.notes.append(first.text)
+                if first.look == "quiet":  # small print
+                    continue
                 block = [replace(first, text=_lead(first.text))]
             height = 0.0 if isinstance(first, p.Figure) else _height(block)  # made to fit
             if slide.parts and (slide.used + height > _HEIGHT or not slide.takes(first)):

@@ -96,6 +96,13 @@ class Spreadsheet(Renderer[None]):
                 self._sheet.write_string(self._row, column, _plain(item), prose[column])
         self._row += 2
 
+    def facts(self, part: p.Facts) -> None:
+        """The label in the first column, what is said across the others."""
+        for label, said in part.items:
+            self._sheet.write_string(self._row, 0, label, self._formats.quiet)
+            self._text(_plain(said), first=1)
+        self._row += 1
+
     def heatmap(self, part: p.HeatMap) -> None:
         """Links to the cells of the other sheets, coloured by value."""
         matrix = part.matrix
@@ -143,9 +150,9 @@ class Spreadsheet(Renderer[None]):
         self._sheet.write_string(self._row, 0, said, format_)
         self._row += 1
 
-    def _text(self, said: str) -> None:
+    def _text(self, said: str, first: int = 0) -> None:
         """A paragraph across several columns, its height set by hand: merged cells do not grow."""
-        self._sheet.merge_range(self._row, 0, self._row, _PROSE_COLUMNS, said, self._prose)
+        self._sheet.merge_range(self._row, first, self._row, _PROSE_COLUMNS, said, self._prose)
         lines = math.ceil(len(said) / _CHARACTERS_PER_LINE[self.document.language])
         self._sheet.set_row(self._row, 16 * lines)
         self._row += 1

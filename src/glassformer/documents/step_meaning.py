@@ -10,12 +10,13 @@ computes. The sentences follow from the trace alone, so an edited trace has othe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from glassformer.documents.attention_meaning import ATTENTION
-from glassformer.documents.layer_meaning import LAYERS, span
-from glassformer.documents.meaning_phrases import Phrasing, digits, tokens_along
+from glassformer.documents.layer_meaning import LAYERS
+from glassformer.documents.meaning_phrases import Phrasing, Tokens, digits
 from glassformer.documents.step_roles import floats, role_of
 from glassformer.documents.trace_words import meaning as term
 from glassformer.documents.trace_words import words_in
@@ -31,18 +32,26 @@ _MOST_SUMMED = 4_096
 _PAPER = "https://arxiv.org/html/1706.03762v7#"
 
 
+class LessonAnchor(NamedTuple):
+    """A step of a lesson, from 1."""
+
+    lesson: str
+    step: int
+
+
 @dataclass(frozen=True, slots=True)
 class PaperPlace:
-    """A section of “Attention Is All You Need”, and its address."""
+    """A section of “Attention Is All You Need”."""
 
     section: str
-    address: str
+
+    @property
+    def address(self) -> str:
+        """`#S3.SS2.SSS1` is section 3.2.1."""
+        parts = enumerate(self.section.split("."), start=1)
+        return _PAPER + ".".join(f"{'S' * depth}{number}" for depth, number in parts)
 
 
-_SECTIONS = {
-    "3.1": "S3.SS1", "3.2.1": "S3.SS2.SSS1", "3.2.2": "S3.SS2.SSS2", "3.2.3": "S3.SS2.SSS3",
-    "3.3": "S3.SS3", "3.4": "S3.SS4", "3.5": "S3.SS5",
-}  # fmt: skip
 _IN_PAPER = {
     role: section
     for section, roles in {
@@ -76,7 +85,7 @@ class Meaning:
     role: str
     text: str
     """Two sentences."""
-    lesson: tuple[str, int] | None
+    lesson: LessonAnchor | None
     paper: PaperPlace | None
 
 
@@ -94,9 +103,8 @@ def meaning(what: Step | Cell, language: Language, lead: Index | None = None) ->
     else:
         n_lead = max(0, len(step.shape) - 2)
         text = _step_text(phrasing, role, step, (0,) * n_lead if lead is None else lead)
-    section = _IN_PAPER.get(role)
-    paper = None if section is None else PaperPlace(section, _PAPER + _SECTIONS[section])
-    return Meaning(role, text, LESSONS_ON.get(role), paper)
+    lesson = LessonAnchor(*LESSONS_ON[role]) if role in LESSONS_ON else None
+    return Meaning(role, text, lesson, PaperPlace(_IN_PAPER[role]) if role in _IN_PAPER else None)
 
 
 def _step_text(p: Phrasing, role: str, step: Step, lead: Index) -> str:
@@ -125,21 +133,34 @@ def _cell_text(p: Phrasing, role: str, cell: Cell) -> str:
 
 
 def _plain_step(p: Phrasing, role: str, step: Step) -> str:
-    fields = {"count": step.view.numel, **span(step)}
+    numbers = p.numbers(step.view.array)
+    if role == "input" and (tokens := _token_ids(step)) is not None:
+        place = tokens.speaking
+        id_ = int(step.view.array.reshape(-1)[place])
+        row = p.token(tokens, place)
+        return p.say("input step tokens", count=tokens.count, row=row, id=id_)
     if role in ("parameter", "input", "constant"):
-        return p.say(f"{role} step", **fields)
-    fields["op"] = _operator(p, step)
-    operands = _operands(p, step)
-    if not operands:
-        return p.say("operation step alone", **fields)
+        return p.say(f"{role} step", numbers=numbers)
+    fields: dict[str, object] = {"op": _operator(p, step), "operands": _operands(p, step)}
+    if not fields["operands"]:
+        return p.say("operation step alone", **fields, numbers=numbers)
     if str(step.dtype) == "torch.bool":
         true = int(floats(step.view).sum())
-        return p.say("operation step truth", **fields, operands=operands, true=true)
-    return p.say("operation step", **fields, operands=operands)
+        return p.say("operation step truth", **fields, count=step.view.numel, true=true)
+    return p.say("operation step", **fields, numbers=numbers)
+
+
+def _token_ids(step: Step) -> Tokens | None:
+    """The tokens of a text whose ids an input is."""
+    labels = step.labels[-1] if step.shape and not step.dtype.is_floating_point else None
+    is_one_text = labels is not None and step.view.numel == len(labels)
+    return Tokens(labels, len(labels)) if labels is not None and is_one_text else None
 
 
 def _operator(p: Phrasing, step: Step) -> str:
-    return term(words_in(p.language), step.op) or step.op.strip("_")
+    op = step.op.strip("_")
+    own = say.get(f"operator {op}")
+    return own.say(p.language) if own is not None else term(words_in(p.language), op) or op
 
 
 def _operands(p: Phrasing, step: Step) -> str:
@@ -149,12 +170,13 @@ def _operands(p: Phrasing, step: Step) -> str:
 
 
 def _plain_cell(p: Phrasing, role: str, cell: Cell) -> str:
-    step = cell.step
-    value = str(cell.value) if isinstance(cell.value, bool) else digits(cell.value)
-    if role in ("parameter", "constant"):
+    step, value = cell.step, digits(cell.value)
+    if isinstance(cell.value, bool):
+        value = p.plain("operation true" if cell.value else "operation false")
+    if role == "input" and (tokens := _token_ids(step)) is not None:
+        return p.say("input cell token", row=p.token(tokens, cell.index[-1]), id=int(cell.value))
+    if role in ("parameter", "input", "constant"):
         return p.say(f"{role} cell", value=value)
-    if role == "input":
-        return _input_cell(p, cell, value)
     fields = {"op": _operator(p, step), "operands": _operands(p, step), "value": value}
     if not fields["operands"]:
         return p.say("operation cell alone", **fields)
@@ -164,19 +186,7 @@ def _plain_cell(p: Phrasing, role: str, cell: Cell) -> str:
     if card.expression is None or not 1 < len(card.terms) <= _MOST_SUMMED:
         return p.say("operation cell", **fields)
     parts = card.terms.values
-    fields["count"] = str(len(parts))
+    fields["count"] = f"{len(parts):,}"
     if not np.count_nonzero(parts):
         return p.say("operation cell zero", **fields)
     return p.say("operation cell sum", **fields, part=digits(parts[int(np.argmax(np.abs(parts)))]))
-
-
-def _input_cell(p: Phrasing, cell: Cell, value: str) -> str:
-    """A token's id, where the input is one; else a given number."""
-    step = cell.step
-    labels = step.labels[-1] if step.shape else None
-    if step.dtype.is_floating_point or labels is None:
-        return p.say("input cell", value=value)
-    _, tokens = tokens_along(step)
-    tokens = type(tokens)(labels, len(labels))
-    row = p.token(tokens, cell.index[-1])
-    return p.say("input cell token", row=row, value=int(cell.value))

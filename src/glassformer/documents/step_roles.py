@@ -29,7 +29,7 @@ _BRANCHES = {"attn_out": "output", "cross_out": "output", "mlp_out": "contracted
 _RESIDUAL = frozenset(["resid_mid", "resid_cross", "resid_post"])
 _BY_SYMBOL = {
     "Q": "queries", "K": "keys", "V": "values", "QKV": "packed", "O": "output", "H": "hidden",
-    "G": "gate", "F": "contracted", "z": "logits",
+    "G": "gate", "R": "router", "F": "contracted", "z": "logits",
 }  # fmt: skip
 _BY_TABLE = {"E": "embedding", "P": "positions", "E_type": "segments"}
 _STREAM = frozenset(["x", "N"])
@@ -183,6 +183,11 @@ class AttentionSteps:
     weights: Step
     context: Step
 
+    @property
+    def scores_width(self) -> int:
+        """How many products a score adds up: the width of a head."""
+        return self.scores.operands[-2].view.shape[-1]
+
     def before_mask(self) -> View | None:
         """The scores as the mask found them."""
         return None if self.masked is None else _input_of(self.masked)
@@ -208,7 +213,7 @@ class AttentionSteps:
         return asking is not None and asked is not None and asking is not asked
 
 
-def _attentions(trace: Trace) -> Iterator[AttentionSteps]:
+def attentions(trace: Trace) -> Iterator[AttentionSteps]:
     """Every attention of a run, as the trace found it."""
     for found in trace.found_stages.attentions:
         scaled, masked = found.get("scaled"), found.get("masked")
@@ -217,7 +222,7 @@ def _attentions(trace: Trace) -> Iterator[AttentionSteps]:
 
 def attention_of(step: Step) -> AttentionSteps | None:
     """The attention that a step is part of, if it is its scores, weights, context or between."""
-    for found in _attentions(step.trace):
+    for found in attentions(step.trace):
         parts = (found.scores, found.scaled, found.masked, found.weights, found.context)
         if any(step is part for part in parts):
             return found
@@ -226,7 +231,7 @@ def attention_of(step: Step) -> AttentionSteps | None:
 
 def attention_reading(step: Step) -> AttentionSteps | None:
     """The attention whose queries, keys or values a step is."""
-    for found in _attentions(step.trace):
+    for found in attentions(step.trace):
         if any(step is _unmoved(o.view) for o in (*found.scores.operands, *found.context.operands)):
             return found
     return None

@@ -144,6 +144,10 @@ class Terminal(Renderer[RenderableType]):
     def code(self, part: p.Code) -> RenderableType:
         return Padding(Text(part.text), (0, 0, 0, 2))
 
+    def figure(self, part: p.Figure) -> RenderableType:
+        """Its caption, and how to see it."""
+        return Prose(self.words["figure elsewhere"].format(caption=part.caption), "dim")
+
     def question(self, part: p.Question) -> RenderableType:
         blanks = "   ".join(f"{label} ____" for label in part.labels)
         return Group(Prose(self.task(part), "bold"), Padding(Prose(blanks), (0, 0, 0, 2)))

@@ -13,6 +13,7 @@
           "shape": [1, 3, 3], "dtype": "float32",
           "labels": [null, ["I", "am"], null],      for each axis its texts, or null
           "source": {"file": "package/model.py", "line": 12, "text": "scores = q @ k"} | null,
+          "unwritten": [3, 4],                      places of memory that nothing has written to
           "values": {"encoding": "list", "data": [0.5, …]}                  up to 64 finite numbers
                   | {"encoding": "base64", "data": "…"}                     raw, little-endian
         }
@@ -43,6 +44,7 @@ import torch
 from torch import Tensor
 
 from glassformer.documents.addresses import Addresses, all_steps
+from glassformer.documents.heat_maps import unwritten_places
 from glassformer.documents.renderer import write_file
 from glassformer.errors import TraceError, UnknownNameError, stop_if_cancelled
 from glassformer.files import as_path, read_bytes
@@ -161,6 +163,7 @@ def _tensor(step: Step, names: Sequence[str]) -> dict[str, Any]:
         "dtype": str(step.dtype).removeprefix("torch."),
         "labels": [None if labels is None else list(labels) for labels in step.labels],
         "source": source_parts(step.line),
+        "unwritten": unwritten_places(step),
         "values": encode(step.value),
     }
 

@@ -22,10 +22,10 @@ from glassformer.documents.heat_maps import (
     ORANGE,
     WHITE,
     hex_colour,
-    is_unwritten,
     row_labels,
     scale_of,
     shape_text,
+    unwritten_places,
 )
 from glassformer.documents.renderer import legend_text, write_file
 from glassformer.documents.trace_words import TraceWords, meaning, note_in, words_in
@@ -143,11 +143,6 @@ class WorkbookSetting:
     """The steps that no formula can express, with the reason."""
 
 
-def write_block(sheet: Worksheet, block: SheetBlock, setting: WorkbookSetting) -> None:
-    """Write a step where its block stands."""
-    _BlockWriter(sheet, block, setting).write()
-
-
 class _BlockWriter:
     """Writes one step: title, labels, numbers or formulas, and the auxiliary cells beside them."""
 
@@ -157,9 +152,7 @@ class _BlockWriter:
         self._step = block.step
         self._setting = setting
         self._auxiliary = _AuxiliaryCells(block)
-        shape, all_places = block.step.shape, range(block.rows * block.columns)
-        places = all_places if block.step.trace.has_unwritten_memory else ()
-        self._holes = {p for p in places if is_unwritten(block.step, index_of(p, shape))}
+        self._holes = set(unwritten_places(block.step))
         self._formulas = Formulas(
             setting.layout, setting.addresses, block.sheet, self._auxiliary.add
         )
@@ -386,7 +379,7 @@ def _write_sheet(
     sheet.write_url(0, 0, f"internal:'{back}'!A1", setting.formats.link, f"← {back}")
     sheet.write_string(0, 1, name, setting.formats.title)
     for block in blocks:
-        write_block(sheet, block, setting)
+        _BlockWriter(sheet, block, setting).write()
 
 
 def _fit_paper(sheet: Worksheet) -> None:

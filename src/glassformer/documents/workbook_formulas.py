@@ -90,26 +90,8 @@ INFINITE = "1E+100"
 _OVERFLOW = 460
 """exp of this is 1E+200: beyond it an exponential is infinite, and Excel would refuse."""
 
-_PLAIN = {
-    "log10": "LOG10",
-    "sqrt": "SQRT",
-    "erf": "ERF",
-    "sin": "SIN",
-    "cos": "COS",
-    "tan": "TAN",
-    "asin": "ASIN",
-    "acos": "ACOS",
-    "atan": "ATAN",
-    "sinh": "SINH",
-    "cosh": "COSH",
-    "tanh": "TANH",
-    "abs": "ABS",
-    "floor": "INT",
-    "trunc": "TRUNC",
-    "max": "MAX",
-    "min": "MIN",
-    "%": "MOD",
-}
+_SAME = "log10 sqrt erf sin cos tan asin acos atan sinh cosh tanh abs trunc max min"
+_PLAIN = {name: name.upper() for name in _SAME.split()} | {"floor": "INT", "%": "MOD"}
 
 _TEMPLATES = {
     "sign": ("IFERROR(SIGN({0}),0)", ATOM),  # the sign of what is no number is 0
@@ -245,7 +227,11 @@ def as_range(cells: Cells, layout: Layout, *, spaced: bool = False) -> Range | N
     first = cell_name(block.top + top, LEFT + left)
     last = cell_name(block.top + top + down, LEFT + left + across)
     text = f"{first}:{last}"
-    return Range(block.sheet, text, (down + 1, across + 1), _spacings(cells, block.columns))
+    spacings = tuple(
+        1 if size == 1 else stride // block.columns if stride % block.columns == 0 else stride
+        for size, stride in zip(cells.sizes, cells.strides, strict=True)
+    )
+    return Range(block.sheet, text, (down + 1, across + 1), spacings)
 
 
 def _moving(cells: Cells) -> list[tuple[int, int]]:
@@ -265,14 +251,6 @@ def _merged(cells: Cells, columns: int) -> list[tuple[int, int]]:
                 continue
         merged.insert(0, (size, stride))
     return merged
-
-
-def _spacings(cells: Cells, columns: int) -> tuple[int, ...]:
-    """A position's cells of the range: rows for what moves down, columns for what moves across."""
-    return tuple(
-        1 if size == 1 else stride // columns if stride % columns == 0 else stride
-        for size, stride in zip(cells.sizes, cells.strides, strict=True)
-    )
 
 
 # --- reductions ---
@@ -316,15 +294,10 @@ def _sum(
         return FormulaText(f"SUMPRODUCT({'*'.join(value(f, MULTIPLY) for f in factors)})", ATOM)
     turned = len(shapes) == 2 and len({tuple(sorted(shape)) for shape in shapes}) == 1
     (size,) = {rows * columns for rows, columns in shapes} if turned else {0}
-    if not turned or size <= _WRITTEN_OUT or len(reduce.axes) != 1:
+    are_ranges = all(factor.is_range for factor in factors)
+    if not (turned and are_ranges) or size <= _WRITTEN_OUT or len(reduce.axes) != 1:
         return None
-    return _inner_product(factors)
-
-
-def _inner_product(factors: Sequence[FormulaText]) -> FormulaText | None:
-    """A long row times a long column; the turned column makes it an array formula."""
-    if not all(factor.is_range for factor in factors):
-        return None
+    # A long row times a long column; the turned column makes it an array formula.
     texts = [
         factor.text if next(iter(factor.shapes))[0] == 1 else f"TRANSPOSE({factor.text})"
         for factor in factors
@@ -375,18 +348,10 @@ Auxiliary = Callable[[str, str, Callable[[], float]], str]
 """Takes a label, a formula and what gives its value, and returns the name of its cell."""
 
 _SIGNS: dict[str, tuple[str, int]] = {
-    "+": ("+", ADD),
-    "-": ("-", ADD),
-    "*": ("*", MULTIPLY),
-    "/": ("/", MULTIPLY),
-    "^": ("^", POWER),
-    "=": ("=", COMPARE),
-    "≠": ("<>", COMPARE),
-    "<": ("<", COMPARE),
-    "≤": ("<=", COMPARE),
-    ">": (">", COMPARE),
-    "≥": (">=", COMPARE),
-}
+    **{sign: (sign, ADD) for sign in "+-"}, **{sign: (sign, MULTIPLY) for sign in "*/"},
+    **{sign: (sign, COMPARE) for sign in "=<>"}, "^": ("^", POWER), "≠": ("<>", COMPARE),
+    "≤": ("<=", COMPARE), "≥": (">=", COMPARE),
+}  # fmt: skip
 
 
 class _MustUnrollError(Exception):
@@ -422,9 +387,10 @@ class Formulas:
                 return self._operation(expression, scope)
             case Function(name=name, arguments=arguments):
                 written = [self._write(part, scope) for part in arguments]
-                if scope and not _works_on_ranges(expression):
+                bounded = name == "exp" and _is_bounded(expression)
+                if scope and not (name in _ON_RANGES or bounded):
                     raise _MustUnrollError
-                return call(name, written, bounded=_is_bounded(expression))
+                return call(name, written, bounded=bounded)
             case Reduce():
                 if scope:
                     raise _MustUnrollError
@@ -444,36 +410,24 @@ class Formulas:
 
     # --- leaves ---
 
-    def _reference(self, step: int, place: int) -> str:
-        block = self._layout.blocks[step]
-        return self._on_sheet(block.sheet, cell_name(*block.at(place)))
-
     def _on_sheet(self, sheet: str, name: str) -> str:
         if sheet == self._sheet:
             return name
         quoted = sheet.replace("'", "''")
         return f"'{quoted}'!{name}"
 
-    def _range(self, cells: Cells) -> Range:
-        found = as_range(cells, self._layout)
-        if found is None:
-            raise _MustUnrollError
-        return found
-
-    def _range_text(self, found: Range) -> str:
-        return self._on_sheet(found.sheet, found.text)
-
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> FormulaText:
         cells = self._addresses.of(entry)
         if not cells.letters:
             assert cells.step is not None, "one cell has one writer"
-            return FormulaText(self._reference(cells.step, cells.base), ATOM)
-        found = self._range(cells)
-        if cells.letters != tuple(axis.letter for axis in scope):
-            raise _MustUnrollError  # broadcast along a running axis: no range of that shape
-        return FormulaText(
-            self._range_text(found), ATOM, shapes=frozenset([found.shape]), is_range=True
-        )
+            block = self._layout.blocks[cells.step]
+            return FormulaText(self._on_sheet(block.sheet, cell_name(*block.at(cells.base))), ATOM)
+        found = as_range(cells, self._layout)
+        # Broadcast along a running axis, there is no range of that shape.
+        if found is None or cells.letters != tuple(axis.letter for axis in scope):
+            raise _MustUnrollError
+        text = self._on_sheet(found.sheet, found.text)
+        return FormulaText(text, ATOM, shapes=frozenset([found.shape]), is_range=True)
 
     def _lookup(self, lookup: Lookup) -> FormulaText:
         """INDEX into the cells that the computed positions may reach."""
@@ -497,7 +451,8 @@ class Formulas:
             if lookup.wrap:
                 text = f"MOD({text},{size})"  # −1 is the last one
             wanted.append(f"{text}*{spacing}+1" if spacing > 1 else f"{text}+1")
-        return FormulaText(f"INDEX({self._range_text(found)},{','.join(wanted)})", ATOM)
+        text = self._on_sheet(found.sheet, found.text)
+        return FormulaText(f"INDEX({text},{','.join(wanted)})", ATOM)
 
     def _named(self, symbol: str, body: Expression) -> FormulaText:
         text = value(self._write(body, ()))
@@ -530,7 +485,8 @@ class Formulas:
 
     def _reduce(self, reduce: Reduce) -> FormulaText:
         try:
-            factors = [self._write(part, reduce.axes) for part in _factors(reduce)]
+            parts = _factors(reduce.body) if reduce.kind == "sum" else [reduce.body]
+            factors = [self._write(part, reduce.axes) for part in parts]
         except _MustUnrollError:
             pass
         else:
@@ -619,23 +575,15 @@ def _terms(reduce: Reduce) -> Iterator[Expression]:
         yield fix(reduce.body, dict(zip(letters, at, strict=True)))
 
 
-def _factors(reduce: Reduce) -> list[Expression]:
-    """The factors of a sum's body: SUMPRODUCT takes them one by one."""
-
-    def split(body: Expression) -> list[Expression]:
-        if isinstance(body, Operation) and body.operator == "*":
-            return [*split(body.left), *split(body.right)]
-        return [body]
-
-    return split(reduce.body) if reduce.kind == "sum" else [reduce.body]
+def _factors(body: Expression) -> list[Expression]:
+    """What a sum's body multiplies: SUMPRODUCT takes the factors one by one."""
+    if isinstance(body, Operation) and body.operator == "*":
+        return [*_factors(body.left), *_factors(body.right)]
+    return [body]
 
 
 _ON_RANGES = frozenset(["neg", "abs", "sqrt", "sin", "cos", "tanh", "sign"])
-
-
-def _works_on_ranges(function: Function) -> bool:
-    """Whether SUMPRODUCT applies it cell by cell; MAX, MIN and IF would see the whole range."""
-    return function.name in _ON_RANGES or (function.name == "exp" and _is_bounded(function))
+"""What SUMPRODUCT applies cell by cell; MAX, MIN and IF would see the whole range."""
 
 
 def _is_bounded(function: Function) -> bool:

@@ -42,22 +42,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CourseEntry": "glassformer.lessons.course",
-    "EXERCISES": "glassformer.lessons.exercises.exercise_track",
-    "Exercise": "glassformer.lessons.exercises.exercise_check",
-    "Feedback": "glassformer.lessons.exercises.feedback",
-    "Figure": "glassformer.documents.parts",
-    "Formula": "glassformer.documents.parts",
-    "HeatMap": "glassformer.documents.parts",
-    "LESSONS": "glassformer.lessons.course",
-    "Lesson": "glassformer.lessons.lesson",
-    "LessonStep": "glassformer.lessons.lesson",
-    "Paragraph": "glassformer.documents.parts",
-    "Part": "glassformer.documents.parts",
-    "Remark": "glassformer.documents.parts",
-    "Table": "glassformer.documents.parts",
-    "exercise": "glassformer.lessons.exercises.exercise_track",
-    "make_lesson": "glassformer.lessons.course",
+    "glassformer.documents.parts": "Figure Formula HeatMap Paragraph Part Remark Table",
+    "glassformer.lessons.course": "CourseEntry LESSONS make_lesson",
+    "glassformer.lessons.exercises.exercise_check": "Exercise",
+    "glassformer.lessons.exercises.exercise_track": "EXERCISES exercise",
+    "glassformer.lessons.exercises.feedback": "Feedback",
+    "glassformer.lessons.lesson": "Lesson LessonStep",
 }
 
 if not TYPE_CHECKING:

@@ -17,7 +17,7 @@ from glassformer.claims.leakage import (
     continue_texts,
     learn_next_token,
 )
-from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.idea_figures import mask_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
@@ -88,15 +88,8 @@ def _weights(run: Trace, say: Speaker, mask: str) -> LessonStep:
     parts: list[Part] = [Paragraph(said), formula(cell)]
     if weight_on_answer(run) > 0.5:
         parts.insert(1, Paragraph(say("looks at answer")))
-    if mask == "on":
-        parts.append(_map(run, "hidden", say))
     parts.append(heat_map(weights, say, cell, head=head))
     return LessonStep("weights", say("weights title"), tuple(parts))
-
-
-def _map(run: Trace, name: str, say: Speaker) -> HeatMap:
-    rows = run[f"{_PATH}.scores"].labels[-2]
-    return heat_map(run[f"{_PATH}.{name}"], say, rows=rows, columns=rows, title=say(name))
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from glassformer.claims.studies import Tastes, learn_tastes
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
 from glassformer.lessons.figures.data_charts import Axes
 from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.lessons.figures.model_figures import score_figure
@@ -170,7 +170,9 @@ def _real(say: Speaker) -> LessonStep:
         tuple((name, percent(read[genre])) for name, genre in zip(names, order, strict=True)),
     )  # fmt: skip
     source = say("real source", command=measured.command, date=measured.date)
-    return LessonStep("real", say("real title"), (Paragraph(said), table, Paragraph(source)))
+    return LessonStep(
+        "real", say("real title"), (Paragraph(said), table, Paragraph(with_code(source), "quiet"))
+    )
 
 
 def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speaker) -> LessonStep:

@@ -1,4 +1,4 @@
-"""Training: one step as a computation graph, the learning rate, learning curves, over-fitting.
+"""Training: one step as a computation graph, the learning rate, learning curves, overfitting.
 
 The curves are those of real runs, stored by examples/record_curves.py.
 """

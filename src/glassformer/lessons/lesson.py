@@ -19,6 +19,7 @@ from glassformer.documents.parts import (
     Facts,
     Figure,
     Formula,
+    HeatMap,
     Inline,
     Paragraph,
     Part,
@@ -183,7 +184,7 @@ class Lesson:
             ending.append(self.place.ending(say))
         if self.questions:
             ending.insert(0, Paragraph(self._answers(say), "quiet", is_answer=True))
-        opening.append(Paragraph(say("how to read"), "quiet"))
+        opening.append(Paragraph(self._how_to_read(say), "quiet"))
         label = say("lesson sheet")
         parts = (*opening, *sections, *ending)
         return Document(self.title, parts, self.language, label, self.to_dict)
@@ -204,6 +205,23 @@ class Lesson:
         """What the reader is asked: `lesson.questions[0].answer(4, 16, 12)`."""
         return tuple(part for part in self.parts() if isinstance(part, Question))
 
+    def _how_to_read(self, say: Speaker) -> str:
+        """The notation of this lesson, and no more."""
+        maps = [part for part in self.parts() if isinstance(part, HeatMap)]
+        formulas = [part for part in self.parts() if isinstance(part, Formula)]
+        written = " ".join(text for part in formulas for text in _written(part.card))
+        code = " ".join(part.code for part in formulas)
+        occurs = {
+            "read frames": any(part.marked is not None for part in maps),
+            "read places": "[" in written,
+            "read heads": re.search(r"\[\d+, \d+, [^]]", written) is not None,
+            "read sums": "Σ" in written,
+            "read maps": "W_" in written,
+            "read code": " @ " in code,
+        }
+        said = [say("how to read"), *(say(key) for key, is_used in occurs.items() if is_used)]
+        return ("" if self.language == "zh" else " ").join(said)
+
     def _answers(self, say: Speaker) -> str:
         listed = (
             say("one answer", number=one.number, numbers=say("comma").join(one.answers))
@@ -221,6 +239,12 @@ class Lesson:
     def traces(self) -> list[Trace]:
         """The traces that the numbers come from, in order of appearance."""
         return self.document().traces()
+
+
+def _written(card: Card) -> Iterator[str]:
+    """What a formula writes on the left and on the right, in symbols."""
+    yield from (card.name, card.formula)
+    yield from (definition.symbols for definition in card.definitions)
 
 
 # --- sentences -------------------------------------------------------------------------------
@@ -248,7 +272,7 @@ class Speaker:
         said = table[key].say(self.language).format(**values)
         if self.language == "zh":
             return _BETWEEN_HAN.sub("", _QUOTED.sub(r"\1", said))
-        is_prose = said.endswith((".", ")"))
+        is_prose = said.endswith((".", ".)"))
         return _SENTENCE_START.sub(lambda found: found[0].upper(), said) if is_prose else said
 
     def title(self, role: str) -> str:
@@ -280,7 +304,10 @@ def textbook(trace: Trace) -> Names:
 
 
 def number(value: Scalar, digits: int = 4) -> str:
-    """A number inside a sentence, with a true minus sign."""
+    """A number inside a sentence or a table, with a true minus sign; up to a million without e."""
+    if isinstance(value, float) and 10**digits <= abs(value) < 1e6:
+        value = int(float(f"{value:.{digits}g}"))
+        return str(value).replace("-", "−")
     return plain_number(value, digits).replace("-", "−")
 
 
@@ -300,26 +327,37 @@ def formula(cell: Cell) -> Formula:
     return Formula(lesson_card(cell), code_of(cell.step))
 
 
-# What a line says that calls a kernel of PyTorch by its own name.
-_KERNELS = {"_safe_softmax": "softmax"}
+# A kernel that our modules call by its own name, as a reader would write it.
+KERNELS = {"torch.ops.aten._safe_softmax(scores, -1)": "torch.softmax(scores, dim=-1)"}
+# Names in our source that stand for something shown before: there is no dropout in a lesson, and
+# each head has its own keys.
+_SAME = {
+    "to_keys(attended)": "attended = x",
+    "to_values(attended)": "attended = x",
+    "@ shared_keys.mT": "shared_keys = keys",
+    "kept @ values": "kept = weights",
+    "contract(kept)": "kept = activated",
+}
 
 
 def code_of(step: Step) -> str:
     """The line of PyTorch that computed a step, as its source has it; empty if none did.
 
-    Annotations are left out, a returned value gets the name that the trace gives it, and a gradient
-    is that of the line it goes back through.
+    Annotations are left out, a returned value gets the name that the trace gives it, a name that
+    the lesson does not use is explained, and a gradient is that of the line it goes back through.
     """
     if step.name.startswith("update."):
         return "optimiser.step()"
     text = step.line.text if step.line is not None else ""
     text = re.sub(r"^(\w+): [\w.\[\]]+ = ", r"\1 = ", text)
+    for kernel, plain in KERNELS.items():
+        text = text.replace(kernel, plain)
     if step.name.startswith("gradients."):
         through = text.removeprefix("return ")
         return f"loss.backward()  # {through}" if through else "loss.backward()"
     text = re.sub(r"^return ", f"{step.name.rpartition('.')[2]} = ", text)
-    note = next((said for kernel, said in _KERNELS.items() if kernel in text), "")
-    return f"{text}  # {note}" if note else text
+    note = next((said for piece, said in _SAME.items() if piece in text), "")
+    return f"{text}  # {note}" if note and "cross_attention" not in step.name else text
 
 
 def cell_name(cell: Cell) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -35,8 +35,8 @@ Facts = dict[str, object]
 
 
 def percent(share: float) -> str:
-    """A fraction as a percentage with one decimal; one that would round to 0 is `< 0.1 %`."""
-    return "< 0.1 %" if 0 < share < 5e-4 else f"{100 * share:.1f} %"
+    """A fraction as a percentage with one decimal; one that would round to 0 is `< 0.1%`."""
+    return "< 0.1%" if 0 < share < 5e-4 else f"{share:.1%}"
 
 
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:
@@ -240,8 +240,8 @@ class AttentionWalk:
                 "masked", cell, phrase="masked padding", title=self.say.title("masked padding")
             )
         future = self.step("masked")[0, self.head, self.query, self.query + 1]
-        beside = [heat_map(hidden, self.say, rows=self._labels())]
-        return self._made("masked", future, beside=beside)
+        shown = heat_map(hidden, self.say, rows=self._labels(), title=self.say("hidden"))
+        return self._made("masked", future, beside=[shown])
 
     def _labels(self) -> tuple[str, ...] | None:
         return self.step("scores").labels[-2]
@@ -451,7 +451,12 @@ class Remarker:
         return Remark(result.verdict, said, lead, LOOKS[result.verdict])
 
     def _slip(self, result: StepResult) -> str:
-        return _capital(result.slip(self._say.language, counted_from=1) or "")
+        """The slip in words; of several that are each made of several, the first."""
+        language, found = self._say.language, result.explanations
+        if len(found) < 2 or all(len(one.slips) < 2 for one in found):
+            return _capital(result.slip(language, counted_from=1) or "")
+        first = replace(result, explanations=found[:1]).slip(language, counted_from=1)
+        return _capital(self._say("likely slip", slip=first))
 
     def _verdict(self, result: StepResult) -> str:
         return _capital(VERDICT_NAMES[result.verdict].say(self._say.language))

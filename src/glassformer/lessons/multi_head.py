@@ -12,7 +12,7 @@ from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
 from glassformer.lessons.figures.pipeline_figures import (
     PipelineSteps,
-    five_columns_figure,
+    five_stages_figure,
     pipeline_figure,
 )
 from glassformer.lessons.lesson import LessonStep, Speaker, step_title
@@ -57,7 +57,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     pipeline = pipeline_figure(PipelineSteps(run, head=walk.head), say.language)
     yield walk.context().with_(Figure("pipeline", pipeline))
     yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
-    yield walk.output().with_(Figure("columns", five_columns_figure(run, say.language)))
+    yield walk.output().with_(Figure("stages", five_stages_figure(run, say.language)))
 
 
 def _scores(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonStep]:

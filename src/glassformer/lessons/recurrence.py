@@ -226,10 +226,9 @@ def _growth(say: Speaker) -> LessonStep:
         for place, n in enumerate(_LENGTHS)
     )
     heads = (
-        say("length"), say("million", model=say("recurrence")),
-        say("million", model=say("attention")), say("waits", model=say("recurrence")),
-        say("waits", model=say("attention")),
-    )  # fmt: skip
+        say("length"),
+        *(say(key, model=say(kind)) for key in ("million", "waits") for kind in kinds),
+    )
     rates = {
         kind: math.log(costs[kind][-1] / costs[kind][0]) / math.log(_LENGTHS[-1] / _LENGTHS[0])
         for kind in kinds
@@ -242,7 +241,7 @@ def _growth(say: Speaker) -> LessonStep:
     parts: list[Part] = [
         Paragraph(say("growth", **facts)),
         Figure("growth", chart),
-        Table("", heads, rows),
+        Table(say("price table"), heads, rows),
     ]
     return LessonStep("growth", say("growth title"), tuple(parts))
 

@@ -110,13 +110,16 @@ def _chart(
     return line_chart(say(f"{key} figure"), WIDTHS, series, axes, log_across=True, log_up=log_up)
 
 
-def _table(say: Speaker, lines: dict[str, list[float]], write: Callable[[float], str]) -> Table:
+def _table(
+    say: Speaker, key: str, lines: dict[str, list[float]], write: Callable[[float], str]
+) -> Table:
     """The numbers of a chart, one column per divisor."""
     rows = tuple(
         (str(width), *(write(values[place]) for values in lines.values()))
         for place, width in enumerate(WIDTHS)
     )
-    return Table("", (say("width"), *(say(f"choice divisor {name}") for name in lines)), rows)
+    heads = (say("width"), *(say(f"choice divisor {name}") for name in lines))
+    return Table(say(f"{key} figure"), heads, rows)
 
 
 def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> LessonStep:
@@ -150,7 +153,7 @@ def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Lesso
     ]
     lines = {name: [100 * _spread(name, w).largest_weight for w in WIDTHS] for name in _ROLES}
     drawing = _chart(say, "largest", lines, log_up=False)
-    table = _table(say, lines, lambda share: percent(share / 100))
+    table = _table(say, "largest", lines, lambda share: percent(share / 100))
     parts = (Paragraph(said), *maps, Figure("largest", drawing), table)
     return LessonStep("weights", say("weights title"), parts)
 
@@ -167,7 +170,7 @@ def _gradient(say: Speaker, divisor: str) -> LessonStep:
     rows = tuple((str(share), number(share * (1 - share), 3)) for share in shares)
     table = Table("", (say("weight"), say("derivative")), rows)
     figure = Figure("gradient", _chart(say, "gradient", sizes))
-    sizes_table = _table(say, sizes, lambda size: number(size, 2))
+    sizes_table = _table(say, "gradient", sizes, lambda size: number(size, 2))
     parts = (Paragraph(say("derivative text")), table, Paragraph(said), figure, sizes_table)
     return LessonStep("gradient", say("gradient title"), parts)
 

@@ -148,14 +148,16 @@ def _chart(say: Speaker, key: str, lines: dict[tuple[str, str], tuple[float, ...
     )
 
 
-def _table(say: Speaker, lines: dict[tuple[str, str], tuple[float, ...]], digits: int = 2) -> Table:
+def _table(
+    say: Speaker, key: str, lines: dict[tuple[str, str], tuple[float, ...]], digits: int = 2
+) -> Table:
     """The same numbers after some of the blocks."""
     after = (0, 2, 4, 8, _DEEPEST)
     rows = tuple(
         (_named(say, *variant), *(number(values[block], digits) for block in after))
         for variant, values in lines.items()
     )
-    return Table("", (say("after block"), *map(str, after)), rows)
+    return Table(say(f"{key} figure"), (say("after block"), *map(str, after)), rows)
 
 
 def _growth(first: float, last: float) -> str:
@@ -171,7 +173,8 @@ def _forwards(say: Speaker, residual: str, norm: str) -> LessonStep:
         last=number(sizes[-1], 2),
     )  # fmt: skip
     lines = {variant: signals(*variant).sizes for variant in VARIANTS}
-    parts = (Paragraph(said), Figure("size", _chart(say, "size", lines)), _table(say, lines))
+    figure = Figure("size", _chart(say, "size", lines))
+    parts = (Paragraph(said), figure, _table(say, "size", lines))
     return LessonStep("forwards", say("forwards title"), parts)
 
 
@@ -185,7 +188,7 @@ def _alike(say: Speaker, residual: str, norm: str) -> LessonStep:
     )  # fmt: skip
     lines = {variant: signals(*variant).similarities for variant in VARIANTS}
     drawing = _chart(say, "alike", lines, log_up=False)
-    parts = (Paragraph(said), Figure("alike", drawing), _table(say, lines, 3))
+    parts = (Paragraph(said), Figure("alike", drawing), _table(say, "alike", lines, 3))
     return LessonStep("alike", say("alike title"), parts)
 
 
@@ -198,7 +201,7 @@ def _backwards(say: Speaker, residual: str, norm: str) -> LessonStep:
     )  # fmt: skip
     lines = {variant: signals(*variant).gradients for variant in VARIANTS}
     drawing = _chart(say, "gradient", lines)
-    parts = (Paragraph(said), Figure("gradient", drawing), _table(say, lines))
+    parts = (Paragraph(said), Figure("gradient", drawing), _table(say, "gradient", lines))
     return LessonStep("backwards", say("backwards title"), parts)
 
 

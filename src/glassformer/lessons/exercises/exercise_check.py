@@ -9,18 +9,21 @@ exception with its line, a shape, a type, NaN, the first number that differs.
 from __future__ import annotations
 
 import inspect
+import linecache
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from glassformer.documents import render_text
-from glassformer.documents.parts import Code, Document, Paragraph, Span, with_code
+from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.parts import Code, Document, Paragraph, with_code
 from glassformer.errors import ConfigError
 from glassformer.language import Bilingual, Language, Words, words
 from glassformer.lessons.exercises.feedback import Feedback
@@ -29,6 +32,11 @@ from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
 say = words("glassformer.lessons.exercises.feedback")
 
 Switches = Mapping[str, Any]
+_IMPORTS = {
+    "torch": "import torch", "math": "import math", "nn": "from torch import nn",
+    "F": "import torch.nn.functional as F", "Tensor": "from torch import Tensor",
+}  # fmt: skip
+"""What a learner may use without having imported it, and the line that does."""
 _TOLERANCE = 2e-5
 """Relative to the largest number: some hundred roundings of float32. A slip changes far more."""
 SECONDS = 10.0
@@ -78,13 +86,15 @@ class Exercise:
         from glassformer.lessons.exercises.exercise_track import signature
 
         paragraphs = self.statement.say(self.language).split("\n")
-        command = Span(f"glassformer exercise {self.name} FILE.py", "code")
+        command, file = f"glassformer exercise {self.name}", f"{self.function}.py"
+        begin = say["how to begin"].say(self.language)
+        begin = begin.format(start=f"{command} -o {file}", check=f"{command} {file}")
         return Document(
             self.title.say(self.language),
             (
                 *(Paragraph(with_code(paragraph)) for paragraph in paragraphs),
                 Code(signature(self.function)),
-                Paragraph((say["how to check"].say(self.language), command), "quiet"),
+                Paragraph(with_code(begin), "quiet"),
             ),
             self.language,
         )
@@ -181,6 +191,11 @@ class _ExerciseJudge:
         """What is wrong with a result that no known slip explains."""
         shapes = ", ".join(map(_kind, case.arguments))
         error = case.given.error
+        if isinstance(error, NameError) and error.name in _IMPORTS:
+            code, line = _IMPORTS[error.name], self._line(error)
+            return self._wrong("not imported", say, name=error.name, code=code, line=line)
+        if error is not None and self._turns_all_axes(error, case.arguments):
+            return self._wrong("all axes turned", say, line=self._line(error), arguments=shapes)
         if error is not None:
             said = " ".join(str(error).split())[:160]
             kind = type(error).__name__
@@ -195,7 +210,15 @@ class _ExerciseJudge:
         text = table.both(key, **facts)
         return Feedback(self.exercise.name, (key,), text, self.exercise.language)
 
-    def _line(self, error: BaseException) -> int | str:
+    def _turns_all_axes(self, error: BaseException, arguments: Sequence[Any]) -> bool:
+        """Whether `.T` stands in the line that failed, and a tensor has more than two axes."""
+        line = self._line(error)
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        text = linecache.getline(code.co_filename, line) if code and line != "?" else ""
+        is_batched = any(isinstance(one, Tensor) and one.dim() > 2 for one in arguments)
+        return is_batched and re.search(r"\.T\b", text) is not None
+
+    def _line(self, error: BaseException) -> int | Literal["?"]:
         """The last line of the learner's own code before an exception."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         frames = traceback.extract_tb(error.__traceback__)
@@ -319,10 +342,10 @@ def _number(x: Tensor) -> str:
 
 
 def _kind(argument: Any) -> str:
-    """An argument as a hint shows it: the shape of a tensor, a number itself."""
+    """An argument as a hint shows it: `tensor 3×4`, a number itself."""
     match argument:
         case Tensor():
-            return str(tuple(argument.shape))
+            return f"tensor {shape_text(argument.shape)}".rstrip()
         case bool() | int() | float() | None:
             return str(argument)
     return "…"

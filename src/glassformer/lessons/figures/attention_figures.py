@@ -444,7 +444,7 @@ def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Languag
         for place, word in enumerate(words):
             share = float(weights[head, place])
             box = table.put(ModelBox(word, role, bold=False), top + 2, place + 1, beat=beat)
-            percent = table.put(Label(f"{100 * share:.0f} %"), top + 3, place + 1, beat=beat)
+            percent = table.put(Label(f"{share:.0%}"), top + 3, place + 1, beat=beat)
             percent.below = 0 if head == len(weights) - 1 else 24
             table.join(source, box, role, arrow=False, width=max(0.8, 14 * share), beat=beat)
     return table.drawing(say("gave figure"))

@@ -45,6 +45,7 @@ STYLE = """\
 .gf text { fill: var(--c, var(--gf-ink)); }
 .gf:root { background: var(--gf-paper); }
 .gf-clear:root { background: none; }
+.gf .paper { fill: var(--gf-paper); }
 .gf .panel { fill: var(--gf-soft); stroke: var(--gf-line); }
 .gf .part { fill: var(--gf-soft); stroke: var(--c, var(--gf-line)); stroke-width: 1.5; }
 .gf .frame { fill: none; stroke: var(--c, var(--gf-ink)); stroke-width: 2; }

@@ -72,7 +72,7 @@ def _title(id_: str, language: Language) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{share:.0%}"
 
 
 def _number(value: float) -> str:

@@ -86,7 +86,7 @@ def translation_figure(run: Trace, said: TranslationFlow, language: Language) ->
         token = ModelBox(word, "query", bold=False)
         given.append(table.put(token, row, 4, align="fill", beat=beat))
         table.put(FigurePart(60, 0), row, 5)
-        shown = ModelBox(f"{answer}  {100 * share:.0f} %", "output")
+        shown = ModelBox(f"{answer}  {share:.0%}", "output")
         answers.append(table.put(shown, row, 6, align="fill", beat=beat))
         table.join(given[-1], answers[-1], sideways=True, beat=beat)
         seen: tuple[tuple[Role, int], ...] = (("quiet", beat), ("query", -beat))

@@ -353,7 +353,7 @@ def grid_figure(
         if colour is not None:
             canvas.fill(box, hex_colour(colour))
             ink = hex_colour(ink_on(colour))
-        said = f"{100 * value:.1f} %" if percentages else f"{value:+.1f}".replace("-", "−")
+        said = f"{value:.1%}" if percentages else f"{value:+.1f}".replace("-", "−")
         canvas.text(box.x, box.y, said, size=12.5, fill=ink)
     for left in (20.0, whole + 60):
         place = Box(left + marked[1] * room, 20 + marked[0] * room, room - 2, room - 2)

@@ -187,59 +187,79 @@ def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
 # --- all heads -------------------------------------------------------------------------------
 
 
-def five_columns_figure(run: Trace, language: Language) -> SvgDrawing:
-    """Multi-head attention from inputs to output: x, projections, heads, outputs, W_O."""
-    say, weights, table = speaker(language), run["weights"], TableFigure(46, 18)
+def five_stages_figure(run: Trace, language: Language) -> SvgDrawing:
+    """Multi-head attention from top to bottom: x, projections, heads, outputs, W_O."""
+    say, weights, table = speaker(language), run["weights"], TableFigure(0, 22)
     n, words = weights.shape[-3], weights.labels[-2] or ()
     roles = _HEAD_ROLES[:n]
-    titles = ("inputs", "projections", "heads", "outputs", "joined and mapped")
-    for column, key in enumerate(titles):
-        beat = max(0, column)
-        table.put(heading(f"{column + 1}. {say(key)}", "quiet"), 0, column, beat=beat)
+    projections, heads, outputs, last = (TableFigure(gap, 6) for gap in (26, 64, 64, 26))
+    inputs = MatrixFigure(numbers_of(run["x"]), "input", title="x", rows=words, cell=SLIM)
+    stages = {
+        "inputs": inputs, "projections": projections, "heads": heads, "outputs": outputs,
+        "joined and mapped": last,
+    }  # fmt: skip
+    for stage, (key, piece) in enumerate(stages.items()):
+        said = heading(f"{stage + 1}. {say(key)}", "quiet")
+        row = stage + min(stage, 1)  # a name stands beside its stage, or above the widest one
+        table.put(said, row - (piece is projections), 0, align="start", beat=stage)
+        table.put(piece, row, 0, align="end" if piece is last else "middle", beat=stage)
 
     def wide(name: str, said: str, role: Role = "ink", *, cut: bool = True) -> MatrixFigure:
-        return MatrixFigure(
-            numbers_of(run[name]), role, title=said, cell=SLIM, parts=roles if cut else (),
-        )  # fmt: skip
+        parts = roles if cut else ()
+        return MatrixFigure(numbers_of(run[name]), role, title=said, cell=SLIM, parts=parts)
 
-    inputs = MatrixFigure(numbers_of(run["x"]), "input", title="x", rows=words, cell=SLIM)
-    stacked, last = TableFigure(0, 26), TableFigure(0, 26)
-    projected = [
-        stacked.put(wide(f"projected_{kind}", f"{say(kind)} = x {symbol}"), place, 0)
+    queries, keys, values = (
+        projections.put(wide(f"projected_{kind}", f"{say(kind)} = x {symbol}"), 0, place)
         for place, (kind, symbol) in enumerate(
             (("queries", "W_Q"), ("keys", "W_K"), ("values", "W_V"))
         )
-    ]
-    table.put(inputs, 1, 0)
-    table.put(stacked, 1, 1, beat=1)
-    shares, mixed = TableFigure(0, 14), TableFigure(0, 14)
-    table.put(shares, 1, 2, beat=2)
-    table.put(mixed, 1, 3, beat=3)
-    joined = last.put(wide("joined", say("side by side")), 0, 0)
-    mapped = last.put(ModelBox("· W_O", "quiet"), 1, 0)
-    output = last.put(wide("output", say("output"), "output", cut=False), 2, 0)
-    last.join(joined, mapped)
-    last.line(lambda a, b: [(a.x, a.bottom + 4), (a.x, b.top - 28)], mapped, output)
-    table.put(last, 1, 4, beat=4)
-    for one in projected:
-        table.join(inputs, one, "input", sideways=True, beat=1)
+    )
+    for one in (queries, keys, values):
+        table.line(_to_title, inputs, one, role="input", beat=1)
+    joined = last.put(wide("joined", ""), 0, 0)
+    mapped = last.put(ModelBox("· W_O", "quiet"), 0, 1)
+    output = last.put(wide("output", "", "output", cut=False), 0, 2)
+    last.put(heading(say("side by side")), 1, 0)
+    last.put(heading(say("output"), "output"), 1, 2)
+    last.join(joined, mapped, sideways=True)
+    last.join(mapped, output, sideways=True)
     for head, role in enumerate(roles):
         title = say("head", number=head + 1)
         weight = MatrixFigure(numbers_of(weights, (0, head)), role, title=title, cell=SLIM)
-        made = MatrixFigure(numbers_of(run["context"], (0, head)), role, title=" ", cell=SLIM)
-        shares.put(weight, head, 0)
-        mixed.put(made, head, 0)
-        for one in projected[:2]:
-            table.line(partial(_from_part, one, head), weight, role=role, beat=2, arrow=False)
-        table.line(partial(_from_part, projected[2], head), made, role=role, beat=3, arrow=False,
-                   dashed=True)  # fmt: skip
-        table.join(weight, made, role, sideways=True, beat=3)
-        table.join(made, joined, role, sideways=True, beat=4, arrow=False)
-    return table.drawing(say("five columns figure"))
+        made = MatrixFigure(numbers_of(run["context"], (0, head)), role, cell=SLIM)
+        heads.put(weight, 0, head)
+        made.before = made.after = (weight.width - made.width) / 2  # below the weights
+        outputs.put(made, 0, head)
+        for one in (queries, keys):
+            table.line(partial(_from_group, one, head), weight, role=role, beat=2, arrow=False)
+        table.join(weight, made, role, beat=3)
+        route = partial(_around, values, head)
+        table.line(route, weight, made, role=role, beat=3, dashed=True)
+        table.line(partial(_to_group, joined, head), made, role=role, beat=4)
+    return table.drawing(say("five stages figure"))
 
 
-def _from_part(projected: MatrixFigure, head: int, weight: Box) -> list[Point]:
-    """From the right edge of a projection, a little lower for each head."""
-    box = projected.box
-    y = box.top + box.height * (head + 1) / 5
-    return [(box.right + 4, y), (weight.left - 6, weight.y)]
+_OVER_TITLE = 26.0
+
+
+def _to_title(a: Box, b: Box) -> list[Point]:
+    """From below one matrix to above the title of another."""
+    return [(a.x, a.bottom + 4), (b.x, b.top - _OVER_TITLE)]
+
+
+def _from_group(projected: MatrixFigure, head: int, weight: Box) -> list[Point]:
+    group = projected.group(head)
+    return [(group.x, projected.box.bottom + 4), (weight.x, weight.top - _OVER_TITLE)]
+
+
+def _to_group(joined: MatrixFigure, head: int, made: Box) -> list[Point]:
+    return [(made.x, made.bottom + 4), (joined.group(head).x, joined.box.top - 3)]
+
+
+def _around(values: MatrixFigure, head: int, weight: Box, made: Box) -> list[Point]:
+    """From the values of a head past its weights to its output."""
+    beside = weight.right + 22
+    return [
+        (values.group(head).x, values.box.bottom + 4), (beside, weight.top - _OVER_TITLE),
+        (beside, made.y), (made.right + 5, made.y),
+    ]  # fmt: skip
