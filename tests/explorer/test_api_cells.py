@@ -214,3 +214,15 @@ def test_memory_that_was_never_written_is_not_shown_as_a_number(
     assert (unwritten["is_unwritten"], unwritten["exact"]) == (True, "∅")
     written = card(client, told, copied["number"], 1)
     assert (written["is_unwritten"], written["exact"]) == (False, "1")
+    steps = f"/api/traces/{opened.id}/steps"
+    assert client.get(f"{steps}/{empty['number']}/values").headers["x-unwritten"] == "1"
+    mask = client.get(f"{steps}/{empty['number']}/unwritten")
+    assert (mask.headers["x-shape"], mask.headers["x-dtype"]) == ("2,2", "uint8")
+    assert list(mask.content) == [1, 1, 1, 1]
+    output = told["outputs"][0]
+    assert list(client.get(f"{steps}/{output}/unwritten").content) == [0, 0, 1, 1]
+    part = client.get(f"{steps}/{output}/unwritten", params={"rows": "1:2", "columns": "0:1"})
+    assert list(part.content) == [1]
+    given = told["inputs"][0]
+    assert "x-unwritten" not in client.get(f"{steps}/{given}/values").headers
+    assert not any(client.get(f"{steps}/{given}/unwritten").content)

@@ -134,6 +134,47 @@ def test_an_error_in_one_run_leaves_room_for_the_next() -> None:
     asyncio.run(scenario())
 
 
+def test_torchs_number_of_threads_belongs_to_the_thread_that_set_it() -> None:
+    """Why `Runs` sets it for each piece of work: it is a setting of OpenMP, not of the process."""
+    before, asked, answered = torch.get_num_threads(), threading.Event(), threading.Event()
+    found = []
+
+    def worker() -> None:
+        found.append(torch.get_num_threads())
+        answered.set()
+        assert asked.wait(SOON)
+        found.append(torch.get_num_threads())
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    assert answered.wait(SOON)
+    try:
+        torch.set_num_threads(before + 1)
+        asked.set()
+        thread.join(SOON)
+    finally:
+        torch.set_num_threads(before)
+    assert found == [before, before]
+
+
+def test_every_worker_computes_with_the_threads_that_the_queue_was_made_with() -> None:
+    before = torch.get_num_threads()
+
+    def spoil() -> int:
+        found = torch.get_num_threads()
+        torch.set_num_threads(before + 1)
+        return found
+
+    async def scenario() -> None:
+        runs = Runs(at_once=1)
+        assert [await runs.do(Caller().request, spoil) for _ in range(3)] == [before] * 3
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("kind", ["md", "tex", "html", "xlsx", "json"])
 def test_a_file_is_given_up_on_the_way(kind: str) -> None:
     recorded = trace(nn.Linear(3, 2), torch.ones(4, 2, 3))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from glassformer.documents.heat_maps import limit_of
-from glassformer.explorer.panels import scale_info, thumbnail, window
+from glassformer.explorer.panels import Window, scale_info, thumbnail
 from glassformer.tracing import Step, trace
 from tests.tracing.render.toys import SIGNALLING
 
@@ -46,6 +46,20 @@ def test_what_is_not_finite_does_not_count() -> None:
     assert nothing.limit == 1.0
 
 
+def test_weights_keep_their_colours_when_one_of_them_is_edited() -> None:
+    weights = trace(lambda x: torch.softmax(x, -1), torch.eye(3))
+    step = next(iter(weights.outputs.values()))
+    for value, kind in ((0.0, "probability"), (1.0, "probability"), (-4.0, "signed")):
+        edited = weights.edit({step[0, 0]: value})
+        found = scale_info(next(iter(edited.outputs.values())))
+        assert found is not None
+        assert found.kind == kind
+    logs = trace(lambda x: torch.log_softmax(x, -1), torch.randn(80, 80))
+    found = scale_info(next(iter(logs.outputs.values())))
+    assert found is not None
+    assert found.kind == "signed"
+
+
 def test_a_turned_matrix_is_sampled_in_its_own_order() -> None:
     numbers = torch.randn(80, 130, generator=torch.Generator().manual_seed(0))
     turned = step_of(numbers.T)
@@ -79,5 +93,5 @@ def test_memory_never_written_may_hold_a_signalling_nan(dtype: torch.dtype, widt
     for step in trace(lambda x: x.clone(), numbers).steps:
         scale = scale_info(step)
         assert scale is not None and scale.limit == 1.0
-        assert np.isnan(window(step.view, (), None, "0:2")[0, 0])
+        assert np.isnan(Window(step, None, (), None, "0:2").numbers(step.view)[0, 0])
         assert thumbnail(step, scale).data

@@ -54,7 +54,7 @@ def test_a_tie_and_the_unknown_are_named() -> None:
 def test_a_search_says_what_it_does_and_how_sure_it_was() -> None:
     models = Models(Catalogue())
     found = decode(models, DecodeRequest(model="en-de", text="A dog runs.", search="beam"))
-    assert found.meaning is not None and "the 4 best beginnings" in found.meaning.en
+    assert found.meaning is not None and "Beam search (size 4)" in found.meaning.en
     (_, first), (other, second) = found.results[:2]
     assert digits(first) in found.meaning.en and f"“{other}”，得分 {digits(second)}" in (
         found.meaning.zh
@@ -63,9 +63,8 @@ def test_a_search_says_what_it_does_and_how_sure_it_was() -> None:
     taken = [one for step in greedy.steps for one in step.candidates if one.fate != "dropped"]
     weakest = min(taken, key=lambda one: one.log_probability)
     assert greedy.meaning is not None
-    assert f"“{weakest.text}”, which had {percent(math.exp(weakest.log_probability))}" in (
-        greedy.meaning.en
-    )
+    share = percent(math.exp(weakest.log_probability))
+    assert f"“{weakest.text.strip('␣')}”, which had {share}" in greedy.meaning.en
 
 
 def test_only_a_small_vocabulary_is_listed() -> None:

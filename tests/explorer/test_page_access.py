@@ -18,7 +18,7 @@ SCREENS = {
     "translation": ("#/en-de?text=A dog runs.", "main .formula .katex"),
     "attention": ("#/toy?text=I am not happy&view=attention", ".shown .cells [data-value]"),
     "decoding": ("#/en-de?text=A dog runs.&view=decoding", "[data-result='0']"),
-    "lessons": ("#/lesson", "main li button"),
+    "lessons": ("#/lesson", "main li a"),
     "lesson": ("#/lesson/illustrated/4", "article [role=grid] button"),
 }
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}

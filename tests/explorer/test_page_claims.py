@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, Route, expect
 
 from glassformer.claims import claims, find
 from glassformer.lessons.course import row
@@ -87,6 +87,16 @@ def test_a_switch_runs_the_experiment_again_and_is_in_the_address(visit: Visit) 
     expect(verdict).to_have_text("✓ holds")
     page.go_back()
     expect(verdict).to_have_text("✗ fails")
+
+
+def test_a_link_to_a_claim_never_shows_the_gallery(visit: Visit, page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/api/models*", lambda route: held.append(route))  # the claims come first
+    visit("#/claims/C30?lang=zh")
+    expect(page.locator("article [data-verdict]")).to_have_text("✓ 成立")
+    assert held
+    held[0].continue_()
+    expect(page).to_have_url(re.compile(r"#/claims/C30"))
 
 
 def test_a_stored_result_says_so_with_its_command(visit: Visit) -> None:

@@ -39,7 +39,7 @@ def test_it_follows_cells_steps_heads_and_edits(visit: Visit) -> None:
     main.get_by_role("group", name="Head").get_by_role("button", name="Next").click()
     expect(main).to_contain_text("In head 2, ")
     page.keyboard.press("j")
-    expect(main).to_contain_text("What each token has heard")
+    expect(main).to_contain_text("The context of each token")
     page.goto(page.url.split("#")[0] + f"{ADDRESS}&edits={SCORES}[0,0,3,2]=0&cell=0,0,3,2")
     card = page.get_by_role("complementary", name="The selected number")
     expect(card).to_contain_text("This number was set by hand: 0.")

@@ -15,7 +15,7 @@ from glassformer.cli import run
 from glassformer.errors import ConfigError, TrainingError, UnknownNameError
 from glassformer.explorer.api import create_api
 from glassformer.explorer.overview import describe
-from glassformer.explorer.panels import window
+from glassformer.explorer.panels import Window
 from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
 from glassformer.explorer.training_watch import WatchedRun
@@ -54,7 +54,8 @@ def test_a_snapshot_is_traced_with_the_weights_it_shows(folder: Path) -> None:
         for one in describe(opened).attention:
             kept = read_attention(folder / "seed-1", update, one.part)[one.layer]
             step = opened.step(one.weights)
-            traced = np.stack([window(step.view, (0, h), None, None) for h in range(one.n_heads)])
+            heads = [Window(step, None, (0, h), None, None) for h in range(one.n_heads)]
+            traced = np.stack([head.numbers(step.view) for head in heads])
             assert np.abs(traced - kept).max() < 1e-5  # float32, fused and written out
     with pytest.raises(TrainingError, match="has no model of step 7"):
         watched.trace(7)

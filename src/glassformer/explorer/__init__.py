@@ -12,6 +12,7 @@
     GET    /api/traces/{id}/steps/{n}/equation?lead=0,1
     GET    /api/traces/{id}/steps/{n}/values?lead=0,1&operand=0&rows=0:64&columns=0:64   bytes
     GET    /api/traces/{id}/steps/{n}/changed?lead=0,1&operand=0&rows=…&columns=…  bytes, 0 or 1
+    GET    /api/traces/{id}/steps/{n}/unwritten?…        bytes, 1: memory not yet written to
     GET    /api/traces/{id}/cell?step=3&index=0,1&operand=0&language=en                  → CardInfo
     GET    /api/traces/{id}/cell/terms?step=3&index=0,1&offset=0&limit=100&order=size
     GET    /api/traces/{id}/cell/dependents?step=3&index=0,1
@@ -33,7 +34,7 @@
 With `operand=k` an index or a lead counts in the shape in which step n's operator saw its k-th
 operand; the server finds the cell that this is. `/values` answers the last two axes (or the window
 asked for) as float32, or float64 where the numbers need it: headers `X-Shape: rows,columns` and
-`X-Dtype: float32`.
+`X-Dtype: float32`, and `X-Unwritten: 1` where `/unwritten` has something to say.
 
 The files, in reading order: `schemas`, what is said and heard; `server`, `connections` and
 `security`, a port, slow clients, who may ask; `api`, from a request to a question, over `state`,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from contextlib import ExitStack
 from threading import Lock
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 
 from glassformer import __version__
+from glassformer.documents.heat_maps import may_have_holes
 from glassformer.errors import InputError
 from glassformer.explorer.audit_api import audits_router
 from glassformer.explorer.cell_cards import (
@@ -24,14 +24,19 @@ from glassformer.explorer.cell_cards import (
     path_of,
     term_page,
 )
-from glassformer.explorer.claim_api import claims_router
 from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
 from glassformer.explorer.map_info import map_info
 from glassformer.explorer.model_list import decode, run_text
+from glassformer.explorer.open_claims import ClaimInfo, ClaimList
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe, described
-from glassformer.explorer.panels import equation, fitting_lead, operand_of, thumbnail, window
+from glassformer.explorer.panels import (
+    Window,
+    equation,
+    fitting_lead,
+    thumbnail,
+)
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
 from glassformer.explorer.saved_playlist import playlist_page
 from glassformer.explorer.schemas import (
@@ -64,6 +69,7 @@ from glassformer.explorer.schemas import (
 from glassformer.explorer.state import Holds, Opened, RunReader, State
 from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
 from glassformer.language import Language
+from glassformer.tracing import Cell
 
 traces_router = APIRouter(prefix="/traces", tags=["traces"])
 MOST_THUMBNAILS = 256
@@ -215,40 +221,43 @@ def read_meaning(
     return meaning_info(step, language, fitting_lead(step.shape, parse_index(lead), step.name))
 
 
-@steps_router.get("/values", response_class=Response, responses=_BYTES)
-def read_values(
+def _window(
     opened: Opened,
     number: int,
     lead: Lead = "",
     operand: int | None = None,
     rows: Span = None,
     columns: Span = None,
-) -> Response:
+) -> Window:
+    return Window(opened.step(number), operand, parse_index(lead), rows, columns)
+
+
+Shown = Annotated[Window, Depends(_window)]
+
+
+@steps_router.get("/values", response_class=Response, responses=_BYTES)
+def read_values(shown: Shown) -> Response:
     """The numbers of a slice, or of a window of it."""
-    step = opened.step(number)
-    view = step.view if operand is None else operand_of(step, operand).view
-    found = window(view, fitting_lead(view.shape, parse_index(lead), step.name), rows, columns)
-    return bytes_answer(found, "float32" if found.dtype.itemsize == 4 else "float64")
+    found = shown.numbers(shown.view)
+    answer = bytes_answer(found, "float32" if found.dtype.itemsize == 4 else "float64")
+    if may_have_holes(shown.view):
+        answer.headers["X-Unwritten"] = "1"
+    return answer
 
 
 @steps_router.get("/changed", response_class=Response, responses=_BYTES)
-def read_changed(
-    opened: Opened,
-    number: int,
-    lead: Lead = "",
-    operand: int | None = None,
-    rows: Span = None,
-    columns: Span = None,
-) -> Response:
+def read_changed(opened: Opened, shown: Shown) -> Response:
     """Which numbers of a slice differ from the trace before the edits: 1 where they do."""
-    name, places = opened.step(number).name, parse_index(lead)
-    found = changed_cells(
-        opened,
-        number,
-        operand,
-        lambda view: window(view, fitting_lead(view.shape, places, name), rows, columns),
-    )
-    return bytes_answer(found, "uint8")
+    return bytes_answer(changed_cells(opened, shown), "uint8")
+
+
+@steps_router.get("/unwritten", response_class=Response, responses=_BYTES)
+def read_unwritten(shown: Shown) -> Response:
+    """Which numbers of a slice are memory that nothing has written to yet: 1 where they are.
+
+    `…/values` has the header `X-Unwritten: 1` where there may be any.
+    """
+    return bytes_answer(shown.holes(), "uint8")
 
 
 # --- cells ---
@@ -272,39 +281,35 @@ def read_cell(
     return card_info(opened, find_cell(opened, step, parse_index(index), operand), language)
 
 
+def _cell(opened: Opened, step: int, index: Index = "") -> Cell:
+    return find_cell(opened, step, parse_index(index), None)
+
+
+Found = Annotated[Cell, Depends(_cell)]
+
+
 @cells_router.get("/terms")
 def read_terms(
-    opened: Opened,
-    step: int,
-    index: Index = "",
+    cell: Found,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     order: Literal["size", "index"] = "size",
     language: Language = "en",
 ) -> TermPage:
     """Some of the summands of a number that is a sum."""
-    cell = find_cell(opened, step, parse_index(index), None)
     return term_page(cell, offset, limit, order == "size", language)
 
 
 @cells_router.get("/dependents")
-def read_dependents(
-    opened: Opened,
-    step: int,
-    index: Index = "",
-) -> list[DependentInfo]:
+def read_dependents(cell: Found) -> list[DependentInfo]:
     """What was computed directly from a number."""
-    return dependents_of(find_cell(opened, step, parse_index(index), None))
+    return dependents_of(cell)
 
 
 @cells_router.get("/path")
-def read_path(
-    opened: Opened,
-    step: int,
-    index: Index = "",
-) -> list[CellRef]:
+def read_path(cell: Found) -> list[CellRef]:
     """From a number back along the largest contributions, to a parameter or an input."""
-    return path_of(find_cell(opened, step, parse_index(index), None))
+    return path_of(cell)
 
 
 # --- models ---
@@ -351,6 +356,35 @@ async def answer(request: Request, state: Holds, name: str, answers: AnswerReque
     return await state.runs.do(request, lambda: state.lessons.answer(name, answers))
 
 
+# --- claims ---
+# The gallery of claims.
+
+
+claims_router = APIRouter(prefix="/claims", tags=["claims"])
+Turned = Annotated[
+    tuple[LessonSetting, ...],
+    Query(alias="set", max_length=8, description="switches of the experiment: `width=256`"),
+]
+
+
+@claims_router.get("")
+def gallery(state: Holds, language: Language = "en") -> ClaimList:
+    """Every claim, and the rows that claims bear on."""
+    return state.claims.gallery(language)
+
+
+@claims_router.get("/{id}")
+async def claim(
+    request: Request,
+    state: Holds,
+    id: str,  # noqa: A002 - the API's name
+    language: Language = "en",
+    settings: Turned = (),
+) -> ClaimInfo:
+    """One claim, measured now unless it is slow; cancelled if the client disconnects."""
+    return await state.runs.do(request, lambda: state.claims.get(id, language, settings))
+
+
 # --- decoding ---
 # Searching for a text.
 
@@ -374,13 +408,7 @@ playlist_router = APIRouter(tags=["playlists"])
 @playlist_router.post("/playlist", response_class=Response, responses=_FILES)
 async def save_playlist(request: Request, state: Holds, wanted: PlaylistRequest) -> Response:
     """A page in one file that shows the views in order, read-only."""
-    with ExitStack() as uses:
-        traces = [uses.enter_context(state.store.use(one.id)) for one in wanted.traces]
-
-        def work() -> bytes:
-            return playlist_page(wanted, traces, state.lessons, state.models).encode()
-
-        made = await state.runs.do(request, work)
+    made = await state.runs.do(request, lambda: playlist_page(wanted, state).encode())
     head = {"Content-Disposition": 'attachment; filename="playlist.html"'}
     return Response(made, headers=head, media_type=MEDIA_TYPES["html"])
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from glassformer.explorer.audit_schemas import AuditCellCard, AuditFormat, AuditInfo, AuditSummary
+from glassformer.explorer.open_audits import AuditCellCard, AuditFormat, AuditInfo, AuditSummary
 from glassformer.explorer.saved_page import MEDIA_TYPES
 from glassformer.explorer.state import Holds
 from glassformer.language import Language

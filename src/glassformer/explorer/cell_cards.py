@@ -18,11 +18,8 @@ from glassformer.explorer.schemas import (
     CellRef,
     DefinitionInfo,
     DependentInfo,
-    LessonLink,
     MeaningInfo,
-    PaperLink,
     Piece,
-    PrecisionInfo,
     SourceInfo,
     SumInfo,
     TermInfo,
@@ -82,35 +79,27 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     whole = (
         card.name_tree if expression is None else Infix(card.relation, card.name_tree, card.tree)
     )
-    return CardInfo(
+    is_real = expression is not None and cell.step.dtype.is_floating_point
+    return CardInfo.copy_of(
+        card,
         cell=cell_ref(cell, card.sight),
         exact=UNWRITTEN if card.is_unwritten else number(cell.value, 9),
-        formula=card.formula,
         tex=to_tex(whole, language=language),
-        numbers=card.numbers,
         pieces=[] if expression is None else _pieces(card, card.number_tree),
         definitions=[
-            DefinitionInfo(
-                symbol=part.symbol,
-                symbols=part.symbols,
-                numbers=part.numbers,
-                pieces=_pieces(card, part.number_tree),
-                value=part.value,
-            )
+            DefinitionInfo.copy_of(part, pieces=_pieces(card, part.number_tree))
             for part in card.definitions
         ],
         sum=_sum(card) if card.parts else None,
-        recomputed=card.recomputed,
-        difference=card.difference,
         reproduced=card.relation == "=",
-        precisions=_precisions(card),
+        precisions=at_precisions(expression, cell.value, _DECIMALS) if is_real else None,
         operands=[cell_ref(operand, card.sight) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),
         regions=blocks_of(cell),
         source=source_info(cell.step.line, _SOURCE_AROUND),
-        is_given=card.is_given,
-        is_unwritten=card.is_unwritten,
-        is_edited=is_edited(opened, cell),
+        is_edited=any(
+            edit.step == cell.step.name and tuple(edit.index) == cell.index for edit in opened.edits
+        ),
         before=_before(opened, cell),
     )
 
@@ -130,11 +119,10 @@ def _sum(card: Card) -> SumInfo:
     factors, products = card.factors()
     with np.errstate(invalid="ignore"):
         positive, negative = float(values[values > 0].sum()), float(values[values < 0].sum())
-    return SumInfo(
+    return SumInfo.copy_of(
+        card,
         n_terms=len(values),
         shown=[_term(card, part) for part in card.parts],
-        others=card.others,
-        rest=card.rest,
         positive=positive,
         negative=negative,
         share=min(1.0, sum(part.share for part in card.parts)),
@@ -144,10 +132,8 @@ def _sum(card: Card) -> SumInfo:
 
 
 def _term(card: Card, part: Summand) -> TermInfo:
-    return TermInfo(
-        value=part.value,
-        symbols=part.symbols,
-        numbers=part.numbers,
+    return TermInfo.copy_of(
+        part,
         pieces=_pieces(card, part.number_tree),
         share=part.share if math.isfinite(part.value) else 1.0,
         cells=[cell_ref(c, card.sight) for c in first_operands(part.expression, MOST_CELLS)],
@@ -179,35 +165,9 @@ def _before(opened: OpenTrace, cell: Cell) -> float | None:
     return None if same else old
 
 
-def _precisions(card: Card) -> PrecisionInfo | None:
-    if card.expression is None or not card.cell.step.dtype.is_floating_point:
-        return None
-    found = at_precisions(card.expression, card.cell.value, _DECIMALS)
-    return PrecisionInfo(
-        float64=found.float64,
-        float32=found.float32,
-        bfloat16=found.bfloat16,
-        rounded=found.rounded,
-        decimals=found.decimals,
-    )
-
-
-def is_edited(opened: OpenTrace, cell: Cell) -> bool:
-    """Whether an edit set this number itself."""
-    return any(
-        edit.step == cell.step.name and tuple(edit.index) == cell.index for edit in opened.edits
-    )
-
-
 def meaning_info(what: Step | Cell, language: Language, lead: Index | None = None) -> MeaningInfo:
     """What a step (of which a slice is shown) or a number is for."""
-    found = meaning(what, language, lead)
-    lesson = paper = None
-    if found.lesson is not None:
-        lesson = LessonLink(lesson=found.lesson[0], step=found.lesson[1])
-    if found.paper is not None:
-        paper = PaperLink(section=found.paper.section, address=found.paper.address)
-    return MeaningInfo(text=found.text, lesson=lesson, paper=paper)
+    return MeaningInfo.copy_of(meaning(what, language, lead))
 
 
 # --- following ---
@@ -240,12 +200,10 @@ def path_of(cell: Cell) -> list[CellRef]:
 def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
     """A link to a cell with its value; `sight` names it as in a formula."""
     step = cell.step
-    return CellRef(
+    return CellRef.copy_of(
+        cell,
         step=step.number,
-        index=list(cell.index),
         name=str(leaf_of(cell, sight or step.trace.naming.sight(step))),
-        role=step.role,
-        value=cell.value,
         labels=[
             None if labels is None else labels[place]
             for labels, place in zip(step.labels, cell.index, strict=True)
@@ -258,16 +216,12 @@ def source_info(line: Line | None, around: int = 0) -> SourceInfo | None:
     if line is None:
         return None
 
-    def text(number: int) -> str:
-        return linecache.getline(line.file, number).rstrip("\n")
-
-    n_lines = len(linecache.getlines(line.file)) if around else 0
-    before = range(max(1, line.number - around), line.number)
-    after = range(line.number + 1, min(n_lines, line.number + around) + 1)
+    lines = linecache.getlines(line.file) if around else []
+    at = line.number - 1
     return SourceInfo(
         file=from_package(line.file),
         line=line.number,
         text=line.text,
-        before=[text(number) for number in before],
-        after=[text(number) for number in after],
+        before=[text.rstrip("\n") for text in lines[max(0, at - around) : at]],
+        after=[text.rstrip("\n") for text in lines[at + 1 : at + 1 + around]],
     )

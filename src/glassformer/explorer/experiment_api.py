@@ -161,12 +161,8 @@ def _compared(opened: OpenTrace, wanted: CompareRequest, runs: OtherRuns) -> Com
         text=other.text,
         answer=answer_of(other).text,
         steps=[
-            ComparedInfo(
-                name=step.name,
-                size=step.size,
-                largest=step.largest,
-                changed=step.changed,
-                compared=step.compared,
+            ComparedInfo.copy_of(
+                step,
                 cell=cell_ref(step.cells[0]),
                 other=cell_ref(step.cells[1]),
                 same_shape=tuple(step.one.shape) == tuple(step.other.shape),

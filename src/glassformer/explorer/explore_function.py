@@ -152,9 +152,6 @@ def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
             title=Bilingual(name, name),
             summary=words("glassformer.explorer.model_list")["module"],
             n_parameters=sum(parameters.values()),
-            max_tokens=None,
-            examples=[],
-            score=None,
             trace=opened.id,
         )
     )

@@ -10,7 +10,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from glassformer.errors import CancelledError, GlassformerError, UnknownNameError
+from glassformer.errors import (
+    CancelledError,
+    GlassformerError,
+    UnknownNameError,
+    is_out_of_memory,
+)
 from glassformer.explorer.open_traces import RETRY_AFTER_S, BusyError, DroppedError, NoStepError
 from glassformer.explorer.schemas import Problem, ProblemCode
 from glassformer.language import chinese_of
@@ -24,6 +29,12 @@ _STATUS: tuple[tuple[type[GlassformerError], int], ...] = (
     (BusyError, 429),
     (CancelledError, 499),
 )
+
+
+class NoMemoryError(GlassformerError, MemoryError):
+    """Memory ran out in the middle of a request."""
+
+
 _MEANINGS = {
     400: "The request asks for something that cannot be; `detail` says what and what to do.",
     403: "Not from this page: a foreign Host or Origin, or the token is missing.",
@@ -34,6 +45,7 @@ _MEANINGS = {
     422: "The request does not have the shape that the schema says.",
     429: "Too much at once; `Retry-After` says when to try again.",
     500: "A fault of the server; its log says more.",
+    507: "There is not enough memory for this; the server goes on.",
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": meaning} for status, meaning in _MEANINGS.items()
@@ -45,6 +57,8 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(GlassformerError, _ours)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(MemoryError, _memory)
+    app.add_exception_handler(RuntimeError, _memory)  # torch's, of a CPU or a GPU
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -102,6 +116,14 @@ def _invalid(_request: Request, error: Exception) -> JSONResponse:
 def _of_http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _memory(request: Request, error: Exception) -> JSONResponse:
+    if not is_out_of_memory(error):
+        raise error
+    _LOG.error("%s %s: out of memory", request.method, request.url.path)
+    told = NoMemoryError("there is not enough memory for this: take a shorter text")
+    return problem(507, str(told), zh=chinese_of(told))
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:

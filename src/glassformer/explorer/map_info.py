@@ -9,7 +9,6 @@ from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import NOT_FINITE, as_base64
 from glassformer.explorer.schemas import (
     MapArcsInfo,
-    MapArrowInfo,
     MapBoxInfo,
     MapColumnsInfo,
     MapHeatInfo,
@@ -28,7 +27,7 @@ def map_info(opened: OpenTrace) -> MapInfo:
     """The picture of a trace's model, cached."""
     with opened.lock:
         if opened.map is None:
-            opened.map = _map_info(lay_out(find_map(opened.trace)))
+            opened.map = _drawn(lay_out(find_map(opened.trace)))
         return opened.map
 
 
@@ -46,29 +45,16 @@ def pruned_map(info: MapInfo, wanted: set[int]) -> MapInfo:
     )
 
 
-def _map_info(layout: MapLayout) -> MapInfo:
+def _drawn(layout: MapLayout) -> MapInfo:
     towers = [columns.tower for columns in layout.columns]
-    return MapInfo(
-        width=_rounded(layout.width),
-        height=_rounded(layout.height),
-        boxes=[_box(box) for box in layout.boxes],
-        arrows=[
-            MapArrowInfo(
-                kind=arrow.kind,
-                source=arrow.source,
-                target=arrow.target,
-                points=[(_rounded(x), _rounded(y)) for x, y in arrow.points],
-            )
-            for arrow in layout.arrows
+    return MapInfo.copy_of(
+        layout,
+        boxes=[
+            MapBoxInfo.copy_of(box, step=None if box.step is None else box.step.number)
+            for box in layout.boxes
         ],
         columns=[
-            MapColumnsInfo(
-                kind=one.tower.kind,
-                x=_rounded(one.x),
-                pitch=one.pitch,
-                texts=one.texts,
-                n_tokens=one.tower.n_tokens,
-            )
+            MapColumnsInfo.copy_of(one, kind=one.tower.kind, n_tokens=one.tower.n_tokens)
             for one in layout.columns
         ],
         heat=[
@@ -78,26 +64,6 @@ def _map_info(layout: MapLayout) -> MapInfo:
         ],
         arcs=[found for box in layout.boxes if (found := _arcs(box, towers)) is not None],
     )
-
-
-def _box(box: MapBox) -> MapBoxInfo:
-    return MapBoxInfo(
-        kind=box.kind,
-        parent=box.parent,
-        x=_rounded(box.x),
-        y=_rounded(box.y),
-        width=_rounded(box.width),
-        height=_rounded(box.height),
-        name=box.name,
-        step=None if box.step is None else box.step.number,
-        tower=box.tower,
-        layer=box.layer,
-        n_more=box.n_more,
-    )
-
-
-def _rounded(length: float) -> float:
-    return round(length, 2)
 
 
 def _heat(box: int, tower: MapTower, stream: Step) -> MapHeatInfo:

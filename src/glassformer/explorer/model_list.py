@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from glassformer.explorer.schemas import (
     TraceRequest,
     TrialInfo,
 )
-from glassformer.files import as_path, read_object, read_tensor_entries
+from glassformer.files import TensorEntry, as_path, read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
 from glassformer.tasks.forward_pass import EmptyTextError
@@ -94,7 +95,7 @@ class Catalogue:
 
 
 def _card(name: str, folder: Path) -> ModelInfo | None:
-    config = _config(folder)
+    config = read_object(folder / checkpoint.CONFIG, error=CheckpointError, what="a model's config")
     if is_hugging_face(config):
         return _foreign_card(name, folder, config)
     architecture = (config.get("architectures") or [""])[0]
@@ -103,12 +104,13 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
     shipped = folder == checkpoint.SHIPPED / name and name in _EXAMPLES
     about = config.get("about") or {}
     made = about.get("what") or about.get("recipe") or architecture
+    weights = folder / checkpoint.WEIGHTS
     return ModelInfo(
         name=name,
         task=_TASKS[architecture],
         title=say[f"{name} title"] if shipped else Bilingual(name, name),
         summary=say[f"{name} summary"] if shipped else say.both("yours", made=made),
-        n_parameters=_count_parameters(folder / checkpoint.WEIGHTS),
+        n_parameters=_count(read_tensor_entries(weights, error=CheckpointError)),
         max_tokens=config.get("model", {}).get("max_len"),
         examples=_EXAMPLES[name] if shipped else [_FIRST.get(architecture, "Hello")],
         score=_score(about),
@@ -145,26 +147,18 @@ def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
         "ForSequenceClassification": "classify", "ForConditionalGeneration": "translate",
         "ForCausalLM": "generate", "LMHeadModel": "generate",
     }  # fmt: skip
-    _, entries = check_folder(folder)
     return ModelInfo(
         name=name,
         task=next((task for end, task in endings.items() if architecture.endswith(end)), "module"),
         title=Bilingual(name, name),
         summary=say.both("yours", made=architecture),
-        n_parameters=sum(math.prod(entry.shape) for entry in entries.values()),
-        max_tokens=None,
+        n_parameters=_count(check_folder(folder)[1]),
         examples=["Hello"],
-        score=None,
     )
 
 
-def _config(folder: Path) -> dict[str, Any]:
-    return read_object(folder / checkpoint.CONFIG, error=CheckpointError, what="a model's config")
-
-
-def _count_parameters(file: Path) -> int:
-    """From the header of the weights file, which lists every shape."""
-    entries = read_tensor_entries(file, error=CheckpointError)
+def _count(entries: Mapping[str, TensorEntry]) -> int:
+    """The parameters of a model, from the header of its weights file, which lists every shape."""
     return sum(math.prod(entry.shape) for entry in entries.values())
 
 
@@ -278,7 +272,6 @@ def card_of(model: Model, text: str) -> ModelInfo:
         n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
         max_tokens=model.max_tokens,
         examples=[text],
-        score=None,
     )
 
 
@@ -295,9 +288,8 @@ def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
     found = _search(model, wanted)
     assert found.ledger is not None
     unknown, total = model.count_unknown(wanted.text)
-    return DecodeAnswer(
-        model=wanted.model,
-        text=wanted.text,
+    return DecodeAnswer.copy_of(
+        wanted,
         results=[(one.text, one.score) for one in found.alternatives],
         steps=_steps(found.ledger, model.writer),
         cut=found.cut,
@@ -316,13 +308,14 @@ def _search_meaning(wanted: DecodeRequest, found: Translated, tokenizer: Tokeniz
         if len(found.alternatives) < 2:
             return say.both("search beam alone", **fields)
         first, second = (digits(one.score) for one in found.alternatives[:2])
-        other = found.alternatives[1].text.strip()
+        other = " ".join(found.alternatives[1].text.split())
         return say.both("search beam", **fields, first=first, second=second, other=other)
     chosen = [one for step in steps for one in step.candidates if one.fate != "dropped"]
     if not chosen:
         return say.both(f"search {wanted.search} alone", count=count)
     weakest = min(chosen, key=lambda one: one.log_probability)
-    token = tokenizer.display_tokens([weakest.token])[0]
+    shown = tokenizer.display_tokens([weakest.token])[0]
+    token = shown.strip("␣") or shown
     share = percent(math.exp(weakest.log_probability))
     return say.both(f"search {wanted.search}", count=count, token=token, share=share)
 
@@ -341,20 +334,11 @@ def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
         case "greedy":
             return Greedy()
         case "beam":
-            return Beam(
-                size=wanted.beam,
-                n_best=wanted.beam,
-                length_penalty=wanted.length_penalty,
-                penalty="gnmt",
-            )
+            size, penalty = wanted.beam, wanted.length_penalty
+            return Beam(size=size, n_best=size, length_penalty=penalty, penalty="gnmt")
         case "sampling":
-            return Sampling(
-                temperature=wanted.temperature,
-                top_k=wanted.top_k,
-                top_p=wanted.top_p,
-                min_p=wanted.min_p,
-                seed=wanted.seed,
-            )
+            fields = ("temperature", "top_k", "top_p", "min_p", "seed")
+            return Sampling(**{name: getattr(wanted, name) for name in fields})
 
 
 def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
@@ -368,16 +352,7 @@ def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
             DecodeStep(
                 rivals=rivals,
                 candidates=[
-                    CandidateInfo(
-                        parent=candidate.parent,
-                        token=candidate.token,
-                        text=name,
-                        log_probability=candidate.log_probability,
-                        total=candidate.total,
-                        score=candidate.score,
-                        chance=candidate.chance,
-                        fate=candidate.fate,
-                    )
+                    CandidateInfo.copy_of(candidate, text=name)
                     for candidate, name in zip(shown, names, strict=True)
                 ],
             )

@@ -6,10 +6,11 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
+from typing import Literal
 
 import numpy as np
 
-from glassformer.audit import Audit, StepResult, audit, example_names, load_example
+from glassformer.audit import Audit, StepResult, Verdict, audit, example_names, load_example
 from glassformer.audit.audit_report import (
     MARKS,
     VERDICT_MEANINGS,
@@ -27,18 +28,96 @@ from glassformer.audit.printed_cells import PrintedCell, printed_cells, right_te
 from glassformer.audit.recomputation import FromPrint
 from glassformer.documents import render
 from glassformer.errors import InputError
-from glassformer.explorer.audit_schemas import (
-    ArithmeticInfo,
-    AuditCellCard,
-    AuditCellInfo,
-    AuditFormat,
-    AuditInfo,
-    AuditStepInfo,
-    AuditSummary,
-    AuditVerdictInfo,
-)
 from glassformer.explorer.open_traces import DroppedError
+from glassformer.explorer.schemas import Message, Number
 from glassformer.language import Language
+
+AuditFormat = Literal["md", "tex", "html", "xlsx", "json"]
+
+
+class AuditSummary(Message):
+    """A shipped example."""
+
+    name: str
+    title: str
+    n_steps: int
+
+
+class AuditVerdictInfo(Message):
+    """A verdict: its sign, what it is called, what it means, and how many steps have it."""
+
+    name: Verdict
+    mark: str
+    label: str
+    meaning: str
+    n_steps: int
+
+
+class AuditCellInfo(Message):
+    """A number or word where it is printed; `verdict` is null where nothing is."""
+
+    text: str
+    verdict: Verdict | None
+    right: str | None
+
+
+class AuditStepInfo(Message):
+    """A step of the example: its cells in reading order, and what was found."""
+
+    id: str
+    title: str
+    formula: str | None
+    quoted: str | None
+    """What it prints in place of numbers: a formula or code."""
+    verdict: Verdict
+    finding: str
+    """Why, in words; empty where there is nothing to say."""
+    slip: str | None
+    right: str | None
+    """What should stand there as a whole, where its length or shape is wrong."""
+    causes: list[str]
+    """The wrong steps that it follows from."""
+    shape: list[int]
+    rows: list[str]
+    columns: list[str]
+    cells: list[AuditCellInfo]
+
+
+class AuditInfo(Message):
+    """A worked example with a verdict on each printed number."""
+
+    id: str
+    name: str
+    title: str
+    counted: str
+    """How many steps got each verdict, in words."""
+    verdicts: list[AuditVerdictInfo]
+    steps: list[AuditStepInfo]
+
+
+class ArithmeticInfo(Message):
+    """One operation: `name = numbers = value`."""
+
+    name: str
+    numbers: str
+    value: Number
+
+
+class AuditCellCard(Message):
+    """Everything about one printed number."""
+
+    step: str
+    index: list[int]
+    printed: str
+    verdict: Verdict | None
+    right: str | None
+    slip: str | None
+    finding: str
+    end_to_end: str | None
+    """What the whole chain gives from the given numbers, where that differs."""
+    formula: str | None
+    arithmetic: list[ArithmeticInfo]
+
 
 MOST_FILES = 8
 """Files that are kept; the page sends one again if it was dropped."""
@@ -82,20 +161,15 @@ class OpenAudits:
         if cell is None:
             raise InputError("step {step} prints no number at {index}", step=step, index=index)
         lines = cell_arithmetic(FromPrint(found.example), result.step, cell.index)
-        return AuditCellCard(
+        return AuditCellCard.copy_of(
+            cell,
             step=step,
-            index=index,
             printed=cell.text,
-            verdict=cell.verdict,
-            right=cell.right,
             slip=result.slip(language) if cell.verdict == "wrong" else None,
             finding=finding_text(result, found.example, language),
             end_to_end=_end_to_end(result, cell),
             formula=result.step.formula,
-            arithmetic=[
-                ArithmeticInfo(name=line.name, numbers=line.numbers, value=line.value)
-                for line in lines
-            ],
+            arithmetic=lines,
         )
 
     def export(self, id_: str, to: AuditFormat, language: Language) -> tuple[str, bytes]:
@@ -148,22 +222,17 @@ def _step(result: StepResult, found: Audit, language: Language) -> AuditStepInfo
     printed = step.printed
     shape = printed.values.shape if isinstance(printed, PrintedDigits) else ()
     cells = printed_cells(result)
-    return AuditStepInfo(
-        id=step.id,
+    return AuditStepInfo.copy_of(
+        step,
         title=step.title.say(language),
-        formula=step.formula,
         quoted=None if step.quoted is None else step.quoted.text,
         verdict=result.verdict,
         finding=finding_text(result, found.example, language),
         slip=result.slip(language) if result.verdict == "wrong" else None,
         right=_whole(result),
-        causes=list(result.causes),
+        causes=result.causes,
         shape=list(shape) or ([len(cells)] if len(cells) > 1 else []),
-        rows=list(step.rows),
-        columns=list(step.columns),
-        cells=[
-            AuditCellInfo(text=cell.text, verdict=cell.verdict, right=cell.right) for cell in cells
-        ],
+        cells=cells,
     )
 
 

@@ -7,25 +7,118 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from glassformer.claims import GROUPS, Claim, Outcome, claims, outcomes
+from glassformer.claims import GROUPS, Claim, Outcome, Verdict, claims, outcomes
 from glassformer.claims.claim_list import ROWS
 from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
 from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
-from glassformer.explorer.claim_schemas import (
-    ClaimFigure,
-    ClaimInfo,
-    ClaimList,
-    ClaimSummary,
-    RowInfo,
-    StoredInfo,
-    TextInfo,
-    VerdictInfo,
+from glassformer.explorer.schemas import (
+    LessonChoiceInfo,
+    LessonChoiceValue,
+    LessonName,
+    Message,
+    Number,
 )
-from glassformer.explorer.schemas import LessonChoiceInfo, LessonChoiceValue, LessonName
 from glassformer.language import Language
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row, row_ids, settings_of
 from glassformer.lessons.figures.claim_figures import claim_figure
+
+
+class VerdictInfo(Message):
+    """A verdict: its sign, and what it is called."""
+
+    name: Verdict
+    mark: str
+    label: str
+
+
+class TextInfo(Message):
+    """A text that makes claims."""
+
+    id: str
+    title: str
+
+
+class RowInfo(Message):
+    """Something that the texts describe, and what shows it."""
+
+    id: str
+    name: str
+    claims: list[str]
+    lessons: list[LessonName]
+    command: str | None
+    """A command that shows it; None where lessons or claims do."""
+
+
+class ClaimSummary(Message):
+    """A card of the gallery."""
+
+    id: str
+    group: str
+    """The heading it stands under."""
+    says: str
+    """The statement, in our words."""
+    texts: list[str]
+    """The texts that make it, by id."""
+    rows: list[str]
+    """What it bears on, by id."""
+    is_slow: bool
+    """Whether only its stored result is shown."""
+    n_switches: int
+    verdict: Verdict | None
+    """None where it has not been measured since the server started."""
+
+
+class ClaimList(Message):
+    """All claims, and what they can be filtered by."""
+
+    can_measure: bool
+    """False beside a training run: then only stored results are shown."""
+
+    verdicts: list[VerdictInfo]
+    texts: list[TextInfo]
+    rows: list[RowInfo]
+    claims: list[ClaimSummary]
+
+
+class ClaimFigure(Message):
+    """The chart of a claim, as SVG."""
+
+    title: str
+    svg: str
+
+
+class StoredInfo(Message):
+    """Where a stored result comes from."""
+
+    command: str
+    date: str
+    where: str
+
+
+class ClaimInfo(Message):
+    """A claim and what was measured for it, with its switches as they stand."""
+
+    id: str
+    verdict: Verdict
+    said: str
+    """The verdict in words, with what it is based on."""
+    found: str
+    """What was measured, in sentences."""
+    figure: ClaimFigure | None
+    figures: dict[str, Number]
+    """What the experiment returned, by name."""
+    seconds: float | None
+    """How long it took; None for a stored result."""
+    stored: StoredInfo | None
+    code: str
+    file: str
+    """The module of the experiment."""
+    command: str
+    switches: list[LessonChoiceInfo]
+    lessons: list[LessonName]
+    """Lessons about what it bears on."""
+
 
 _Key: TypeAlias = tuple[str, frozenset[tuple[str, float]]]
 """A claim and the switches that are turned."""
@@ -58,11 +151,10 @@ class OpenClaims:
             texts=[TextInfo(id=id_, title=name.say(language)) for id_, name in TEXTS.items()],
             rows=[_row(id_, language) for id_ in row_ids()],
             claims=[
-                ClaimSummary(
-                    id=claim.id,
+                ClaimSummary.copy_of(
+                    claim,
                     group=group.title.say(language),
                     says=claim.says.say(language),
-                    texts=list(claim.texts),
                     rows=rows_of[claim.id],
                     is_slow=claim.slow,
                     n_switches=len(claim.switches),
@@ -128,20 +220,15 @@ def _info(outcome: Outcome, language: Language) -> ClaimInfo:
     claim, drawing = outcome.claim, claim_figure(outcome, language)
     stored = claim.stored if outcome.seconds is None else None
     module = inspect.getmodule(inspect.unwrap(claim.measure))
-    return ClaimInfo(
+    return ClaimInfo.copy_of(
+        outcome,
         id=claim.id,
-        verdict=outcome.verdict,
         said=verdict_text(outcome, language),
         found=outcome.sentence(language),
         figure=None if drawing is None else ClaimFigure(title=drawing.title, svg=drawing.svg()),
-        figures={name: float(value) for name, value in outcome.figures.items()},
-        seconds=outcome.seconds,
-        stored=None
-        if stored is None
-        else StoredInfo(command=stored.command, date=stored.date, where=stored.where),
+        stored=stored,
         code=source_of(claim),
         file="" if module is None else module.__name__,
-        command=outcome.command,
         switches=_switches(outcome, language),
         lessons=lessons_of([id_ for id_, ids in ROWS.items() if claim.id in ids], language),
     )

@@ -13,11 +13,9 @@ from glassformer.explorer.schemas import (
     AnswerInfo,
     AnswerRequest,
     ClaimName,
-    LessonChoiceInfo,
     LessonInfo,
     LessonName,
     LessonPart,
-    LessonPlaceInfo,
     LessonStepInfo,
     LessonSummary,
 )
@@ -44,12 +42,12 @@ class Lessons:
     def summaries(self, language: Language) -> list[LessonSummary]:
         """The course in order."""
         return [
-            LessonSummary(
+            LessonSummary.copy_of(
+                entry,
                 name=name,
                 title=entry.title.say(language),
                 summary=entry.summary.say(language),
                 able=entry.able.say(language),
-                minutes=entry.minutes,
                 needs=[_named(need, language) for need in entry.needs],
             )
             for name, entry in LESSONS.items()
@@ -58,20 +56,13 @@ class Lessons:
     def get(self, name: str, language: Language, settings: Sequence[str] = ()) -> LessonInfo:
         """A lesson with its switches as `settings` say; its traces stay open."""
         lesson, traces = self._find(name, language, settings)
-        place = None if lesson.place is None else lesson.place.to_dict()
-        return LessonInfo(
-            name=lesson.name,
-            title=lesson.title,
-            summary=lesson.summary,
+        return LessonInfo.copy_of(
+            lesson,
             language=language,
-            place=None if place is None else LessonPlaceInfo(**place),
-            choices=[LessonChoiceInfo(**choice.to_dict()) for choice in lesson.choices],
+            place=None if lesson.place is None else lesson.place.to_dict(),
+            choices=[choice.to_dict() for choice in lesson.choices],
             steps=[
-                LessonStepInfo(
-                    role=step.role,
-                    title=step.title,
-                    parts=[_part(part, traces) for part in step.parts],
-                )
+                LessonStepInfo.copy_of(step, parts=[_part(part, traces) for part in step.parts])
                 for step in lesson.steps
             ],
             claims=[
@@ -85,8 +76,7 @@ class Lessons:
         lesson, _ = self._find(name, request.language, request.settings)
         for question in lesson.questions:
             if question.number == request.question:
-                judged = question.check(request.answers)
-                return AnswerInfo(is_right=judged.is_right, said=judged.said)
+                return AnswerInfo.copy_of(question.check(request.answers))
         raise InputError(
             "the lesson {name} has no question {number}", name=name, number=request.question
         )

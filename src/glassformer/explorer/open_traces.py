@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import torch
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
@@ -35,6 +36,16 @@ from glassformer.tracing import Step, Trace
 
 class NoStepError(GlassformerError, LookupError):
     """A trace has no step of this number."""
+
+
+@dataclass(frozen=True)
+class RunOrigin:
+    """What a run was made from: enough to make it again."""
+
+    model: str
+    text: str
+    target: str | None
+    edits: tuple[Edit, ...]
 
 
 @dataclass(eq=False)
@@ -79,6 +90,13 @@ class OpenTrace:
         return self if self.first is None else self.first
 
     @property
+    def origin(self) -> RunOrigin | None:
+        """How it can be made again; None for a user's module and for lessons."""
+        if self.loaded is None:
+            return None
+        return RunOrigin(self.model, self.text, self.target, self.edits)
+
+    @property
     def n_bytes(self) -> int:
         """The size of the numbers that the run computed."""
         return sum(self.storages.values())
@@ -106,6 +124,7 @@ def _storages(trace: Trace) -> dict[int, int]:
 MOST_TRACES = 64
 MOST_BYTES = 1536 * 1024**2
 MOST_IN_FAMILY = 33
+MOST_ORIGINS = 256
 
 
 class DroppedError(GlassformerError, LookupError):
@@ -134,6 +153,8 @@ class Store:
         """The families that may be dropped, by root, least recently used first."""
         self._leaving: set[OpenTrace] = set()
         """Dropped, but still in use."""
+        self._origins: OrderedDict[str, RunOrigin] = OrderedDict()
+        """What the traces that were dropped last had been made from."""
 
     def __len__(self) -> int:
         """The number of traces that may be dropped; kept ones do not count."""
@@ -164,6 +185,13 @@ class Store:
             self._families.move_to_end(root)
             self._make_room(root)
         return opened
+
+    def origin(self, id_: str) -> RunOrigin:
+        """What a dropped trace was made from; an id that is not known is a DroppedError."""
+        with self._lock:
+            if id_ not in self._origins:
+                raise DroppedError
+            return self._origins[id_]
 
     def find(self, model: str, text: str) -> str | None:
         """The id of an open run of a model over a text, without target or edits; the newest."""
@@ -230,6 +258,10 @@ class Store:
         if root in self._families:
             self._families[root].remove(opened)
         del self._open[opened.id]
+        if (origin := opened.origin) is not None:
+            self._origins[opened.id] = origin
+            while len(self._origins) > MOST_ORIGINS:
+                self._origins.popitem(last=False)
         if opened.users:
             self._leaving.add(opened)
         else:
@@ -248,6 +280,10 @@ class Store:
 #
 # Work is cancelled when its client disconnects: a trace checks between operators, a search between
 # tokens, an export between cells.
+#
+# OpenMP keeps the number of threads per thread: a worker that first computes while a claim runs on
+# one thread would stay with one. So each piece of work sets the number of when the queue was made:
+# sums, which are divided among threads, then have the same last digits in every worker.
 
 
 T = TypeVar("T")
@@ -267,6 +303,7 @@ class Runs:
         self._slots: asyncio.Semaphore | None = None
         self._limiter: CapacityLimiter | None = None
         self._waiting = 0
+        self._n_threads = torch.get_num_threads()
 
     async def do(self, request: Request, work: Callable[[], T]) -> T:
         """Run the work in a thread when its turn comes."""
@@ -284,18 +321,18 @@ class Runs:
             finally:
                 self._waiting -= 1
             try:
-                return await to_thread.run_sync(_guarded, work, left, limiter=self._limiter)
+                return await to_thread.run_sync(self._guarded, work, left, limiter=self._limiter)
             finally:
                 self._slots.release()
         finally:
             watching.cancel()
 
-
-def _guarded(work: Callable[[], T], left: threading.Event) -> T:
-    if left.is_set():
-        raise CancelledError("nobody waits for this any more")
-    with cancelled_by(left.is_set):
-        return work()
+    def _guarded(self, work: Callable[[], T], left: threading.Event) -> T:
+        if left.is_set():
+            raise CancelledError("nobody waits for this any more")
+        torch.set_num_threads(self._n_threads)
+        with cancelled_by(left.is_set):
+            return work()
 
 
 async def _watch(request: Request, left: threading.Event) -> None:

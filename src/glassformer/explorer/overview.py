@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.layer_meaning import softmax
 from glassformer.documents.step_meaning import role_title
-from glassformer.documents.step_roles import role_of
+from glassformer.documents.step_roles import attentions, role_of
 from glassformer.documents.trace_words import note_in, words_in
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
@@ -36,7 +36,7 @@ from glassformer.tasks import Model
 from glassformer.tasks.results import is_tie
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
-from glassformer.tracing.capture.operator_calls import PRODUCTS, SOFTMAXES
+from glassformer.tracing.capture.memory import View
 from glassformer.tracing.formula import symbol_to_tex
 from glassformer.tracing.notes import Note
 
@@ -61,17 +61,13 @@ NO_ANSWER = "—"
 def answer_of(opened: OpenTrace) -> Answer:
     """The answer of a trace, cached."""
     if opened.answer is None:
-        opened.answer = _answer(opened)
+        output = _Output(next(iter(opened.trace.outputs.values())))
+        said = _said(opened, opened.trace, output)
+        if opened.task == "generate" and opened.loaded is not None and not opened.edits:
+            written = opened.loaded.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
+            said = said.model_copy(update={"continuation": written.text})
+        opened.answer = said
     return opened.answer
-
-
-def _answer(opened: OpenTrace) -> Answer:
-    output = _Output(next(iter(opened.trace.outputs.values())))
-    said = _said(opened, opened.trace, output)
-    if opened.task == "generate" and opened.loaded is not None and not opened.edits:
-        written = opened.loaded.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
-        said = said.model_copy(update={"continuation": written.text})
-    return said
 
 
 def answer_after(opened: OpenTrace, edited: Trace) -> Answer:
@@ -184,45 +180,30 @@ def _best(chances: npt.NDArray[np.float64], most: int) -> list[int]:
 # Where a trace's attention weights are, in our models and in others.
 
 
-Kind = Literal["encoder", "decoder", "cross"]
-
-
-def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> list[AttentionInfo]:
-    """Every softmax of products whose result is the left factor of another product."""
-    weighing = {
-        id(operand.step)
-        for step in trace.steps
-        if step.op in PRODUCTS
-        for operand in operands[step.number][:1]
-        if operand.step is not None
-    }
+def attention_layers(trace: Trace) -> list[AttentionInfo]:
+    """Every attention of a run, counted by kind."""
     found: list[AttentionInfo] = []
-    seen: Counter[Kind] = Counter()
-    for step in trace.steps:
-        if step.op in SOFTMAXES and id(step) in weighing and len(step.shape) in (3, 4):
-            part = _part(step)
+    seen: Counter[str] = Counter()
+    for one in attentions(trace):
+        step = one.weights
+        if len(step.shape) in (3, 4):
+            used = one.context.operands[0].view  # all of the weights, or without a sink
+            causal = _is_causal(used) if used.shape[-1] > 1 else "decoder" in step.module
+            part = "cross" if one.is_cross else "decoder" if causal else "encoder"
             found.append(
-                AttentionInfo(
-                    module=step.module,
-                    part=part,
-                    layer=seen[part],
-                    n_heads=step.shape[-3],
-                    weights=step.number,
+                AttentionInfo.copy_of(
+                    step, part=part, layer=seen[part], n_heads=step.shape[-3], weights=step.number
                 )
             )
             seen[part] += 1
     return found
 
 
-def _part(step: Step) -> Kind:
-    """Cross-attention, causal self-attention, or bidirectional self-attention."""
-    rows, columns = step.labels[-2:]
-    if "cross" in step.module or step.shape[-2] != step.shape[-1] or rows != columns:
-        return "cross"
-    if step.shape[-1] > 1:
-        later = np.triu_indices(step.shape[-1], 1)
-        return "encoder" if np.any(step.view.array[..., later[0], later[1]]) else "decoder"
-    return "decoder" if "decoder" in step.module else "encoder"
+def _is_causal(weights: View) -> bool:
+    """Whether no token attends to a later one."""
+    queries, keys = weights.shape[-2:]
+    later = np.triu_indices(queries, keys - queries + 1, keys)
+    return not np.any(weights.array[..., later[0], later[1]])
 
 
 # --- tree ---
@@ -323,35 +304,21 @@ def described(opened: OpenTrace) -> bytes:
 def describe(opened: OpenTrace) -> TraceInfo:
     """Everything about a trace but its numbers."""
     if opened.info is None:
-        opened.info = _describe(opened)
+        trace, first = opened.trace, opened.first
+        # An edit leaves the steps as they are, unless the model was rerun.
+        is_new = first is None or opened.reran
+        layout = _layout(opened) if is_new else _layout_after(opened.root, opened)
+        opened.info = TraceInfo.copy_of(
+            opened,
+            answer=answer_of(opened),
+            before=None if first is None else answer_of(first),
+            root=opened.root.id,
+            outputs=[step.number for step in trace.outputs.values()],
+            inputs=[step.number for step in trace.inputs.values()],
+            notes=_notes(trace),
+            **layout,
+        )
     return opened.info
-
-
-def _describe(opened: OpenTrace) -> TraceInfo:
-    trace, steps, first = opened.trace, opened.steps, opened.first
-    layout = _Layout.like(first, opened) if _has_layout_of(opened) else _Layout.of(trace, steps)
-    return TraceInfo(
-        id=opened.id,
-        model=opened.model,
-        text=opened.text,
-        target=opened.target,
-        task=opened.task,
-        answer=answer_of(opened),
-        before=None if first is None else answer_of(first),
-        edits=list(opened.edits),
-        parent=opened.parent,
-        root=opened.root.id,
-        reran=opened.reran,
-        steps=layout.steps,
-        labels=layout.labels,
-        tree=layout.tree,
-        outputs=[step.number for step in trace.outputs.values()],
-        inputs=[step.number for step in trace.inputs.values()],
-        attention=layout.attention,
-        first=layout.first,
-        notes=_notes(trace),
-        n_bytes=opened.n_bytes,
-    )
 
 
 def _notes(trace: Trace) -> list[Bilingual]:
@@ -363,94 +330,62 @@ def _notes(trace: Trace) -> list[Bilingual]:
     ]
 
 
-def _has_layout_of(opened: OpenTrace) -> bool:
-    """Whether an edited trace has the same steps as the original: the model was not rerun."""
-    return opened.first is not None and not opened.reran
+def _layout(opened: OpenTrace) -> dict[str, Any]:
+    """What an edit leaves unchanged, apart from the colour scales: by the fields of `TraceInfo`."""
+    trace, steps, first = opened.trace, opened.steps, _first(opened.trace).number
+    operands = {step.number: step.operands for step in steps}
+    readers, labels = _readers(operands), dict[tuple[str, ...], int]()
+    return {
+        "steps": [_step(step, operands[step.number], labels, readers) for step in steps],
+        "labels": list(labels),
+        "tree": tree_of(trace, steps, first),
+        "attention": attention_layers(trace),
+        "first": first,
+    }
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """What an edit leaves unchanged, apart from the colour scales."""
-
-    steps: list[StepInfo]
-    labels: list[list[str]]
-    tree: BranchInfo
-    attention: list[AttentionInfo]
-    first: int
-
-    @classmethod
-    def of(cls, trace: Trace, steps: list[Step]) -> _Layout:
-        operands = {step.number: step.operands for step in steps}
-        attention = attention_layers(trace, operands)
-        labels, readers = _Labels(), _readers(operands)
-        first = _first(steps, attention, trace)
-        told = [_step(step, operands[step.number], labels, readers) for step in steps]
-        return cls(told, labels.lists, tree_of(trace, steps, first), attention, first)
-
-    @classmethod
-    def like(cls, first: OpenTrace | None, opened: OpenTrace) -> _Layout:
-        assert first is not None
-        known = describe(first)
-        steps = [
-            told if _shares(old, new) else told.model_copy(update={"scale": scale_info(new)})
-            for told, old, new in zip(known.steps, first.steps, opened.steps, strict=True)
-        ]
-        return cls(steps, known.labels, known.tree, known.attention, known.first)
-
-
-def _shares(old: Step, new: Step) -> bool:
-    """Whether two steps share their storage."""
-    return old.view.version.shares_numbers(new.view.version)
-
-
-class _Labels:
-    """Deduplicated lists of labels."""
-
-    def __init__(self) -> None:
-        self.lists: list[list[str]] = []
-        self._places: dict[tuple[str, ...], int] = {}
-
-    def place(self, labels: tuple[str, ...] | None) -> int | None:
-        if labels is None:
-            return None
-        if labels not in self._places:
-            self._places[labels] = len(self.lists)
-            self.lists.append(list(labels))
-        return self._places[labels]
+def _layout_after(first: OpenTrace, opened: OpenTrace) -> dict[str, Any]:
+    """The same after an edit."""
+    known = describe(first)
+    steps = [
+        told
+        if old.view.version.shares_numbers(new.view.version)
+        else told.model_copy(update={"scale": scale_info(new)})
+        for told, old, new in zip(known.steps, first.steps, opened.steps, strict=True)
+    ]
+    same = ("labels", "tree", "attention", "first")
+    return {"steps": steps} | {name: getattr(known, name) for name in same}
 
 
 def _step(
-    step: Step, operands: tuple[Operand, ...], labels: _Labels, readers: dict[int, list[int]]
+    step: Step,
+    operands: tuple[Operand, ...],
+    labels: dict[tuple[str, ...], int],
+    readers: dict[int, list[int]],
 ) -> StepInfo:
+    """A step; each list of labels gets a place in `labels` where it has none yet."""
     names = step.trace.naming
     symbol = names.symbol(step)
-    return StepInfo(
-        number=step.number,
-        name=step.name,
+    return StepInfo.copy_of(
+        step,
         short=names.short(step),
         symbol=None if str(symbol) == names.word(step) else symbol_to_tex(symbol),
-        role=step.role,
-        op=step.op,
-        module=step.module,
-        shape=list(step.shape),
         dtype=str(step.dtype).removeprefix("torch."),
-        labels=[labels.place(axis) for axis in step.labels],
+        labels=[
+            None if axis is None else labels.setdefault(axis, len(labels)) for axis in step.labels
+        ],
         scale=scale_info(step),
         operands=[
-            OperandInfo(
-                argument=operand.argument,
+            OperandInfo.copy_of(
+                operand,
                 step=None if operand.step is None else operand.step.number,
-                shape=list(operand.view.shape),
+                shape=operand.view.shape,
             )
             for operand in operands
         ],
         readers=readers[step.number],
         source=source_info(step.line),
-        is_view=step.is_view,
         is_expanded=step.expanded,
-        is_opaque=step.is_opaque,
-        is_unwritten=step.is_unwritten,
-        is_main=step.is_main,
         title=role_title(role_of(step)),
     )
 
@@ -464,16 +399,7 @@ def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:
     return readers
 
 
-def _first(steps: list[Step], attention: list[AttentionInfo], trace: Trace) -> int:
+def _first(trace: Trace) -> Step:
     """The first attention scores; without attention, the output."""
-    if attention:
-        module = attention[0].module
-        for step in steps:
-            if (
-                step.module == module
-                and step.call is not None
-                and trace.naming.short(step) == "scores"
-            ):
-                return step.number
-        return attention[0].weights
-    return next(iter(trace.outputs.values())).number
+    found = next(attentions(trace), None)
+    return next(iter(trace.outputs.values())) if found is None else found.scores

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.heat_maps import Scale, limit_of, scale_of
+from glassformer.documents.heat_maps import Scale, limit_of, may_have_holes, scale_of
 from glassformer.errors import InputError
 from glassformer.explorer.schemas import (
     Equation,
     PanelInfo,
-    StepInfo,
     Thumbnail,
     TraceInfo,
 )
-from glassformer.tracing import Operand, Step
+from glassformer.tracing import Cell, Operand, Step
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.capture.memory import Index, View, as_floats
 from glassformer.tracing.formula import escaped, symbol_to_tex
 
 MOST_CELLS = 1 << 22
 """The most cells in one response: 2,048 × 2,048."""
+MOST_MASKED = 1 << 14
+"""The most cells at once that are looked through for unwritten memory, one by one."""
 
 
 def operand_of(step: Step, place: int) -> Operand:
@@ -60,18 +60,48 @@ def slice_of(view: View, lead: Index) -> npt.NDArray[np.generic]:
     return values.reshape(sides(view.shape))
 
 
-def window(
-    view: View, lead: Index, rows: str | None, columns: str | None
-) -> npt.NDArray[np.generic]:
-    """A window of a slice as float32, or float64 where float32 would lose precision."""
-    n_rows, n_columns = sides(view.shape)
-    down, across = parse_range(rows, n_rows, "rows"), parse_range(columns, n_columns, "columns")
-    count = (down.stop - down.start) * (across.stop - across.start)
-    if count > MOST_CELLS:
-        raise InputError(f"{count:,} cells are too many at once: ask for at most {MOST_CELLS:,}")
-    part = slice_of(view, lead)[down, across]
-    with np.errstate(invalid="ignore"):  # a float16 never written may be a signalling NaN
-        return np.ascontiguousarray(part, dtype=lossless(part))
+@dataclass(frozen=True)
+class Window:
+    """Rows and columns of a slice of a step, or of an operand as the step's operator saw it."""
+
+    step: Step
+    operand: int | None
+    lead: Index
+    rows: str | None
+    columns: str | None
+
+    @property
+    def view(self) -> View:
+        """The tensor that it is a window of."""
+        return self.step.view if self.operand is None else operand_of(self.step, self.operand).view
+
+    def numbers(self, view: View) -> npt.NDArray[np.generic]:
+        """As float32, or float64 where that would lose precision; `view` may be an earlier one."""
+        lead, down, across = self._place(view, MOST_CELLS)
+        part = slice_of(view, lead)[down, across]
+        with np.errstate(invalid="ignore"):  # a float16 never written may be a signalling NaN
+            return np.ascontiguousarray(part, dtype=lossless(part))
+
+    def holes(self) -> npt.NDArray[np.uint8]:
+        """1 where a cell is memory that nothing has written to yet."""
+        view = self.view
+        lead, down, across = self._place(view, MOST_MASKED)
+        mask = np.zeros((down.stop - down.start, across.stop - across.start), np.uint8)
+        if may_have_holes(view):
+            for row, column in np.ndindex(mask.shape):
+                place = (*lead, down.start + row, across.start + column)[-view.ndim :]
+                mask[row, column] = Cell(*view.owner(place if view.ndim else ())).is_unwritten
+        return mask
+
+    def _place(self, view: View, most: int) -> tuple[Index, slice, slice]:
+        lead = fitting_lead(view.shape, self.lead, self.step.name)
+        n_rows, n_columns = sides(view.shape)
+        down = parse_range(self.rows, n_rows, "rows")
+        across = parse_range(self.columns, n_columns, "columns")
+        count = (down.stop - down.start) * (across.stop - across.start)
+        if count > most:
+            raise InputError(f"{count:,} cells are too many at once: ask for at most {most:,}")
+        return lead, down, across
 
 
 def parse_range(text: str | None, size: int, what: str) -> slice:
@@ -108,17 +138,24 @@ def scale_info(step: Step) -> Scale | None:
     """How the step's numbers become colours; None for ids and other whole numbers."""
     if step.view.numel == 0:
         return None
-    probability = step.role == "activation" and "softmax" in step.op
+    is_softmax = step.role == "activation" and "softmax" in step.op and "log" not in step.op
     if step.view.numel <= _EXACT or not step.dtype.is_floating_point:
         found = scale_of(step)
         if found is None:
             return None
+        if is_softmax and _are_shares(step):  # also where an edit keeps them from adding up to 1
+            return Scale("probability")
         # Rows of parameters that happen to add up to 1 are not probabilities.
         if step.role != "parameter" or found.kind == "signed":
             return found
-    elif probability:
+    elif is_softmax:
         return Scale("probability")
     return Scale("signed", _limit(step))
+
+
+def _are_shares(step: Step) -> bool:
+    values = as_floats(step.view.array)
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 def _stride(count: int) -> int:
@@ -132,50 +169,156 @@ def _limit(step: Step) -> float:
     return limit_of(sizes[np.isfinite(sizes)])
 
 
-# --- drawing ---
-# The panels of an equation: a step, and its operands in the shape in which the operator saw them.
+# --- equations ---
+# A step as an equation of matrices: `Q × Kᵀ = S`, `x × Wᵀ + b = y`, `softmax( S ) = A`.
 #
-# Which slice of an operand belongs to a slice of the step is read off the arithmetic of the slice's
-# first cell; which labels its axes have, off the steps that wrote its cells.
+# Its panels are the step and its operands in the shape in which the operator saw them. Which slice
+# of an operand belongs to a slice of the step is read off the arithmetic of the slice's first cell;
+# which labels its axes have, off the steps that wrote its cells.
 
 
-class PanelMaker:
-    """Panels for one slice of a step."""
+Part = PanelInfo | str
+_SIGNS = {
+    "add": ("+", "+"), "sub": ("−", "-"), "mul": ("⊙", r"\odot"), "div": ("÷", r"\oslash"),
+    "maximum": ("max", r"\max"), "minimum": ("min", r"\min"),
+    "eq": ("=", "="), "ne": ("≠", r"\neq"), "lt": ("<", "<"), "le": ("≤", r"\leq"),
+    "gt": (">", ">"), "ge": ("≥", r"\geq"),
+    "bitwise_and": ("∧", r"\wedge"), "__and__": ("∧", r"\wedge"),
+    "bitwise_or": ("∨", r"\vee"), "__or__": ("∨", r"\vee"),
+}  # fmt: skip
+_NAMES = {"_safe_softmax": "softmax", "_softmax": "softmax", "native_layer_norm": "layer_norm"}
+_TEX_NAMES = {"layer_norm": "LayerNorm", "rms_norm": "RMSNorm", "relu": "ReLU", "gelu": "GELU"}
+_MATMUL = ("matmul", "mm", "bmm")
+Side = tuple[list[Part], str]
+"""What stands right of the equals sign: on the screen, and in LaTeX."""
+
+
+def equation(info: TraceInfo, step: Step, lead: Index) -> Equation:
+    """The equation of one slice of a step."""
+    return _Equation(info, step, fitting_lead(step.shape, lead, step.name)).written()
+
+
+class _Equation:
+    """One slice of a step, with its operands."""
 
     def __init__(self, info: TraceInfo, step: Step, lead: Index) -> None:
         self._info = info
         self._step = step
         self._lead = lead
         self._operands = step.operands
+        self._settings = {} if step.call is None else step.call.bound
         self._names = step.trace.naming
         self._sight = self._names.sight(step)
 
-    def own(self) -> PanelInfo:
+    def written(self) -> Equation:
+        tex = symbol_to_tex(self._sight.symbol(self._step))
+        parts: list[Part] = [self._own()]
+        if self._operands:
+            side, tex_side = self._side()
+            parts, tex = [*side, "=", *parts], f"{tex} = {tex_side}"
+        return Equation(step=self._step.number, lead=list(self._lead), tex=tex, parts=parts)
+
+    def _side(self) -> Side:
+        op = self._step.op
+        if op == "linear":
+            return self._linear()
+        if op in _MATMUL and len(self._operands) == 2:
+            left, right = self._panel(0), self._panel(1)
+            return [left, "×", right], rf"{_tex(left)} \, {_tex(right)}"
+        if op in _SIGNS:
+            return self._between()
+        if op == "embedding":
+            table, ids = self._panel("weight"), self._panel("indices")
+            return [table, "[", ids, "]"], f"{_tex(table)}[{_tex(ids)}]"
+        return self._masked() if op == "masked_fill" else self._function()
+
+    def _linear(self) -> Side:
+        x, w = self._panel("input"), self._panel("weight", transposed=True)
+        parts: list[Part] = [x, "×", w]
+        tex = rf"{_tex(x)} \, {_tex(w)}"
+        if any(operand.argument == "bias" for operand in self._operands):
+            b = self._panel("bias")
+            parts += ["+", b]
+            tex += f" + {_tex(b)}"
+        return parts, tex
+
+    def _between(self) -> Side:
+        """An operator between two tensors, or a tensor and a number."""
+        sign, tex_sign = _SIGNS[self._step.op]
+        first, *others = (self._panel(place) for place in range(len(self._operands)))
+        factor = self._settings.get("alpha", 1)  # add and sub: how often the second is taken
+        times, tex_times = (
+            ("", "") if factor == 1 else (f" {factor:.6g} ·", rf"{factor:.6g} \cdot ")
+        )
+        parts: list[Part]
+        if others:
+            parts = [first, f"{sign}{times}", *others]
+            tex = f"{_tex(first)} {tex_sign} {tex_times}{_tex(others[0])}"
+        else:
+            value = self._settings.get("other")
+            number = f"{value:.6g}" if isinstance(value, int | float) else "…"
+            sign = {"⊙": "×"}.get(sign, sign)
+            tex_sign = {r"\odot": r"\cdot", r"\oslash": "/"}.get(tex_sign, tex_sign)
+            parts = [first, f"{sign}{times} {number}"]
+            tex = f"{_tex(first)} {tex_sign} {tex_times}{number}"
+        rounding = self._settings.get("rounding_mode")  # div: floor or trunc
+        if rounding is None:
+            return parts, tex
+        return [f"{rounding}(", *parts, ")"], rf"\operatorname{{{rounding}}}({tex})"
+
+    def _masked(self) -> Side:
+        given, mask, value = self._panel("self"), self._panel("mask"), self._settings.get("value")
+        fill = f"{value:.4g}".replace("-inf", "−∞") if isinstance(value, int | float) else "…"
+        tex_fill = fill.replace("−∞", r"-\infty")
+        inside = f"{_tex(given)}, {_tex(mask)}, {tex_fill}"
+        return [given, f"{fill} ⟵", mask], rf"\operatorname{{fill}}({inside})"
+
+    def _function(self) -> Side:
+        op = _NAMES.get(self._step.op, self._step.op)
+        order = sorted(
+            range(len(self._operands)),
+            key=lambda place: self._operands[place].argument not in ("input", "self"),
+        )
+        panels = [self._panel(place) for place in order]
+        parts = [part for panel in panels for part in (",", panel)][1:]
+        inside = ", ".join(map(_tex, panels))
+        return [
+            f"{op}(",
+            *parts,
+            ")",
+        ], rf"\operatorname{{{escaped(_TEX_NAMES.get(op, op))}}}({inside})"
+
+    # --- panels ---
+
+    def _own(self) -> PanelInfo:
         """The step itself."""
         told = self._info.steps[self._step.number]
-        rows, columns = _last_two(told)
-        return PanelInfo(
+        rows, columns = [None, None, *told.labels][-2:]
+        return PanelInfo.copy_of(
+            told,
             step=told.number,
             operand=None,
             title=told.short,
             symbol=self._symbol(self._step),
-            shape=told.shape,
-            lead=list(self._lead),
+            lead=self._lead,
             rows=rows,
             columns=columns,
             transposed=False,
-            role=told.role,
-            scale=told.scale,
         )
 
-    def operand(self, place: int | None, transposed: bool = False) -> PanelInfo:
-        """An operand by its place; `transposed`: the formula has it turned over."""
-        assert place is not None
+    def _panel(self, which: int | str, transposed: bool = False) -> PanelInfo:
+        """An operand by its place or argument; `transposed`: the formula has it turned over."""
+        arguments = [operand.argument for operand in self._operands]
+        place = arguments.index(which) if isinstance(which, str) else which
         operand = self._operands[place]
         owner = operand.step
         told = None if owner is None else self._info.steps[owner.number]
         down, across = _axes(operand)
-        symbol = None if owner is None else self._symbol(self._seen(operand.view, owner))
+        symbol = None
+        if owner is not None:  # of a packed projection, its part
+            view = operand.view
+            seen = self._names.find(view, (0,) * view.ndim)[0] if view.numel else owner
+            symbol = self._symbol(seen)
         if symbol is not None and (transposed or _is_turned(operand, down, across)):
             symbol = rf"{symbol}^\top"
         return PanelInfo(
@@ -191,10 +334,6 @@ class PanelMaker:
             role="activation" if owner is None else owner.role,
             scale=scale_info(self._step) if told is None else told.scale,
         )
-
-    def _seen(self, view: View, owner: Step) -> Step:
-        """The step under whose symbol an operand stands: of a packed projection, its part."""
-        return self._names.find(view, (0,) * view.ndim)[0] if view.numel else owner
 
     def _symbol(self, step: Step) -> str | None:
         """In LaTeX; None where it is the name."""
@@ -216,6 +355,10 @@ class PanelMaker:
                 ]
                 return tuple(whole[:n_lead])
         return _broadcast_lead(operand.view.shape, self._lead)
+
+
+def _tex(panel: PanelInfo) -> str:
+    return panel.symbol or rf"\mathrm{{{escaped(panel.title)}}}"
 
 
 def _broadcast_lead(shape: Index, lead: Index) -> Index:
@@ -253,177 +396,6 @@ def _is_turned(operand: Operand, down: int | None, across: int | None) -> bool:
     if down is not None:
         return across < down
     return len(operand.step.shape) > 1 and across == len(operand.step.shape) - 2
-
-
-def _last_two(told: StepInfo) -> tuple[int | None, int | None]:
-    if not told.shape:
-        return None, None
-    return (told.labels[-2] if len(told.shape) > 1 else None), told.labels[-1]
-
-
-# --- equations ---
-# A step as an equation of matrices: `Q × Kᵀ = S`, `x × Wᵀ + b = y`, `softmax( S ) = A`.
-#
-# The panels are made in `drawing`; here is what stands between them.
-
-
-Part = PanelInfo | str
-_SIGNS = {
-    "add": ("+", "+"), "sub": ("−", "-"), "mul": ("⊙", r"\odot"), "div": ("÷", r"\oslash"),
-    "maximum": ("max", r"\max"), "minimum": ("min", r"\min"),
-    "eq": ("=", "="), "ne": ("≠", r"\neq"), "lt": ("<", "<"), "le": ("≤", r"\leq"),
-    "gt": (">", ">"), "ge": ("≥", r"\geq"),
-    "bitwise_and": ("∧", r"\wedge"), "__and__": ("∧", r"\wedge"),
-    "bitwise_or": ("∨", r"\vee"), "__or__": ("∨", r"\vee"),
-}  # fmt: skip
-_NAMES = {"_safe_softmax": "softmax", "_softmax": "softmax", "native_layer_norm": "layer_norm"}
-_TEX_NAMES = {"layer_norm": "LayerNorm", "rms_norm": "RMSNorm", "relu": "ReLU", "gelu": "GELU"}
-_MATMUL = ("matmul", "mm", "bmm")
-
-
-def equation(info: TraceInfo, step: Step, lead: Index) -> Equation:
-    """The equation of one slice of a step."""
-    return _Writer(info, step, fitting_lead(step.shape, lead, step.name)).equation()
-
-
-class _Writer:
-    def __init__(self, info: TraceInfo, step: Step, lead: Index) -> None:
-        self._step = step
-        self._lead = lead
-        self._operands = step.operands
-        self._draw = PanelMaker(info, step, lead)
-
-    def equation(self) -> Equation:
-        made = self._draw.own()
-        if not self._operands:
-            return Equation(
-                step=self._step.number, lead=list(self._lead), tex=self._own_symbol(), parts=[made]
-            )
-        write = self._form()
-        parts, tex = write()
-        return Equation(
-            step=self._step.number,
-            lead=list(self._lead),
-            tex=f"{self._own_symbol()} = {tex}",
-            parts=[*parts, "=", made],
-        )
-
-    def _own_symbol(self) -> str:
-        return symbol_to_tex(self._step.trace.naming.sight(self._step).symbol(self._step))
-
-    def _form(self) -> Callable[[], tuple[list[Part], str]]:
-        op, count = self._step.op, len(self._operands)
-        if op == "linear":
-            return self._linear
-        if op in _MATMUL and count == 2:
-            return self._product
-        if op in _SIGNS:
-            return self._between
-        if op == "embedding":
-            return self._embedding
-        if op == "masked_fill":
-            return self._masked
-        return self._function
-
-    def _product(self) -> tuple[list[Part], str]:
-        left, right = self._draw.operand(0), self._draw.operand(1)
-        return [left, "×", right], rf"{_tex(left)} \, {_tex(right)}"
-
-    def _linear(self) -> tuple[list[Part], str]:
-        given, weight = self._named("input"), self._named("weight")
-        x = self._draw.operand(given)
-        w = self._draw.operand(weight, transposed=True)
-        parts: list[Part] = [x, "×", w]
-        tex = rf"{_tex(x)} \, {_tex(w)}"
-        bias = self._named("bias", missing=True)
-        if bias is not None:
-            b = self._draw.operand(bias)
-            parts += ["+", b]
-            tex += f" + {_tex(b)}"
-        return parts, tex
-
-    def _between(self) -> tuple[list[Part], str]:
-        """An operator between two tensors, or a tensor and a number."""
-        sign, tex_sign = _SIGNS[self._step.op]
-        panels = [self._draw.operand(place) for place in range(len(self._operands))]
-        factor = self._setting("alpha", 1)  # add and sub: how often the second is taken
-        times, tex_times = (
-            ("", "") if factor == 1 else (f" {factor:.6g} ·", rf"{factor:.6g} \cdot ")
-        )
-        parts: list[Part]
-        if len(panels) == 2:
-            parts = [panels[0], f"{sign}{times}", panels[1]]
-            tex = f"{_tex(panels[0])} {tex_sign} {tex_times}{_tex(panels[1])}"
-        else:
-            number = self._number()
-            sign = {"⊙": "×"}.get(sign, sign)
-            tex_sign = {r"\odot": r"\cdot", r"\oslash": "/"}.get(tex_sign, tex_sign)
-            parts = [panels[0], f"{sign}{times} {number}"]
-            tex = f"{_tex(panels[0])} {tex_sign} {tex_times}{number}"
-        rounding = self._setting("rounding_mode", None)  # div: floor or trunc
-        if rounding is None:
-            return parts, tex
-        return [f"{rounding}(", *parts, ")"], rf"\operatorname{{{rounding}}}({tex})"
-
-    def _setting(self, name: str, default: Any) -> Any:
-        """What the operator was told beside its tensors."""
-        assert self._step.call is not None
-        return self._step.call.bound.get(name, default)
-
-    def _number(self) -> str:
-        """The number that the operator was given beside its tensor."""
-        value = self._setting("other", None)
-        return f"{value:.6g}" if isinstance(value, int | float) else "…"
-
-    def _embedding(self) -> tuple[list[Part], str]:
-        table, ids = (
-            self._draw.operand(self._named("weight")),
-            self._draw.operand(self._named("indices")),
-        )
-        return [table, "[", ids, "]"], f"{_tex(table)}[{_tex(ids)}]"
-
-    def _masked(self) -> tuple[list[Part], str]:
-        given = self._draw.operand(self._named("self"))
-        mask = self._draw.operand(self._named("mask"))
-        assert self._step.call is not None
-        value = self._step.call.bound.get("value")
-        fill = (
-            "−∞"
-            if value == float("-inf")
-            else f"{value:.4g}"
-            if isinstance(value, int | float)
-            else "…"
-        )
-        tex_fill = fill.replace("−∞", r"-\infty")
-        return (
-            [given, f"{fill} ⟵", mask],
-            rf"\operatorname{{fill}}({_tex(given)}, {_tex(mask)}, {tex_fill})",
-        )
-
-    def _function(self) -> tuple[list[Part], str]:
-        op = _NAMES.get(self._step.op, self._step.op)
-        order = sorted(
-            range(len(self._operands)),
-            key=lambda place: self._operands[place].argument not in ("input", "self"),
-        )
-        parts: list[Part] = [f"{op}("]
-        for count, place in enumerate(order):
-            parts += [","] if count else []
-            parts.append(self._draw.operand(place))
-        inside = ", ".join(_tex(part) for part in parts if isinstance(part, PanelInfo))
-        name = escaped(_TEX_NAMES.get(op, op))
-        return [*parts, ")"], rf"\operatorname{{{name}}}({inside})"
-
-    def _named(self, argument: str, missing: bool = False) -> int | None:
-        for place, operand in enumerate(self._operands):
-            if operand.argument == argument:
-                return place
-        assert missing, f"{self._step.op} without {argument}"
-        return None
-
-
-def _tex(panel: PanelInfo) -> str:
-    return panel.symbol or rf"\mathrm{{{escaped(panel.title)}}}"
 
 
 # --- thumbnails ---

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 
 from glassformer.documents import render
 from glassformer.documents.addresses import Addresses, Cells
+from glassformer.documents.heat_maps import unwritten_places
 from glassformer.documents.trace_data import json_number
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
@@ -153,7 +154,7 @@ class Snapshot:
         self._first = describe(opened).first if not chosen else chosen[-1].number
         self._flat: dict[int, Floats] = {}
         """The numbers of the steps that have theirs in the file."""
-        self._values: dict[int, dict[str, str]] = {}
+        self._values: dict[int, dict[str, Any]] = {}
         self._left: dict[str, Any] = {"steps": len(opened.steps) - len(self._wanted)}
 
     def data(self) -> dict[str, Any]:
@@ -236,6 +237,8 @@ class Snapshot:
             self._bytes -= len(data)
             dtype = "float32" if numbers.itemsize == 4 else "float64"
             self._values[step.number] = {"dtype": dtype, "data": data}
+            if holes := unwritten_places(step):
+                self._values[step.number]["unwritten"] = holes
             self._flat[step.number] = exact
         self._left["values"] = [step.name for step in left]
         self._left["numbers"] = sum(step.view.numel for step in left)

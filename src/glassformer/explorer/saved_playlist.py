@@ -6,41 +6,43 @@ its card) is in the file in any case; cards of other cells are there as far as t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from glassformer.errors import stop_if_cancelled
 from glassformer.explorer.cell_cards import card_info, find_cell, meaning_info
-from glassformer.explorer.model_list import Models, decode
+from glassformer.explorer.model_list import decode
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, fitting_lead
 from glassformer.explorer.saved_page import MOST_BYTES, MOST_CELLS, Snapshot, page_with
-from glassformer.explorer.schemas import PinnedPlace, PlaylistLesson, PlaylistRequest
+from glassformer.explorer.schemas import (
+    PinnedPlace,
+    PlaylistLesson,
+    PlaylistRequest,
+    PlaylistTrace,
+)
+from glassformer.explorer.state import State
 from glassformer.language import Language
 
 _LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
-def playlist_page(
-    wanted: PlaylistRequest, traces: Sequence[OpenTrace], lessons: Lessons, models: Models
-) -> str:
-    """The page; `traces` are those that the request names, in its order."""
-    share = max(1, len(traces))
+def playlist_page(wanted: PlaylistRequest, state: State) -> str:
+    """The page; a trace that was dropped since the request was put together is made again."""
     return page_with(
         {
             "title": None,
             "playlist": [view.model_dump(mode="json") for view in wanted.views],
             "traces": [
-                _trace(opened, f"saved-{at}", asked.places, share)
-                for at, (opened, asked) in enumerate(zip(traces, wanted.traces, strict=True))
+                _trace(state, asked, f"saved-{at}", len(wanted.traces))
+                for at, asked in enumerate(wanted.traces)
             ],
-            "lessons": [_lesson(one, lessons) for one in wanted.lessons],
+            "lessons": [_lesson(one, state.lessons) for one in wanted.lessons],
             "searches": [
                 {
                     "request": one.model_dump(mode="json"),
-                    "answer": decode(models, one).model_dump(mode="json"),
+                    "answer": decode(state.models, one).model_dump(mode="json"),
                 }
                 for one in wanted.searches
             ],
@@ -49,14 +51,14 @@ def playlist_page(
     )
 
 
-def _trace(
-    opened: OpenTrace, name: str, places: Sequence[PinnedPlace], share: int
-) -> dict[str, Any]:
+def _trace(state: State, asked: PlaylistTrace, name: str, share: int) -> dict[str, Any]:
     """A trace with its part of the room that there is, and what the views show of it."""
-    steps = {opened.step(place.step).number for place in places}
     size, cells = MOST_BYTES // share, MOST_CELLS // share
-    data = Snapshot(opened, None, size, cells, name, steps).data()
-    return {"title": None, **data, "pinned": [_pinned(opened, place) for place in places]}
+    with state.use_again(asked.id) as opened:
+        steps = {opened.step(place.step).number for place in asked.places}
+        data = Snapshot(opened, None, size, cells, name, steps).data()
+        pinned = [_pinned(opened, place) for place in asked.places]
+    return {"title": None, **data, "pinned": pinned}
 
 
 def _pinned(opened: OpenTrace, place: PinnedPlace) -> dict[str, Any]:

@@ -11,9 +11,16 @@ shape in which the operator saw it), the leading axes held at `lead`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from glassformer.documents.heat_maps import Scale
 from glassformer.documents.map_layout import ArrowKind, BoxKind
@@ -34,6 +41,7 @@ Number = Annotated[
     ),
 ]
 """A number that need not be finite; `json_number` is its JSON, which reads as a float again."""
+Pixels = Annotated[float, AfterValidator(lambda length: round(length, 2))]
 Task = Literal["classify", "translate", "generate", "module"]
 ProblemCode = Literal[
     "too_long",
@@ -56,8 +64,17 @@ class Message(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+        extra="forbid",
+        frozen=True,
+        from_attributes=True,
+        json_schema_serialization_defaults_required=True,
     )
+
+    @classmethod
+    def copy_of(cls, source: object, /, **fields: object) -> Self:
+        """The message that has the attributes of an object, but for the fields given."""
+        found = {n: getattr(source, n, ...) for n in cls.model_fields if n not in fields}
+        return cls(**{n: value for n, value in found.items() if value is not ...}, **fields)
 
 
 class Problem(Message):
@@ -295,10 +312,10 @@ class MapBoxInfo(Message):
 
     kind: BoxKind
     parent: int | None
-    x: float
-    y: float
-    width: float
-    height: float
+    x: Pixels
+    y: Pixels
+    width: Pixels
+    height: Pixels
     name: str
     step: int | None
     """Where a click leads."""
@@ -314,14 +331,14 @@ class MapArrowInfo(Message):
     kind: ArrowKind
     source: int
     target: int
-    points: list[tuple[float, float]]
+    points: list[tuple[Pixels, Pixels]]
 
 
 class MapColumnsInfo(Message):
     """The tokens of a tower: the centre of the first column and the distance to the next."""
 
     kind: TowerKind
-    x: float
+    x: Pixels
     pitch: float
     texts: list[str]
     n_tokens: int
@@ -361,8 +378,8 @@ class MapArcsInfo(Message):
 class MapInfo(Message):
     """A model as a picture: towers of blocks, or a plain graph."""
 
-    width: float
-    height: float
+    width: Pixels
+    height: Pixels
     boxes: list[MapBoxInfo]
     arrows: list[MapArrowInfo]
     columns: list[MapColumnsInfo]
@@ -744,10 +761,10 @@ class ModelInfo(Message):
     title: Bilingual
     summary: Bilingual
     n_parameters: int
-    max_tokens: int | None
-    examples: list[str]
+    max_tokens: int | None = None
+    examples: list[str] = Field(default=[])
     """Texts that show what the model can do; the first is traced when the card is opened."""
-    score: Bilingual | None
+    score: Bilingual | None = None
     """Its headline metric, such as `accuracy 88.3 %`."""
     domain: Bilingual | None = None
     """The texts that it is for, in words."""

@@ -24,7 +24,8 @@ LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
 MOST_BODY = 1 << 20
 """The largest request body; texts and edits are far smaller."""
 MOST_FILE = 5_000_000
-"""The largest worked example that is sent to be audited (`audit.example_file.MOST_BYTES`)."""
+"""The largest file that is sent: a worked example, or a playlist of a million characters."""
+_FILES = ("/api/audits", "/api/playlist")
 _SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
 _NOTEBOOKS = (
     "'self' http://localhost:* http://127.0.0.1:* http://[::1]:* "
@@ -72,7 +73,7 @@ class Guard:
         given = receive
         if scope["method"] not in _SAFE:
             try:
-                most = MOST_FILE if scope["path"] == "/api/audits" else MOST_BODY
+                most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
                 body = await _read(receive, Headers(scope=scope), most)
             except ClientDisconnect:
                 return  # the client is gone

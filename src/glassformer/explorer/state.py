@@ -7,6 +7,7 @@ not interfere.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
@@ -14,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from fastapi import Depends, Request
 
-from glassformer.explorer.model_list import Catalogue, Models
+from glassformer.explorer.model_list import Catalogue, Models, run_text
 from glassformer.explorer.open_audits import OpenAudits
 from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
-from glassformer.explorer.open_traces import OpenTrace, Runs, Store
-from glassformer.explorer.schemas import ModelInfo, RunCurves, WatchInfo
-from glassformer.explorer.trace_edits import OtherRuns
+from glassformer.explorer.open_traces import DroppedError, OpenTrace, Runs, Store
+from glassformer.explorer.schemas import ModelInfo, RunCurves, TraceRequest, WatchInfo
+from glassformer.explorer.trace_edits import OtherRuns, edit_trace
 
 
 class RunReader(Protocol):
@@ -64,6 +65,23 @@ class State:
     def other_runs(self, opened: OpenTrace) -> OtherRuns:
         """Runs of the same model over other texts."""
         return OtherRuns(self.models, self.store, [*self.own, *self.catalogue.cards], opened)
+
+    @contextmanager
+    def use_again(self, id_: str) -> Iterator[OpenTrace]:
+        """A trace that is open or, where it was dropped to make room, is made again for a while."""
+        with ExitStack() as held:
+            try:
+                opened = held.enter_context(self.store.use(id_))
+            except DroppedError:
+                origin = self.store.origin(id_)
+                wanted = TraceRequest(model=origin.model, text=origin.text, target=origin.target)
+                opened = run_text(self.models, wanted)
+                held.callback(opened.close)
+                for edit in origin.edits:
+                    with self.other_runs(opened) as runs:
+                        opened = edit_trace(opened, [edit], runs)
+                    held.callback(opened.close)
+            yield opened
 
     @classmethod
     def of(cls, chosen: str | None = None) -> State:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Self
 
@@ -16,14 +15,12 @@ from glassformer.experiments.intervention import StepPart, mean_over_positions, 
 from glassformer.explorer.cell_cards import cell_ref
 from glassformer.explorer.model_list import Models, run_text
 from glassformer.explorer.open_traces import OpenTrace, Store
-from glassformer.explorer.panels import operand_of
+from glassformer.explorer.panels import Window
 from glassformer.explorer.schemas import Changes, Edit, ModelInfo, StepChange, TraceRequest
 from glassformer.tracing import Cell, Step, Trace, diff
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.cell_block import CellBlock, select
 from glassformer.tracing.notes import Note
-
-Cells = npt.NDArray[np.generic]
 
 _RERUN = ("another number", "another shape")
 """Kinds of notes saying that an edit changed control flow, so that the model was rerun."""
@@ -128,11 +125,10 @@ def changes_of(opened: OpenTrace) -> Changes:
         return Changes(steps=[])
     return Changes(
         steps=[
-            StepChange(
+            StepChange.copy_of(
+                step,
                 step=step.after.number,
-                changed=step.changed,
                 total=step.mask.numel(),
-                largest=step.largest,
                 cell=cell_ref(step.cell),
             )
             for step in diff(opened.first.trace, opened.trace).steps
@@ -140,35 +136,27 @@ def changes_of(opened: OpenTrace) -> Changes:
     )
 
 
-def changed_cells(
-    opened: OpenTrace, number: int, operand: int | None, cut: Callable[[View], Cells]
-) -> npt.NDArray[np.uint8]:
-    """1 where a window, taken by `cut`, differs from the trace before any edit; NaN equals NaN."""
-    now = _view(opened, number, operand)
-    found = cut(now)
+def changed_cells(opened: OpenTrace, shown: Window) -> npt.NDArray[np.uint8]:
+    """1 where a window differs from the trace before any edit; NaN equals NaN."""
+    found = shown.numbers(shown.view)
     if opened.first is None:
         return np.zeros(found.shape, np.uint8)
-    before = _view_before(opened.first, opened.step(number), operand)
-    if before is None or before.shape != now.shape:
+    before = _before(opened.first.trace, shown)
+    if before is None or before.shape != shown.view.shape:
         return np.ones(found.shape, np.uint8)
-    old = cut(before)
+    old = shown.numbers(before)
     same = (found == old) | ((found != found) & (old != old))
     return np.ascontiguousarray(~same, dtype=np.uint8)
 
 
-def _view(opened: OpenTrace, number: int, operand: int | None) -> View:
-    step = opened.step(number)
-    return step.view if operand is None else operand_of(step, operand).view
-
-
-def _view_before(first: OpenTrace, step: Step, operand: int | None) -> View | None:
-    """The same step in the original trace; None if an edit changed control flow and it has none."""
-    if step.name not in first.trace:
+def _before(first: Trace, shown: Window) -> View | None:
+    """The same tensor in the original trace; None if it has none, after another control flow."""
+    if shown.step.name not in first:
         return None
-    old = first.trace[step.name]
-    if operand is None:
+    old = first[shown.step.name]
+    if shown.operand is None:
         return old.view
-    return old.operands[operand].view if operand < len(old.operands) else None
+    return old.operands[shown.operand].view if shown.operand < len(old.operands) else None
 
 
 class OtherRuns:

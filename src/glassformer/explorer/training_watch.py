@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,6 @@ from glassformer.training.snapshots import Sample, model_folder, read_attention,
 
 say = words("glassformer.cli.messages")
 
-Part = Literal["encoder", "decoder", "cross"]
 _MOST_RUNS = 40
 _QUIET_S = 0.7
 """A page that has asked for nothing for so long has all that it wants."""
@@ -48,13 +46,10 @@ class WatchedRun:
         self._last_look = time.monotonic()
         sample = found.sample
         has_pictures = sample is not None and bool(found.snapshots)
-        answer = WatchInfo(
+        answer = WatchInfo.copy_of(
+            found,
             recipe=sample.recipe if sample else self._folder.name,
-            state=found.state,
             total=sample.total if sample else None,
-            metrics=found.metrics,
-            next=found.next,
-            snapshots=found.snapshots,
             models=found.models if sample and sample.inputs else [],
             runs=self._others(),
             layers=list(self._layers(sample, found.snapshots[-1]))
@@ -98,12 +93,11 @@ class WatchedRun:
         if name not in self._others():
             raise UnknownNameError("run", name[:80], self._others())
         found = read_watch(self._folder.parent / name)
-        return RunCurves(
+        return RunCurves.copy_of(
+            found,
             name=name,
             recipe=found.sample.recipe if found.sample else name,
-            state=found.state,
             total=found.sample.total if found.sample else None,
-            metrics=found.metrics,
         )
 
     def _others(self) -> list[str]:
@@ -130,12 +124,11 @@ class WatchedRun:
                 weights = read_attention(self._folder, update, attending.kind)
                 self._n_heads[attending.kind] = weights.shape[1]
             for number in range(attending.n_layers):
-                yield WatchLayer(
-                    part=cast(Part, attending.kind),
+                yield WatchLayer.copy_of(
+                    attending,
+                    part=attending.kind,
                     layer=number,
                     n_heads=self._n_heads[attending.kind],
-                    queries=list(attending.queries),
-                    keys=list(attending.keys),
                 )
 
 

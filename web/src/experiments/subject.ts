@@ -18,8 +18,13 @@ export function answerChoice(trace: TraceInfo, position: number | null = null): 
   return positions[position ?? usual]?.choices[0] ?? null;
 }
 
-export function subjectOf(trace: TraceInfo, cell: CellRef | null): Subject | null {
-  const choice = answerChoice(trace);
+/** `position`: of an answer that is written token by token, the one that is asked about. */
+export function subjectOf(
+  trace: TraceInfo,
+  cell: CellRef | null,
+  position: number | null = null,
+): Subject | null {
+  const choice = answerChoice(trace, position);
   const asked = cell ?? choice?.cell ?? null;
   if (asked === null) return null;
   const { step, index, name } = asked;

@@ -11,6 +11,7 @@ import {
   formatPlaylist,
   LONGEST_TITLE,
   moved,
+  MOST_BYTES,
   MOST_VIEWS,
   parsePlaylist,
   plainLink,
@@ -29,13 +30,17 @@ class Playlist {
     this.views = source.saved === null ? remembered() : (source.saved.playlist ?? []);
   }
 
-  set(views: readonly PinnedView[]): void {
+  /** Take a list over; false where it is longer than what can be read again. */
+  set(views: readonly PinnedView[]): boolean {
+    const text = formatPlaylist(views);
+    if (text.length > MOST_BYTES) return false;
     this.views = views;
     try {
-      localStorage.setItem(KEY, formatPlaylist(views));
+      localStorage.setItem(KEY, text);
     } catch {
       // storage is switched off or full: the list lasts until the page is closed
     }
+    return true;
   }
 
   /** Add what the page shows; false where the list is full. */
@@ -43,12 +48,13 @@ class Playlist {
     if (this.views.length >= MOST_VIEWS) return false;
     const link = plainLink(linkOf(session));
     const title = nameOf(session).slice(0, LONGEST_TITLE);
-    this.set([...this.views, { link, title, note: { en: '', zh: '' } }]);
-    return true;
+    return this.set([...this.views, { link, title, note: { en: '', zh: '' } }]);
   }
 
-  change(at: number, changed: Partial<PinnedView>): void {
-    this.set(this.views.map((view, place) => (place === at ? { ...view, ...changed } : view)));
+  change(at: number, changed: Partial<PinnedView>): boolean {
+    return this.set(
+      this.views.map((view, place) => (place === at ? { ...view, ...changed } : view)),
+    );
   }
 
   move(from: number, to: number): void {

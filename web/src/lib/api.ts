@@ -19,6 +19,8 @@ export interface Values {
   rows: number;
   columns: number;
   data: Float32Array | Float64Array;
+  /** 1 where the number is memory that nothing wrote to; null where there is none. */
+  unwritten: Uint8Array | null;
 }
 
 /** Which matrix of a step: the places of its leading axes, and which operand if not itself. */

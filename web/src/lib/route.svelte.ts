@@ -63,7 +63,10 @@ export function followRoute(session: Session): void {
     return () => removeEventListener('popstate', onpop);
   });
 
-  session.view = linkHere().view; // a link shows its own screen while it loads
+  // A link shows its own screen while it loads: the lesson or claim that it names, not their list.
+  const link = linkHere();
+  take(session, link);
+  session.view = link.view;
   void session.loadModels().then(go);
 }
 
@@ -133,13 +136,7 @@ function placeOf(link: Link): string {
  * wrong; a visit that is not wanted any more ends.
  */
 async function show(session: Session, link: Link, isWanted: () => boolean): Promise<boolean> {
-  if (link.language !== null && link.language !== setting.language) {
-    setting.setLanguage(link.language);
-  }
-  lecture.isOn = link.lecture && link.view !== 'start';
-  session.walk = link.walk;
-  session.item = link.item;
-  session.tab = link.tab ?? TABS[0];
+  take(session, link);
   if (link.origin === null) {
     session.cards.close(); // a card of the view before
     session.view = link.view;
@@ -159,6 +156,17 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
   }
   session.view = link.view;
   return session.problem === null;
+}
+
+/** Take from a link what needs no answer of the server. */
+function take(session: Session, link: Link): void {
+  if (link.language !== null && link.language !== setting.language) {
+    setting.setLanguage(link.language);
+  }
+  lecture.isOn = link.lecture && link.view !== 'start';
+  session.walk = link.walk;
+  session.item = link.item;
+  session.tab = link.tab ?? TABS[0];
 }
 
 /** A saved page shows its trace, whatever the link named that is not in it. */

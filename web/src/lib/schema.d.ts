@@ -248,6 +248,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/traces/{id}/steps/{number}/unwritten": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read Unwritten
+         * @description Which numbers of a slice are memory that nothing has written to yet: 1 where they are.
+         *
+         *     `…/values` has the header `X-Unwritten: 1` where there may be any.
+         */
+        get: operations["read_unwritten_api_traces__id__steps__number__unwritten_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/traces/{id}/cell": {
         parameters: {
             query?: never;
@@ -1884,7 +1906,10 @@ export interface components {
             n_parameters: number;
             /** Max Tokens */
             max_tokens: number | null;
-            /** Examples */
+            /**
+             * Examples
+             * @default []
+             */
             examples: string[];
             score: components["schemas"]["Bilingual"] | null;
             domain: components["schemas"]["Bilingual"] | null;
@@ -2800,6 +2825,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     create_trace_api_traces_post: {
@@ -2889,6 +2923,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2990,6 +3033,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     delete_trace_api_traces__id__delete: {
@@ -3075,6 +3127,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3180,6 +3241,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     changes_api_traces__id__changes_get: {
@@ -3274,6 +3344,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     read_map_api_traces__id__map_get: {
@@ -3361,6 +3440,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3470,6 +3558,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     thumbnails_api_traces__id__thumbnails_get: {
@@ -3560,6 +3657,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3665,6 +3771,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     read_meaning_api_traces__id__steps__number__meaning_get: {
@@ -3759,6 +3874,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3869,9 +3993,130 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     read_changed_api_traces__id__steps__number__changed_get: {
+        parameters: {
+            query?: {
+                /** @description places of the axes before the last two: `0,1` */
+                lead?: string;
+                operand?: number | null;
+                /** @description a range: `0:64`; all if left out */
+                rows?: string | null;
+                /** @description a range: `0:64`; all if left out */
+                columns?: string | null;
+            };
+            header?: never;
+            path: {
+                id: string;
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cells row by row, little-endian; `X-Shape: rows,columns`, `X-Dtype`. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is no such step, model or lesson. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request does not have the shape that the schema says. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; `Retry-After` says when to try again. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A fault of the server; its log says more. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_unwritten_api_traces__id__steps__number__unwritten_get: {
         parameters: {
             query?: {
                 /** @description places of the axes before the last two: `0,1` */
@@ -3965,6 +4210,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4072,18 +4326,27 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     read_terms_api_traces__id__cell_terms_get: {
         parameters: {
             query: {
-                step: number;
-                /** @description a place on each axis: `0,1,2` */
-                index?: string;
                 offset?: number;
                 limit?: number;
                 order?: "size" | "index";
                 language?: "en" | "zh";
+                step: number;
+                /** @description a place on each axis: `0,1,2` */
+                index?: string;
             };
             header?: never;
             path: {
@@ -4167,6 +4430,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4272,6 +4544,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     read_path_api_traces__id__cell_path_get: {
@@ -4363,6 +4644,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4468,6 +4758,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     in_words_api_traces__id__experiments_words_post: {
@@ -4559,6 +4858,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4664,6 +4972,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     sweep_layer_api_traces__id__experiments_sweep_post: {
@@ -4755,6 +5072,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4860,6 +5186,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     direct_contributions_api_traces__id__experiments_contributions_post: {
@@ -4951,6 +5286,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5054,6 +5398,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     summaries_api_lessons_get: {
@@ -5141,6 +5494,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5246,6 +5608,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     answer_api_lessons__name__answers_post: {
@@ -5344,6 +5715,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     gallery_api_claims_get: {
@@ -5431,6 +5811,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5536,6 +5925,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     shipped_api_audits_get: {
@@ -5623,6 +6021,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5731,6 +6138,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     read_audit_api_audits__id__get: {
@@ -5820,6 +6236,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5919,6 +6344,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6027,6 +6461,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     save_playlist_api_playlist_post: {
@@ -6120,6 +6563,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6221,6 +6673,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     other_run_api_watch_runs__name__get: {
@@ -6308,6 +6769,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6411,6 +6881,15 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     attention_api_watch_attention_get: {
@@ -6499,6 +6978,15 @@ export interface operations {
             };
             /** @description A fault of the server; its log says more. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description There is not enough memory for this; the server goes on. */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };

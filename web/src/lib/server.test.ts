@@ -32,7 +32,34 @@ it('numbers come as bytes, as wide as the server says', async () => {
   const headers = { 'X-Shape': '2,3', 'X-Dtype': 'float64' };
   answering(new Response(bytes, { headers }));
   const values = await new ServerSource().values('t', { step: 0, lead: [] });
-  expect(values).toEqual({ rows: 2, columns: 3, data: bytes });
+  expect(values).toEqual({ rows: 2, columns: 3, data: bytes, unwritten: null });
+});
+
+it('memory that nothing wrote to is asked for where there is some, in pieces', async () => {
+  const [rows, columns] = [3, 10_000];
+  const headers = { 'X-Shape': `${rows},${columns}`, 'X-Unwritten': '1' };
+  const flags = (row: number) => new Response(new Uint8Array(columns).fill(1, 0, row));
+  const asked = answering(
+    new Response(new Float32Array(rows * columns), { headers }),
+    ...[0, 1, 2].map(flags),
+  );
+  const window = { rows: [5, 8], columns: [2, 10_002] } as const;
+  const { unwritten } = await new ServerSource().values(
+    't',
+    { step: 0, lead: [] },
+    { rows: [...window.rows], columns: [...window.columns] },
+  );
+  expect(asked.mock.calls.slice(1).map(([address]) => address)).toEqual(
+    ['5%3A6', '6%3A7', '7%3A8'].map(
+      (lines) => `api/traces/t/steps/0/unwritten?rows=${lines}&columns=2%3A10002`,
+    ),
+  );
+  expect(unwritten).toHaveLength(rows * columns);
+  expect(Array.from(unwritten!.keys()).filter((at) => unwritten![at] === 1)).toEqual([
+    columns,
+    2 * columns,
+    2 * columns + 1,
+  ]);
 });
 
 it('a refusal says what the server said', async () => {

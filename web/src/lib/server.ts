@@ -7,6 +7,9 @@ import { Refused, traffic, type Source } from './source';
 
 type Query = Record<string, string | number | null | undefined>;
 
+/** Cells that may be asked about at once, whether anything wrote to them. */
+const MOST_UNWRITTEN = 16_384;
+
 export class ServerSource implements Source {
   readonly can = { edit: true, decode: true, export: true, experiment: true };
   readonly saved = null;
@@ -69,19 +72,61 @@ export class ServerSource implements Source {
     window?: api.Window | null,
     signal?: AbortSignal,
   ): Promise<api.Values> {
+    const answer = await this.window('values', id, place, window, signal);
+    const [rows = 0, columns = 0] = shapeOf(answer);
+    const bytes = await answer.arrayBuffer();
+    const wide = answer.headers.get('X-Dtype') === 'float64';
+    const data = wide ? new Float64Array(bytes) : new Float32Array(bytes);
+    if (answer.headers.get('X-Unwritten') === null) return { rows, columns, data, unwritten: null };
+    const [top, left] = [window?.rows[0] ?? 0, window?.columns[0] ?? 0];
+    const unwritten = await this.unwritten(id, place, [top, left, rows, columns], signal);
+    return { rows, columns, data, unwritten };
+  }
+
+  private window(
+    what: 'values' | 'unwritten',
+    id: string,
+    place: api.PanelPlace,
+    window?: api.Window | null,
+    signal?: AbortSignal,
+  ): Promise<Response> {
     const search = query({
       ...leadQuery(place.lead),
       operand: place.operand,
       rows: window ? window.rows.join(':') : null,
       columns: window ? window.columns.join(':') : null,
     });
-    const answer = await this.send(`traces/${part(id)}/steps/${place.step}/values${search}`, {
-      signal: signal ?? null,
-    });
-    const [rows = 0, columns = 0] = shapeOf(answer);
-    const bytes = await answer.arrayBuffer();
-    const wide = answer.headers.get('X-Dtype') === 'float64';
-    return { rows, columns, data: wide ? new Float64Array(bytes) : new Float32Array(bytes) };
+    const address = `traces/${part(id)}/steps/${place.step}/${what}${search}`;
+    return this.send(address, { signal: signal ?? null });
+  }
+
+  /** Which numbers of a window nothing wrote to, asked for in pieces as large as may be asked. */
+  private async unwritten(
+    id: string,
+    place: api.PanelPlace,
+    [top, left, rows, columns]: [number, number, number, number],
+    signal?: AbortSignal,
+  ): Promise<Uint8Array> {
+    const found = new Uint8Array(rows * columns);
+    const width = Math.min(columns, MOST_UNWRITTEN);
+    const height = Math.floor(MOST_UNWRITTEN / width);
+    for (let row = 0; row < rows; row += height) {
+      for (let column = 0; column < columns; column += width) {
+        const [bottom, right] = [Math.min(rows, row + height), Math.min(columns, column + width)];
+        const window: api.Window = {
+          rows: [top + row, top + bottom],
+          columns: [left + column, left + right],
+        };
+        const answer = await this.window('unwritten', id, place, window, signal);
+        const flags = new Uint8Array(await answer.arrayBuffer());
+        const wide = right - column;
+        for (let line = row; line < bottom; line++) {
+          const from = (line - row) * wide;
+          found.set(flags.subarray(from, from + wide), line * columns + column);
+        }
+      }
+    }
+    return found;
   }
 
   // --- a cell ---

@@ -22,7 +22,7 @@ export interface Embedded {
   /** `Opened`, compressed. */
   trace: string;
   /** The numbers of steps, compressed. */
-  values: Record<string, { dtype: 'float32' | 'float64'; data: string }>;
+  values: Record<string, { dtype: 'float32' | 'float64'; data: string; unwritten?: number[] }>;
   /** `StepAnswers`, compressed. */
   steps: Record<string, string>;
   /** What the views of a playlist show, whatever else was left out. */
@@ -188,27 +188,33 @@ export class StaticSource implements Source {
     const first = placeOf(shape.slice(0, -2), lead) * height * width;
     const [rows, columns] = [bottom - top, right - left];
     const data = new Float64Array(rows * columns);
+    const unwritten = new Uint8Array(rows * columns);
     for (let row = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++) {
-        data[row * columns + column] = at(first + (top + row) * width + left + column);
+        const [values, place, unset] = at(first + (top + row) * width + left + column);
+        data[row * columns + column] = values[place]!;
+        if (unset?.has(place)) unwritten[row * columns + column] = 1;
       }
     }
-    return { rows, columns, data };
+    return { rows, columns, data, unwritten: unwritten.includes(1) ? unwritten : null };
   }
 
-  /** How to read the numbers of a step or of an operand by place. */
-  private async reader(step: number, operand: number | null): Promise<(at: number) => number> {
+  /** Where the numbers of a step or of an operand are, and which of those nothing wrote to. */
+  private async reader(
+    step: number,
+    operand: number | null,
+  ): Promise<(at: number) => [Numbers, number, Set<number> | null]> {
     const answers = await this.answers(step);
     const cells = operand === null ? answers.shows : answers.operands[operand];
-    if (!cells) {
-      const values = await this.valuesOf(step);
-      return (at) => values[at]!;
+    const owners = new Map<number, [Numbers, Set<number> | null]>();
+    for (const owner of cells ? ownersOf(cells) : [step]) {
+      const { unwritten } = this.data.values[owner] ?? {};
+      owners.set(owner, [await this.valuesOf(owner), unwritten ? new Set(unwritten) : null]);
     }
-    const owners = new Map<number, Numbers>();
-    for (const owner of ownersOf(cells)) owners.set(owner, await this.valuesOf(owner));
     return (at) => {
-      const [owner, place] = cellAt(cells, at);
-      return owners.get(owner)![place]!;
+      const [owner, place] = cells ? cellAt(cells, at) : [step, at];
+      const [values, unset] = owners.get(owner)!;
+      return [values, place, unset];
     };
   }
 

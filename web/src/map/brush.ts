@@ -57,20 +57,21 @@ export class Brush {
     const shown = cut(text, size, width);
     if (shown === '') return;
     const { canvas } = this;
-    canvas.font = `${weight} ${size}px ${mono ? this.palette.mono : this.palette.sans}`;
+    // Whole halves: each other size would have its letters drawn anew.
+    canvas.font = `${weight} ${Math.round(size * 2) / 2}px ${mono ? this.palette.mono : this.palette.sans}`;
     canvas.fillStyle = colour;
     canvas.textAlign = align as CanvasTextAlign;
     canvas.textBaseline = 'middle';
     canvas.fillText(shown, x, y);
   }
 
-  /** Text that rises from the left and ends at a point. */
-  slant(text: string, x: number, y: number, size: number, width: number): void {
+  /** Text that rises to the right; it ends at a point, or begins there. */
+  slant(text: string, x: number, y: number, size: number, width: number, begins = false): void {
     const { canvas } = this;
     canvas.save();
     canvas.translate(x, y);
     canvas.rotate(-Math.PI / 4);
-    this.write(text, 0, 0, size, width, { align: 'right' });
+    this.write(text, 0, 0, size, width, { align: begins ? 'left' : 'right' });
     canvas.restore();
   }
 
@@ -141,6 +142,21 @@ export class Brush {
     draw();
     this.canvas.globalAlpha = before;
   }
+}
+
+/** A canvas whose pixels have the packed colours that a function gives. */
+export function imageOf(
+  width: number,
+  height: number,
+  colour: (x: number, y: number) => number,
+): HTMLCanvasElement {
+  const image = document.createElement('canvas');
+  [image.width, image.height] = [width, height];
+  const pixels = new ImageData(width, height);
+  const words = new Uint32Array(pixels.data.buffer);
+  for (let at = 0; at < words.length; at++) words[at] = colour(at % width, Math.floor(at / width));
+  image.getContext('2d')?.putImageData(pixels, 0, 0);
+  return image;
 }
 
 const WIDE = /[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60]/;

@@ -38,7 +38,7 @@ export interface Look {
   answer: string;
 }
 
-const UNSEEN = 0.2;
+const UNSEEN = 0.35;
 /** The widths that `map_layout.py` gives to the name of a part and to its steps. */
 const NAME = 136;
 const INSIDE = 420;
@@ -148,7 +148,9 @@ function drawPart(brush: Brush, look: Look, box: Box): void {
   const size = Math.min(16, Math.max(10, 13.5 * brush.zoom), rect.height * 0.7);
   if (size < 7) return;
   const room = (isShown ? NAME : NAME + INSIDE) * brush.zoom;
-  brush.write(name, left, rect.y + rect.height / 2, size, room, { weight: 600 });
+  // Smaller letters rather than fewer.
+  const fitting = Math.max(8, room / (0.57 * name.length));
+  brush.write(name, left, rect.y + rect.height / 2, Math.min(size, fitting), room, { weight: 600 });
 }
 
 /** A step: its numbers as a small picture, and its name. */

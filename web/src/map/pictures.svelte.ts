@@ -2,6 +2,7 @@
 
 import type { TraceInfo } from '../lib/api';
 import { colourTable, INFINITE, N_COLOURS } from '../matrix/colours';
+import { imageOf } from './brush';
 import { Pictures } from '../tree/pictures.svelte';
 
 const LAST = 254;
@@ -30,17 +31,12 @@ export class StepImages {
     const key = `${step} ${dark}`;
     const known = this.made.get(key);
     if (known !== undefined) return known;
-    const image = document.createElement('canvas');
-    [image.width, image.height] = [picture.columns, picture.rows];
     const { packed } = colourTable(this.trace.steps[step]!.scale, dark);
-    const pixels = new ImageData(picture.columns, picture.rows);
-    const words = new Uint32Array(pixels.data.buffer);
     const bytes = atob(picture.data);
-    for (let at = 0; at < words.length; at++) {
-      const byte = bytes.charCodeAt(at);
-      words[at] = packed[byte > LAST ? INFINITE : Math.round((byte / LAST) * (N_COLOURS - 1))]!;
-    }
-    image.getContext('2d')?.putImageData(pixels, 0, 0);
+    const image = imageOf(picture.columns, picture.rows, (x, y) => {
+      const byte = bytes.charCodeAt(y * picture.columns + x);
+      return packed[byte > LAST ? INFINITE : Math.round((byte / LAST) * (N_COLOURS - 1))]!;
+    });
     this.made.set(key, image);
     return image;
   }

@@ -38,6 +38,8 @@ export interface Arc {
   query: number;
   key: number;
   weight: number;
+  /** How many weights of the same query are larger. */
+  rank: number;
 }
 
 export interface Attention {
@@ -118,9 +120,15 @@ export function arcsOf(values: ArrayLike<number>, columns: number): Arc[] {
   for (let at = 0; at < values.length; at++) {
     const weight = values[at]!;
     if (weight < LEAST_WEIGHT) continue;
-    arcs.push({ query: Math.floor(at / columns), key: at % columns, weight });
+    arcs.push({ query: Math.floor(at / columns), key: at % columns, weight, rank: 0 });
   }
-  return arcs.sort((a, b) => b.weight - a.weight);
+  arcs.sort((a, b) => b.weight - a.weight);
+  const nLarger = new Map<number, number>();
+  for (const arc of arcs) {
+    arc.rank = nLarger.get(arc.query) ?? 0;
+    nLarger.set(arc.query, arc.rank + 1);
+  }
+  return arcs;
 }
 
 /** How much of a step is there at a zoom: from its size on that can be read, and not before the

@@ -9,7 +9,8 @@ import { EXACT_RUNG } from './viewport';
 const fetched = vi.hoisted(() => vi.fn<(place: MatrixPlace) => Promise<Numbers>>());
 vi.mock('./store', async () => {
   const { TileStore } = await import('./tiles');
-  return { store: new TileStore((place) => fetched(place)) };
+  const numbers = (values: Numbers) => ({ values, unwritten: null });
+  return { store: new TileStore((place) => fetched(place).then(numbers)) };
 });
 
 let traces = 0;

@@ -44,6 +44,11 @@ export interface View {
   isChanged: ((row: number, column: number) => boolean) | null;
 }
 
+export interface ColumnWidths {
+  shortest: number;
+  usual: number;
+}
+
 /** A matrix to show. */
 export interface MatrixProps {
   place: MatrixPlace;
@@ -65,6 +70,10 @@ const MOST_TILES_AT_ONCE = 8;
 const SAMPLE = 4096;
 /** With more columns, another digit less would not make them all fit. */
 const MOST_FITTED = 24;
+/** No screen has room for more columns of exact numbers. */
+const MOST_ABREAST = 128;
+/** The width of a column of a tile's numbers, by their digits. */
+const widths = new WeakMap<Tile, Map<number, number>>();
 
 export class Grid {
   private readonly props: () => MatrixProps;
@@ -99,12 +108,15 @@ export class Grid {
   readonly digits = $derived.by(() => {
     if (this.wantedDigits !== SHORT) return this.wantedDigits;
     const { columns } = this.props();
-    const isTight = columns * this.widthOf(SHORT) > this.roomiest.width;
-    return isTight && columns <= MOST_FITTED ? SHORTEST : SHORT;
+    if (columns > MOST_FITTED) return SHORT;
+    return columns * this.widthOf(SHORT) > this.roomiest.width ? SHORTEST : SHORT;
   });
-  /** The width of a column at its shortest; null until there are numbers. */
-  readonly narrowest = $derived.by(() =>
-    this.firstTile === undefined ? null : this.widthOf(SHORTEST),
+  /** The widths of a column, its numbers at their shortest and as usual; null until there are
+   * numbers, and where no screen is wide enough for all of them. */
+  readonly columnWidths = $derived.by((): ColumnWidths | null =>
+    this.firstTile === undefined || this.props().columns > MOST_ABREAST
+      ? null
+      : { shortest: this.widthOf(SHORTEST), usual: this.widthOf(SHORT) },
   );
   private readonly widest = $derived.by(() => this.widthOf(this.digits));
 
@@ -112,12 +124,11 @@ export class Grid {
   private widthOf(digits: number): number {
     const first = this.firstTile;
     if (first === undefined) return 64;
-    const stride = Math.max(1, Math.ceil(first.values.length / SAMPLE));
-    const texts: string[] = [];
-    for (let i = 0; i < first.values.length; i += stride) {
-      texts.push(formatNumber(first.values[i], digits));
-    }
-    return exactWidth(texts);
+    const known = widths.get(first) ?? new Map<number, number>();
+    widths.set(first, known);
+    const found = known.get(digits) ?? measured(first, digits);
+    known.set(digits, found);
+    return found;
   }
 
   readonly rung = $derived.by(() => {
@@ -202,6 +213,12 @@ export class Grid {
     return valueIn(this.tiles, row, column);
   }
 
+  /** Whether it is memory that nothing wrote to. */
+  isUnwritten(row: number, column: number): boolean {
+    const tile = tileOf(this.tiles, row, column);
+    return tile?.unwritten?.[placeIn(tile, row, column)] === 1;
+  }
+
   /** Its number before the edits, where that was another one. */
   valueBefore(row: number, column: number): number | undefined {
     const before = valueIn(this.beforeTiles, row, column);
@@ -260,10 +277,25 @@ export class Grid {
   }
 }
 
+function measured({ values }: Tile, digits: number): number {
+  const stride = Math.max(1, Math.ceil(values.length / SAMPLE));
+  const texts: string[] = [];
+  for (let i = 0; i < values.length; i += stride) texts.push(formatNumber(values[i], digits));
+  return exactWidth(texts);
+}
+
 function valueIn(tiles: readonly Tile[], row: number, column: number): number | undefined {
-  const tile = tiles.find(
+  const tile = tileOf(tiles, row, column);
+  return tile?.values[placeIn(tile, row, column)];
+}
+
+function tileOf(tiles: readonly Tile[], row: number, column: number): Tile | undefined {
+  return tiles.find(
     ({ top, left, rows, columns }) =>
       row >= top && row < top + rows && column >= left && column < left + columns,
   );
-  return tile?.values[(row - tile.top) * tile.columns + column - tile.left];
+}
+
+export function placeIn({ top, left, columns }: Tile, row: number, column: number): number {
+  return (row - top) * columns + column - left;
 }

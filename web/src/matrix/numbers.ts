@@ -3,15 +3,17 @@
 export const SHORTEST = 3;
 export const SHORT = 4;
 export const EXACT = 9;
+/** In place of a number: memory that nothing wrote to. */
+export const UNWRITTEN = '∅';
 
 /** Significant digits, whole numbers as such, as `trace.text.number` writes them but with a real minus. */
 export function formatNumber(value: number, digits: number = SHORT): string {
   if (Number.isNaN(value)) return 'NaN';
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   if (Number.isInteger(value) && Math.abs(value) < 10 ** Math.max(digits, 6)) {
-    return typeset(String(value));
+    return String(value).replace('-', '−');
   }
-  return typeset(general(value, digits));
+  return general(value, digits).replaceAll('-', '−');
 }
 
 /** C's `%.{digits}g`: no trailing zeros, exponents of at least two digits. */

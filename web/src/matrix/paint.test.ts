@@ -21,6 +21,7 @@ function canvas(calls: Call[] = []) {
 const scale = { kind: 'signed', limit: 1 } as const;
 const table = colourTable(scale, false);
 const tile = (values: number[], columns: number, top = 0, left = 0): Tile => ({
+  unwritten: null,
   top,
   left,
   rows: values.length / columns,

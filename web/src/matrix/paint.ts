@@ -1,8 +1,8 @@
 /** Drawing on a canvas: tiles as pictures of one pixel per number, scaled to where they stand. */
 
 import type { Scale } from '../lib/api';
-import { colour, type ColourTable } from './colours';
-import type { View } from './grid.svelte';
+import { colour, INFINITE, type ColourTable } from './colours';
+import { placeIn, type View } from './grid.svelte';
 import type { Tile } from './tiles';
 import type { Box, Window } from './viewport';
 
@@ -27,7 +27,11 @@ export function pictureOf(tile: Tile, scale: Scale | null, table: ColourTable): 
   canvas.width = tile.columns;
   canvas.height = tile.rows;
   const image = new ImageData(tile.columns, tile.rows);
-  colour(tile.values, scale, table, new Uint32Array(image.data.buffer));
+  const pixels = new Uint32Array(image.data.buffer);
+  colour(tile.values, scale, table, pixels);
+  tile.unwritten?.forEach((isSo, at) => {
+    if (isSo) pixels[at] = table.packed[INFINITE];
+  });
   canvas.getContext('2d')?.putImageData(image, 0, 0);
   pictures.set(tile, { table, limit: scale?.limit, canvas });
   return canvas;
@@ -116,13 +120,14 @@ function drawGaps(context: CanvasRenderingContext2D, scene: Scene): void {
   }
 }
 
-/** Hatches for infinities, a cross for NaN, a corner for what an edit changed. */
+/** Hatches for infinities and what nothing wrote to, a cross for NaN, a corner for what an edit changed. */
 function drawMarks(context: CanvasRenderingContext2D, scene: Scene, tile: Tile): void {
   const { sizes, scroll, isChanged } = scene;
   const { top, bottom, left, right } = overlap(scene.window, tile);
   for (let row = top; row < bottom; row++) {
     for (let column = left; column < right; column++) {
-      const value = tile.values[(row - tile.top) * tile.columns + column - tile.left];
+      const place = placeIn(tile, row, column);
+      const value = tile.unwritten?.[place] ? Infinity : tile.values[place];
       const x = column * sizes.width - scroll.x;
       const y = row * sizes.height - scroll.y;
       if (!Number.isFinite(value)) drawOddity(context, scene, value, x, y);

@@ -13,8 +13,13 @@ const fetchTile: FetchTile = async (place, rows, columns) => {
   const ask = ({ trace, step }: { trace: string; step: number }) =>
     source.values(trace, { step, lead: [...place.lead], operand: place.operand }, window);
   const [answer, less] = await Promise.all([ask(place), place.minus && ask(place.minus)]);
-  const data = less === undefined ? answer.data : difference(answer.data, less.data);
-  return transposed ? transpose(data, answer.rows, answer.columns) : data;
+  const values = less === undefined ? answer.data : difference(answer.data, less.data);
+  const { rows: high, columns: wide, unwritten } = answer;
+  if (!transposed) return { values, unwritten };
+  return {
+    values: transpose(values, high, wide),
+    unwritten: unwritten && transpose(unwritten, high, wide),
+  };
 };
 
 export const store = new TileStore(fetchTile);

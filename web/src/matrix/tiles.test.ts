@@ -12,6 +12,8 @@ import {
 
 const place: MatrixPlace = { trace: 't', step: 1, operand: null, lead: [0], transposed: false };
 
+const numbers = (count: number) => ({ values: new Float32Array(count), unwritten: null });
+
 describe('tiles', () => {
   it('hold a small matrix whole and cut a large one into at most half a million numbers', () => {
     expect(tileShape(3, 4)).toEqual({ rows: 3, columns: 4 });
@@ -48,7 +50,7 @@ describe('the store', () => {
     let asked = 0;
     const store = new TileStore(() => {
       asked += 1;
-      return Promise.resolve(new Float32Array(4));
+      return Promise.resolve(numbers(4));
     });
     const both = [store.load(place, 0, 0, 2, 2), store.load(place, 0, 0, 2, 2)];
     expect(store.peek(place, 0, 0)).toBeUndefined();
@@ -59,7 +61,7 @@ describe('the store', () => {
   });
 
   it('forgets the tile that was looked at longest ago', async () => {
-    const store = new TileStore(() => Promise.resolve(new Float32Array(4)), 40);
+    const store = new TileStore(() => Promise.resolve(numbers(4)), 40);
     await store.load(place, 0, 0, 2, 2);
     await store.load(place, 2, 0, 2, 2);
     store.peek(place, 0, 0);
@@ -75,7 +77,7 @@ describe('the store', () => {
     let asked = 0;
     const store = new TileStore(() => {
       asked += 1;
-      return asked === 1 ? Promise.reject(new Error('gone')) : Promise.resolve(new Float32Array(1));
+      return asked === 1 ? Promise.reject(new Error('gone')) : Promise.resolve(numbers(1));
     });
     await expect(store.load(place, 0, 0, 1, 1)).rejects.toThrow('gone');
     expect((await store.load(place, 0, 0, 1, 1)).values).toHaveLength(1);

@@ -30,13 +30,15 @@ export interface Tile {
   rows: number;
   columns: number;
   values: Numbers;
+  /** 1 where a number is memory that nothing wrote to; null where there is none. */
+  unwritten: Uint8Array | null;
 }
 
 export type FetchTile = (
   place: MatrixPlace,
   rows: readonly [number, number],
   columns: readonly [number, number],
-) => Promise<Numbers>;
+) => Promise<Pick<Tile, 'values' | 'unwritten'>>;
 
 const MOST_PER_TILE = 2 ** 19;
 const MOST_BYTES = 96 * 2 ** 20;
@@ -70,11 +72,12 @@ export function corners(
 }
 
 /** The same numbers, rows and columns in each other's place. */
-export function transpose(values: Numbers, rows: number, columns: number): Numbers {
-  const turned =
-    values instanceof Float32Array
-      ? new Float32Array(values.length)
-      : new Float64Array(values.length);
+export function transpose<T extends Numbers | Uint8Array>(
+  values: T,
+  rows: number,
+  columns: number,
+): T {
+  const turned = values.slice() as T;
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       turned[column * rows + row] = values[row * columns + column];
@@ -122,7 +125,7 @@ export class TileStore {
     const pending = this.waiting.get(key);
     if (pending !== undefined) return pending;
     const work = this.fetchTile(place, [top, top + rows], [left, left + columns])
-      .then((values) => this.keep(key, { top, left, rows, columns, values }))
+      .then((numbers) => this.keep(key, { top, left, rows, columns, ...numbers }))
       .finally(() => this.waiting.delete(key));
     this.waiting.set(key, work);
     return work;

@@ -14,7 +14,7 @@ import type { Session } from '../lib/session.svelte';
 export const MODEL = 'toy';
 export const TEXT = 'I am not happy';
 const WEIGHTS = 'encoder.blocks.0.attention.weights';
-/** How much “happy” listens to “not”. */
+/** How much “happy” attends to “not”. */
 const CELL = [0, 0, 3, 2];
 const SILENCED: EditInput[] = [{ step: WEIGHTS, index: CELL, value: 0 }];
 

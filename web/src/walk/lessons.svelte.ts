@@ -15,7 +15,8 @@ class Lessons {
   private readonly made = new Map<string, LessonInfo>();
   /** The traces of lessons that were made again, by the ids of those before. */
   private readonly followers = new Map<string, string>();
-  private running: AbortController | null = null;
+  /** What is being made, so that a step taken meanwhile does not begin it anew. */
+  private running: { key: string; controller: AbortController } | null = null;
 
   async list(language: Language): Promise<void> {
     if (this.listed === language) return;
@@ -33,8 +34,10 @@ class Lessons {
 
   /** Open a lesson; the one before stays on the screen until it is there. */
   async open(name: string, language: Language, settings: readonly string[] = []): Promise<void> {
-    this.running?.abort();
     const key = [language, name, ...settings].join('/');
+    if (this.running?.key === key) return;
+    this.running?.controller.abort();
+    this.running = null;
     const known = this.made.get(key);
     if (known !== undefined) {
       this.current = known;
@@ -43,7 +46,8 @@ class Lessons {
     }
     if (this.current?.name !== name) this.current = null;
     const controller = new AbortController();
-    this.running = controller;
+    const running = { key, controller };
+    this.running = running;
     this.problem = null;
     try {
       const lesson = await source.lesson(name, language, settings, controller.signal);
@@ -51,6 +55,8 @@ class Lessons {
       if (!controller.signal.aborted) this.current = lesson;
     } catch (error) {
       if (!controller.signal.aborted) this.problem = describe(error);
+    } finally {
+      if (this.running === running) this.running = null;
     }
   }
 

@@ -50,6 +50,8 @@ export interface MatrixPart {
   rows: string[];
   columns: string[];
   values: (number | 'NaN' | 'inf' | '-inf')[][];
+  /** Places of memory that nothing wrote to. */
+  unwritten: [number, number][];
   scale: Scale | null;
 }
 

@@ -14,8 +14,6 @@ export const cardEn = {
     'Not yet written: the program has reserved this memory; it holds whatever was there before.',
   'card.given.activation': 'This number was set, not computed.',
   'card.formula': 'Formula',
-  'card.numbers': 'In numbers',
-  'card.where': 'where',
   'card.sum': 'Sum of {count} terms',
   'card.share': 'These {shown} terms make {share} of Σ|·|',
   'card.others': '{count} others',

@@ -15,8 +15,6 @@ export const cardZh: Record<keyof typeof cardEn, string> = {
   'card.unwritten': '尚未写入：程序只是预留了这块内存，里面是先前遗留的内容。',
   'card.given.activation': '这个数是设定的，不是算出来的。',
   'card.formula': '公式',
-  'card.numbers': '代入数值',
-  'card.where': '其中',
   'card.sum': '{count} 项之和',
   'card.share': '这 {shown} 项占 Σ|·| 的 {share}',
   'card.others': '其余 {count} 项',

@@ -1,6 +1,5 @@
 export const courseEn = {
   'course.place': '{number} · {minutes} min',
-  'course.minutes': '{minutes} min',
   'course.after': 'After: {titles}',
   'course.comma': ', ',
   'course.about': 'About this lesson',

@@ -2,7 +2,6 @@ import type { courseEn } from './course.en';
 
 export const courseZh: Record<keyof typeof courseEn, string> = {
   'course.place': '第 {number} 课 · {minutes} 分钟',
-  'course.minutes': '{minutes} 分钟',
   'course.after': '先学：{titles}',
   'course.comma': '、',
   'course.about': '关于这一课',

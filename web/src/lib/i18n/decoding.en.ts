@@ -80,5 +80,6 @@ export const decodingEn = {
   'decoding.choose': 'Take a model that writes:',
   'decoding.noModel': 'No model that writes is loaded.',
   'decoding.withoutEdits': 'The search uses the model without your edits.',
-  'decoding.keys': 'J and K step through; arrows move among the candidates.',
+  'decoding.keys':
+    '→ goes on, ■ has ended, × was dropped. Below each token: the sum so far, and its own log-probability. J and K step through; arrows move among the candidates.',
 } as const;

@@ -78,5 +78,6 @@ export const decodingZh: Record<keyof typeof decodingEn, string> = {
   'decoding.choose': '请选一个会生成文本的模型：',
   'decoding.noModel': '没有载入会生成文本的模型。',
   'decoding.withoutEdits': '搜索使用的是未经修改的模型。',
-  'decoding.keys': 'J、K 逐步前进、后退；方向键在候选之间移动。',
+  'decoding.keys':
+    '→ 继续，■ 已结束，× 被舍弃。每个词元下方：累计值，以及它自己的对数概率。J、K 逐步前进、后退；方向键在候选之间移动。',
 };

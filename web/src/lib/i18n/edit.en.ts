@@ -14,8 +14,6 @@ export const editEn = {
   'edit.same': 'It has this value already.',
   'edit.working': 'Computing everything that depends on it …',
   'edit.bar': 'Edits',
-  'edit.count.one': '1 edit',
-  'edit.count.many': '{count} edits',
   'edit.steps.one': '1 step changed',
   'edit.steps.many': '{count} steps changed',
   'edit.changed': 'What changed',

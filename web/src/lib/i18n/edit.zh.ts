@@ -16,8 +16,6 @@ export const editZh: Record<keyof typeof editEn, string> = {
   'edit.same': '它已经是这个值。',
   'edit.working': '正在重算所有受影响的数……',
   'edit.bar': '修改',
-  'edit.count.one': '1 处修改',
-  'edit.count.many': '{count} 处修改',
   'edit.steps.one': '1 个步骤有变化',
   'edit.steps.many': '{count} 个步骤有变化',
   'edit.changed': '变化之处',

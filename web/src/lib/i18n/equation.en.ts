@@ -17,6 +17,7 @@ export const equationEn = {
   'role.input': 'input',
   'role.activation': 'computed',
   'role.constant': 'constant',
+  'matrix.unwritten': 'never written: memory as it was left',
   'matrix.cell': '{name}, row {row}, column {column}, {value}',
   'matrix.zoom': 'Zoom',
   'matrix.in': 'Zoom in',

@@ -45,6 +45,7 @@ export const experimentsEn = {
   'words.show': 'Which words made this number?',
   'words.hide': 'Hide the words',
   'words.showAnswer': 'Which words made it say “{answer}”?',
+  'words.showUndecided': 'Which words speak for “{answer}”?',
   'words.hideAnswer': 'Hide the words behind “{answer}”',
   'words.method': 'Method',
   'words.leave one out': 'leave one out',
@@ -60,7 +61,10 @@ export const experimentsEn = {
   'experiments.open': 'Run a model first: experiments are made with its trace.',
   'experiments.working': 'Computing …',
   'experiments.about': 'About',
+  'experiments.which': 'Ask about',
   'experiments.isAnswer': 'the answer; open the card of any number to ask about that one',
+  'experiments.isUndecided':
+    'undecided: as likely as another; open the card of any number to ask about that one',
   'experiments.isCard': 'the number whose card is open',
   'experiments.noSubject': 'Open the card of a number first.',
   'experiments.words': 'In words',

@@ -51,16 +51,17 @@ export const pageEn = {
   'start.modelsLead':
     'They run on this machine, on the text you type; words that a model does not know are pointed out.',
   'start.textFor': 'Text for {model}',
-  'start.try': 'Try',
   'start.parameters': '{n} parameters',
   'start.words': 'Its words:',
   'start.works': 'Right',
   'start.fails': 'Wrong',
   'start.right': '→ {right}',
-  'start.should': 'should be “{right}”.',
+  'start.should': 'should be: {right}',
   'start.own': 'Your own module',
   'start.ownLead':
     'Any nn.Module opens on this page, from a script or a notebook, whatever it computes.',
+  'start.ownFolder':
+    'So does the folder of a Hugging Face model, with its tokenizer, on the text you type.',
   'start.open': 'Open',
   'start.copy': 'Copy',
   'start.copied': 'Copied',

@@ -40,7 +40,7 @@ export const playlistEn = {
   'playlist.leftOut': 'Not in the page, because they need a server or there are too many: {views}.',
   'playlist.nothing': 'None of these views can be saved as a page.',
   'playlist.printed': 'The browser prints it: choose “Save as PDF” there.',
-  'playlist.full': 'A playlist has at most {most} views.',
+  'playlist.full': 'A playlist has at most {most} views and 1 MB.',
 
   'playlist.notJson': 'This file is not a playlist: it is not JSON.',
   'playlist.notPlaylist': 'This file is not a playlist of the explorer.',

@@ -39,7 +39,7 @@ export const playlistZh: Record<keyof typeof playlistEn, string> = {
   'playlist.leftOut': '以下画面离不开服务器或超出数量上限，未放进网页：{views}。',
   'playlist.nothing': '这些画面都无法放进单独的网页。',
   'playlist.printed': '由浏览器打印：请在打印窗口中选择“另存为 PDF”。',
-  'playlist.full': '播放列表最多 {most} 个画面。',
+  'playlist.full': '播放列表最多 {most} 个画面、1 MB。',
 
   'playlist.notJson': '这个文件不是播放列表：不是 JSON 格式。',
   'playlist.notPlaylist': '这个文件不是本页面的播放列表。',

@@ -1,5 +1,4 @@
 export const walkEn = {
-  'walk.title': 'Walk',
   'walk.lessons': 'Lessons',
   'walk.intro':
     'A course in order: worked examples in steps. Every number in them is a cell of a recorded run: click it to see its arithmetic.',
@@ -18,9 +17,6 @@ export const walkEn = {
   'walk.explain': 'Explain {name}',
   'walk.where': 'where',
   'walk.marked': 'the number of the formula above',
-  'walk.true': 'yes',
-  'walk.false': 'no',
-  'walk.inMap': 'Open in the map',
   'walk.firstNumber': 'Its first number:',
   'run.linear':
     '{name} ({shape}): each number is a sum of {terms} products of a row of {a} with learned parameters.',

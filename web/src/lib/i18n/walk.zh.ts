@@ -1,7 +1,6 @@
 import type { walkEn } from './walk.en';
 
 export const walkZh: Record<keyof typeof walkEn, string> = {
-  'walk.title': '导览',
   'walk.lessons': '课程',
   'walk.intro':
     '按顺序学习的课程：逐步讲解的算例。其中每个数都是一次真实运行中的一个单元，点击即可看到它的算式。',
@@ -20,9 +19,6 @@ export const walkZh: Record<keyof typeof walkEn, string> = {
   'walk.explain': '解释 {name}',
   'walk.where': '其中',
   'walk.marked': '上面公式所算的数',
-  'walk.true': '是',
-  'walk.false': '否',
-  'walk.inMap': '在总图中打开',
   'walk.firstNumber': '它的第一个数：',
   'run.linear': '{name}（{shape}）：每个数是 {a} 的一行与可学习参数的 {terms} 个乘积之和。',
   'run.matmul': '{name}（{shape}）：每个数是 {a} 的一行与 {b} 的一列的点积，共 {terms} 个乘积。',
