@@ -41,7 +41,7 @@ test: setup lint lint-web test-web browser  ## check: lint, types, every test (t
 matrix: setup browser  ## every test nine times: other processors, threads, hash seeds and orders
 	$(BIN)/python -m tests.matrix --numprocesses 2 --dist worksteal
 
-mutants: setup  ## would the tests notice? 110 small mistakes in a copy of the source, one at a time
+mutants: setup  ## would the tests notice? 112 small mistakes in a copy of the source, one at a time
 	$(BIN)/python -m tests.mutants
 
 coverage: setup browser  ## every test once more, measured: fails below 95 % of lines and branches

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,12 +53,15 @@ class Line:
         return time.perf_counter() - began, content
 
 
-@contextmanager
-def base_model(threads: int = 1) -> Iterator[str]:
+def base_model(threads: int = 1) -> AbstractContextManager[str]:
     """The address of the page on the base-size model."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", BASE.format(threads=threads)], stdout=subprocess.PIPE, text=True
-    )
+    return explored(BASE.format(threads=threads))
+
+
+@contextmanager
+def explored(code: str) -> Iterator[str]:
+    """The address of the page that a script opens."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()

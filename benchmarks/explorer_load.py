@@ -14,6 +14,7 @@ sampled: they must not grow once the server is warm.
 import argparse
 import http.client
 import json
+import os
 import random
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from glassformer.explorer.cell_cards import card_info, dependents_of, find_cell,
 from glassformer.explorer.model_list import Catalogue, Models, run_text
 from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace, Store
 from glassformer.explorer.overview import describe
-from glassformer.explorer.panels import equation, thumbnail, window
+from glassformer.explorer.panels import Window, equation, thumbnail
 from glassformer.explorer.schemas import Edit, TraceRequest
 from glassformer.explorer.trace_edits import OtherRuns, changes_of, edit_trace
 
@@ -61,22 +62,32 @@ class Library:
         self._lock = threading.RLock()
         self._models = Models(Catalogue())
         self._opened: dict[tuple[str, str], OpenTrace] = {}
-        torch.set_num_threads(1)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One client at a time, computing with as many threads as `glassformer explore` does.
+
+        MKL keeps that number per thread: in a client's thread it is not that of the main thread,
+        and a product divided among two threads has other last digits.
+        """
+        with self._lock:
+            torch.set_num_threads(max(1, (os.cpu_count() or 1) // 4))
+            yield
 
     def run(self, model: str, text: str) -> OpenTrace:
-        with self._lock:
+        with self._alone():
             if (model, text) not in self._opened:
                 wanted = TraceRequest(model=model, text=text)
                 self._opened[model, text] = run_text(self._models, wanted)
             return self._opened[model, text]
 
     def edit(self, opened: OpenTrace, edit: dict[str, Any]) -> OpenTrace:
-        with self._lock:
+        with self._alone():
             runs = OtherRuns(self._models, Store(), [], opened)
             return edit_trace(opened, [Edit(**edit)], runs)
 
     def says(self, opened: OpenTrace, question: Expected) -> Any:
-        with self._lock:
+        with self._alone():
             return _as_json(question(opened))
 
 
@@ -275,9 +286,8 @@ _VALUES = "values?columns=0:64&rows=0:64"
 
 def _values(number: int, lead: tuple[int, ...]) -> Expected:
     def values(here: OpenTrace) -> bytes:
-        view = here.step(number).view
-        places = lead or (0,) * max(0, len(view.shape) - 2)
-        return window(view, places, "0:64", "0:64").tobytes()
+        shown = Window(here.step(number), None, lead, "0:64", "0:64")
+        return shown.numbers(shown.view).tobytes()
 
     return values
 

@@ -26,6 +26,8 @@ from glassformer.explorer.connections import HEAD_S
 HALF_HEAD = b"GET /api/models HTTP/1.1\r\nHost: localhost\r\nX-Some"
 MOST_S = 0.5
 """How long Ctrl-C may take."""
+START_S = 600.0
+"""How long the start may take, which is not measured: a busy machine needs more than a minute."""
 
 
 class Server:
@@ -48,10 +50,14 @@ class Server:
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().strip()
         self.port = urlsplit(self.address).port or 0
-        self.get("api/models")
+        try:
+            self.get("api/models", START_S)
+        except BaseException:
+            self.process.kill()
+            raise
 
-    def get(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+    def get(self, path: str, most_s: float = 60.0) -> bytes:
+        with urllib.request.urlopen(self.address + path, timeout=most_s) as answer:
             found: bytes = answer.read()
             return found
 

@@ -33,12 +33,12 @@ SOURCE = Path("src/glassformer")
 KNOWN = Path(__file__).with_suffix(".toml")
 LIMIT_S = 300
 """Of processor time: a mistake may make a loop endless. Then the tests did notice, in their way."""
-PACKAGES = (
-    "nn", "text", "data", "decoding", "training", "trace", "lessons", "audit", "claims",
-    "tasks", "checkpoint", "export", "explorer",
-)  # fmt: skip
+PACKAGES = sorted(file.parent.name for file in (ROOT / SOURCE).glob("*/__init__.py"))
 REST = {
-    "tasks": ("tests/test_tasks*.py", "tests/test_run_*.py", "tests/test_recommending.py"),
+    "cli": ("tests/test_cli*.py", "tests/test_tasks_command.py", "tests/test_experiment_command.py",
+            "tests/audit/test_audit_command.py", "tests/claims/test_claims_command.py"),
+    "tasks": ("tests/test_tasks*.py", "tests/tasks/test_*.py", "tests/test_run_*.py",
+              "tests/test_recommending.py"),
     "checkpoint": ("tests/test_checkpoint.py", "tests/test_weights.py", "tests/test_tasks.py"),
     "explorer": ("tests/explorer/test_api_*.py", "tests/explorer/test_e*.py",
                  "tests/explorer/test_open_traces.py"),
@@ -247,6 +247,15 @@ def drawn(package: str, count: int, seed: int) -> list[Mutant]:
 # --- the tests of a mistake ----------------------------------------------------------
 
 
+def tests_of_package(package: str) -> set[str]:
+    """The tests of a package; a package without any would have only survivors."""
+    ways = REST.get(package, (f"tests/{package}/**/test_*.py",))
+    files = {file.relative_to(ROOT).as_posix() for way in ways for file in ROOT.glob(way)}
+    if not files:
+        raise SystemExit(f"no tests found for the package {package}: {', '.join(ways)}")
+    return files
+
+
 def tests_of(mutant: Mutant) -> tuple[list[str], list[str]]:
     """Those that import the module or mention what it defines, and the package's others."""
     package = mutant.file.parts[2]
@@ -258,8 +267,7 @@ def tests_of(mutant: Mutant) -> tuple[list[str], list[str]]:
     mentioned = re.compile(rf"\b(?:{'|'.join(map(re.escape, names)) or '(?!)'})\b")
     function = re.compile(rf"\b{re.escape(mutant.function or '(?!)')}\b")
     ranks: dict[str, tuple[int, str]] = {}
-    rest = REST.get(package, (f"tests/{package}/**/test_*.py",))
-    others = {file.relative_to(ROOT).as_posix() for way in rest for file in ROOT.glob(way)}
+    others = tests_of_package(package)
     for file in (ROOT / "tests").rglob("test_*.py"):
         name, text = file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
         imports = re.search(rf"\b{re.escape(module)}\b", text)
@@ -397,6 +405,8 @@ def main() -> int:
     each = -(-wanted.count // len(PACKAGES))
     mutants = [mutant for package in PACKAGES for mutant in drawn(package, each, wanted.seed)]
     mutants = [m for m in mutants if not wanted.only or f"/{wanted.only}" in m.where]
+    if not mutants:
+        parser.error(f"no package or path {wanted.only!r} in {SOURCE}: {', '.join(PACKAGES)}")
     part, parts = map(int, wanted.part.split("/"))
     mutants = mutants[part - 1 :: parts]
     if wanted.list:

@@ -126,4 +126,4 @@ def test_a_saved_recommender_runs(
     assert cli.run(["run", folder, "heat", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == expected.to_dict()
     assert cli.run(["run", folder, "heat", "--beam", "2"]) == 2
-    assert "--beam does not fit films, which can recommend" in capsys.readouterr().err
+    assert "--beam is not for films, a recommender; it takes --films" in capsys.readouterr().err

@@ -307,7 +307,9 @@ def test_each_text_is_tokenised_once_on_its_way_to_an_answer(
 def test_answers_take_the_options_of_their_task_alone() -> None:
     model = load("en-de")
     assert len(model.answer(["A dog runs."], n_best=5)[0].to_dict()["alternatives"]) == 5
-    with pytest.raises(ConfigError, match="--top-k does not fit en-de, which can translate"):
+    with pytest.raises(
+        ConfigError, match="--top-k is not for en-de, a translator; it takes --max-new, --beam"
+    ):
         model.answer(["A dog runs."], top_k=3)
     texts = ["A dog runs.", " "]
     assert [one.to_text() for one in model.answer(texts)] == [

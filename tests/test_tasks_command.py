@@ -99,8 +99,12 @@ def test_a_translator_translates_and_a_language_model_continues(run: Run) -> Non
     ("arguments", "code", "parts"),
     [
         (["imbd", "x"], 2, ["imbd", "did you mean 'imdb'"]),
-        (["toy", "sad", "--beam", "3"], 2, ["--beam", "toy", "classify"]),
-        (["en-de", "x", "--top-k", "3"], 2, ["--top-k", "en-de", "translate"]),
+        (["toy", "sad", "--beam", "3"], 2, ["--beam", "toy, a classifier; it takes none"]),
+        (
+            ["en-de", "x", "--top-k", "3"],
+            2,
+            ["--top-k", "en-de, a translator; it takes --max-new, --beam"],
+        ),
         (["en-de", "x", "--beam", "0"], 2, ["the beam must hold from 1 to 1,024", "got 0"]),
         (["en-de", "x", "--max-new", "0"], 2, ["at least one token", "max_new 0"]),
         (["shakespeare", "x", "--max-new", "0"], 2, ["at least one token", "max_new 0"]),

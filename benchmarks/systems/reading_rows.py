@@ -170,7 +170,7 @@ def _diagrams() -> Measured:
     return _drawn(
         {
             "roles": {"basic", "key-query-value"},
-            "multi-head": {"columns", "reshape"},
+            "multi-head": {"reshape", "stages"},
             "heads": {"fold"},
         }
     )

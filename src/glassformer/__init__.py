@@ -10,8 +10,9 @@ Each name below is imported when it is first used, so that `import glassformer` 
 `--help`) does not import torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
     from glassformer import experiments, nn
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
     from glassformer.tasks import load, trace
 
 __version__ = "0.1.0"
-
-# Where each public name is defined; a module stands for itself.
-_HOMES = {
-    "GlassformerError": "glassformer.errors",
-    "ModelConfig": "glassformer.nn",
-    "build": "glassformer.nn",
-    "experiments": None,
-    "explore": "glassformer.explorer.explore_function",
-    "load": "glassformer.tasks",
-    "nn": None,
-    "presets": "glassformer.nn",
-    "trace": "glassformer.tasks",
-}
 
 __all__ = [
     "GlassformerError",
@@ -48,17 +36,13 @@ __all__ = [
     "trace",
 ]
 
+_HOMES = {
+    "glassformer": "experiments nn",
+    "glassformer.errors": "GlassformerError",
+    "glassformer.explorer.explore_function": "explore",
+    "glassformer.nn": "ModelConfig build presets",
+    "glassformer.tasks": "load trace",
+}
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
-    home = _HOMES[name]
-    value = (
-        import_module(f"glassformer.{name}") if home is None else getattr(import_module(home), name)
-    )
-    globals()[name] = value  # from now on without us
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

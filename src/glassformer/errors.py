@@ -162,7 +162,8 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     known = list(known)
     last = f".{name.rpartition('.')[-1]}"
     near = (
-        get_close_matches(name, known, n=3, cutoff=0.9)  # a typo
+        [one for one in known if one.casefold() == name.casefold()][:3]
+        or get_close_matches(name, known, n=3, cutoff=0.9)  # a typo
         # `model.n_heads` for `model.attention.n_heads`: the right name in the wrong place.
         or [one for one in known if one.endswith(last)][:3]
         or get_close_matches(name, known, n=3, cutoff=0.6)

@@ -9,11 +9,9 @@ import errno
 import json
 import math
 import os
-import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -244,7 +242,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
     data = content.encode("utf-8") if isinstance(content, str) else content
     # In the same folder, since a rename across file systems is not atomic. Each writer has its own
     # name, and a short one: the target's may be as long as the system allows.
-    temporary = target.with_name(f".{secrets.token_hex(8)}{_TMP}")
+    temporary = target.with_name(f".{os.urandom(8).hex()}{_TMP}")
     try:
         mode = _mode_of(target)
         with temporary.open("xb") as opened:  # its mode follows from the user's umask
@@ -284,21 +282,23 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
     A folder that was there before is kept until the new one is complete.
     """
+    from tempfile import mkdtemp  # its random numbers take a tenth of the command's start
+
     target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    work = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         yield work
         work.chmod(0o755)  # mkdtemp makes it private
         if target.exists():
-            _put_aside_and_rename(work, target)
+            old = Path(mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+            _put_aside_and_rename(work, target, old)
         else:
             work.rename(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _put_aside_and_rename(work: Path, target: Path) -> None:
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+def _put_aside_and_rename(work: Path, target: Path, old: Path) -> None:
     target.rename(old / "model")
     try:
         work.rename(target)

@@ -195,10 +195,7 @@ _WIDE = "⺀-鿿가-힣豈-﫿！-｠"
 _OPENING = "（《“‘「『【"
 _CLOSING = "，。、；：？！）》”’」』】…"
 # What stays on one line: a wide letter or a word, with the punctuation that belongs to it.
-_UNIT = re.compile(
-    rf"(?:[{_OPENING}]*(?:[{_WIDE}]|[^\s{_WIDE}{_OPENING}]+|\s)[{_CLOSING}]*|[{_OPENING}]+)\s*"
-)
-_HAS_WIDE = re.compile(f"[{_WIDE}]")
+_UNIT = rf"(?:[{_OPENING}]*(?:[{_WIDE}]|[^\s{_WIDE}{_OPENING}]+|\s)[{_CLOSING}]*|[{_OPENING}]+)\s*"
 
 
 @dataclass(frozen=True)
@@ -235,11 +232,11 @@ def broken_lines(text: str, width: int) -> Iterator[str]:
     from rich.cells import cell_len
 
     for line in text.split("\n"):
-        if not _HAS_WIDE.search(line):
+        if not re.search(f"[{_WIDE}]", line):
             yield line
             continue
         begun = ""
-        for unit in _UNIT.findall(line):
+        for unit in re.findall(_UNIT, line):
             if begun and cell_len((begun + unit).rstrip()) > width:
                 yield begun.rstrip()
                 begun = ""

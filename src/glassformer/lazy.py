@@ -1,6 +1,6 @@
 """Public names of a package, imported on first use (PEP 562).
 
-    _HOMES = {"build": "glassformer.nn.models", ...}  # name → the module that defines it
+    _HOMES = {"glassformer.nn.models": "Classifier build"}  # the names that each module defines
     if not TYPE_CHECKING:
         __getattr__, __dir__ = on_first_use(__name__, _HOMES)
 
@@ -14,10 +14,11 @@ from typing import Any
 
 
 def on_first_use(
-    package: str, homes: Mapping[str, str]
+    package: str, names_of: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package; a submodule's home is the package itself."""
     module = sys.modules[package]
+    homes = {name: home for home, names in names_of.items() for name in names.split()}
 
     def find(name: str) -> Any:
         if name not in homes:
