@@ -97,6 +97,6 @@ def test_the_help_offers_it_again(visit: Visit) -> None:
     page = visit("#/toy?text=I+am+not+happy")
     page.evaluate("localStorage.setItem('glassformer.tour', 'taken')")
     page.reload()
-    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("button", name="Keys", exact=True).click()
     page.get_by_role("dialog", name="Keys").get_by_role("button", name="The tour again").click()
     expect(page.get_by_role("dialog", name="Tour")).to_contain_text("I am not happy")
