@@ -137,6 +137,12 @@ def test_every_step_has_an_equation_whose_panels_can_be_fetched(
     [
         (lambda x, y: torch.add(x, y, alpha=2), r"x + 2 \cdot y", ["+ 2 ·", "="]),
         (lambda x, y: torch.sub(x, y, alpha=0.5), r"x - 0.5 \cdot y", ["− 0.5 ·", "="]),
+        (
+            lambda x, y: torch.cat([y.new_empty(0), x, y]),
+            r"\operatorname{cat}(x, y)",
+            ["cat(", ",", ")", "="],
+        ),
+        (lambda x, y: torch.cat([y.new_empty(0), x]), "x", ["="]),
         (lambda x, y: torch.add(x, 3, alpha=2), r"x + 2 \cdot 3", ["+ 2 · 3", "="]),
         (
             lambda x, y: torch.div(x, y, rounding_mode="floor"),

@@ -189,6 +189,7 @@ _SIGNS = {
 _NAMES = {"_safe_softmax": "softmax", "_softmax": "softmax", "native_layer_norm": "layer_norm"}
 _TEX_NAMES = {"layer_norm": "LayerNorm", "rms_norm": "RMSNorm", "relu": "ReLU", "gelu": "GELU"}
 _MATMUL = ("matmul", "mm", "bmm")
+_JOINED = ("cat", "concat", "concatenate")
 Side = tuple[list[Part], str]
 """What stands right of the equals sign: on the screen, and in LaTeX."""
 
@@ -275,11 +276,15 @@ class _Equation:
 
     def _function(self) -> Side:
         op = _NAMES.get(self._step.op, self._step.op)
+        # What holds no number takes no part: the keys before the first, in a fresh cache.
+        places = [n for n, operand in enumerate(self._operands) if 0 not in operand.view.shape]
         order = sorted(
-            range(len(self._operands)),
+            places or range(len(self._operands)),
             key=lambda place: self._operands[place].argument not in ("input", "self"),
         )
         panels = [self._panel(place) for place in order]
+        if op in _JOINED and len(panels) == 1:
+            return [panels[0]], _tex(panels[0])
         parts = [part for panel in panels for part in (",", panel)][1:]
         inside = ", ".join(map(_tex, panels))
         return [
