@@ -45,7 +45,7 @@ def test_the_python_examples_run(guide: Path) -> None:
     # One process a guide, as a reader's session: most of a block's time would go into its imports.
     # No block sees another's names.
     examples = [ast.unparse(ast.parse(example)) for example in blocks(guide, "python")]
-    run("-W", "error", "-c", f"for example in {examples}: exec(example, {{'__name__': '__main__'}})")
+    run("-W", "error", "-c", f"for code in {examples}: exec(code, {{'__name__': '__main__'}})")
 
 
 def shown_commands(guide: Path) -> list[tuple[str, str]]:
