@@ -127,8 +127,8 @@ def open_menu(page: Page, matrix: str, place: int) -> Locator:
 def test_a_head_is_switched_off_by_the_menu_and_stands_in_the_address(visit: Visit) -> None:
     page = visit(f"{RUN}&step={ATTENTION}.weights")
     menu = open_menu(page, "weights", 14)
-    menu.get_by_role("group", name="head 0").get_by_role("menuitem", name="off").click()
-    said = "head 0 of encoder layer 0 off"
+    menu.get_by_role("group", name="head 1").get_by_role("menuitem", name="off").click()
+    said = "head 1 of encoder layer 1 off"
     wanted = chances(ablate(recorded("toy", TOY), ATTENTION, head=0))
     best = max(wanted, key=lambda name: wanted[name])
     for _ in range(2):  # as it was done, and as its link restores it
@@ -160,7 +160,7 @@ def test_the_menu_by_keyboard_and_from_the_card(visit: Visit, axe: Axe) -> None:
     row = menu.get_by_role("group", name="“happy”", exact=True)
     expect(row.get_by_role("menuitem", name="mean", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(bar(page)).to_contain_text("“happy” of weights, encoder layer 0 = its mean over the pos")
+    expect(bar(page)).to_contain_text("“happy” of weights, encoder layer 1 = its mean over the pos")
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("region", name="修改")).to_contain_text("各位置的平均值")
 
@@ -169,8 +169,8 @@ def test_a_head_of_the_attention_view_has_the_menu(visit: Visit) -> None:
     page = visit(f"{RUN}&view=attention")
     page.locator("[data-head]").first.click(button="right")
     menu = page.get_by_role("menu")
-    menu.get_by_role("group", name="head 0").get_by_role("menuitem", name="off").click()
-    expect(bar(page)).to_contain_text("head 0 of encoder layer 0 off")
+    menu.get_by_role("group", name="head 1").get_by_role("menuitem", name="off").click()
+    expect(bar(page)).to_contain_text("head 1 of encoder layer 1 off")
 
 
 # --- two runs ---

@@ -61,17 +61,18 @@ export function placeName(trace: TraceInfo, step: StepInfo, axis: number, at: nu
   const labels = step.labels[axis];
   const label = typeof labels === 'number' ? trace.labels[labels]?.[at] : undefined;
   const head = label === undefined ? null : /^head (\d+)$/.exec(label);
-  if (head) return t('region.head', { at: head[1]! });
+  if (head) return t('region.head', { at: Number(head[1]) + 1 });
   const isColumn = axis === step.shape.length - 1;
   if (label !== undefined) return t(isColumn ? 'region.toToken' : 'region.token', { token: label });
   return t(isColumn ? 'region.column' : 'region.row', { at });
 }
 
-/** `encoder.blocks.1.attention` → “layer 1 of the encoder”; null outside of layers. */
+/** `encoder.blocks.1.attention` → “encoder layer 2”, counted from 1 as everywhere on the page; null
+ * outside of layers. */
 export function layerName(path: string): string | null {
   const layer = layerPath(path);
   if (layer === null) return null;
-  const at = layer.slice(layer.lastIndexOf('.') + 1);
+  const at = Number(layer.slice(layer.lastIndexOf('.') + 1)) + 1;
   const side = /(?:^|\.)(encoder|decoder)\./.exec(layer)?.[1];
   if (side === 'encoder') return t('region.encoderLayer', { at });
   return side === 'decoder' ? t('region.decoderLayer', { at }) : t('region.layer', { at });

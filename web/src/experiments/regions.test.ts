@@ -39,9 +39,9 @@ it('a cell of attention stands in a row, a column, a head, a step and a layer', 
     ['number', 'this number'],
     ['row', '“dog”'],
     ['column', 'column “A”'],
-    ['head', 'head 3'],
+    ['head', 'head 4'],
     ['step', 'all of weights'],
-    ['layer', 'encoder layer 1'],
+    ['layer', 'encoder layer 2'],
   ]);
   expect(found.map(({ step: name, index }) => `${name.split('.').at(-1)}[${index}]`)).toEqual([
     'weights[0,3,1,0]',
@@ -66,13 +66,13 @@ it('what was done is said in words', () => {
     sayEdit(editOf(head, put, 'A cat'), trace),
   );
   expect(said).toEqual([
-    'head 3 of encoder layer 1 off',
-    'head 3 of encoder layer 1 = its mean over the positions',
-    'head 3 of encoder layer 1 = its mean over the example texts',
-    'head 3 of encoder layer 1 from “A cat”',
+    'head 4 of encoder layer 2 off',
+    'head 4 of encoder layer 2 = its mean over the positions',
+    'head 4 of encoder layer 2 = its mean over the example texts',
+    'head 4 of encoder layer 2 from “A cat”',
   ]);
   expect(sayEdit({ step: 'encoder.blocks.1', index: [], value: 0 }, trace)).toBe(
-    'encoder layer 1 off',
+    'encoder layer 2 off',
   );
   expect(sayEdit({ step: trace.steps[0]!.name, index: [0, 0, 0, 0], value: 0.5 }, trace)).toBe(
     'weights[0, 0, 0, 0] = 0.5',

@@ -209,10 +209,13 @@ function drawEnd(brush: Brush, look: Look, box: Box): void {
   const rect = brush.rect(box);
   const size = Math.max(9, Math.min(15, 13 * brush.zoom));
   const right = rect.x + (NAME + INSIDE + 24) * brush.zoom;
-  brush.write(look.nameOf(box), right, rect.y + rect.height / 2, size, 440 * brush.zoom, {
-    align: 'right',
-    colour: brush.palette.soft,
-  });
+  // In a lecture's large type the name would lie over those of the rows beside it.
+  if (size <= 1.6 * rect.height) {
+    brush.write(look.nameOf(box), right, rect.y + rect.height / 2, size, 440 * brush.zoom, {
+      align: 'right',
+      colour: brush.palette.soft,
+    });
+  }
   if (box.kind === 'tokens') drawTokens(brush, look.scene, box);
   else if (look.answers.length > 0) drawAnswers(brush, look.scene, box, look.answers);
   else if (look.answer !== '') {
