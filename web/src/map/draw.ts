@@ -118,8 +118,11 @@ function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, left: numbe
   const name = look.nameOf(block);
   const hasRoom = block.tower === 0 || APART * zoom > 64;
   if (24 * zoom >= 8) {
-    const size = Math.max(10, Math.min(14, 14 * zoom));
-    const y = rect.y + Math.max(size * 0.8, 13 * zoom);
+    // Above the uppermost part, which is a norm where that comes last; a stream has room beside it.
+    const parts = block.inside.filter(({ kind }) => kind !== 'stream');
+    const room = Math.min(...parts.map((part) => brush.rect(part).y)) - rect.y;
+    const size = Math.max(8, Math.min(14, Math.max(10, 14 * zoom), 0.8 * room));
+    const y = rect.y + Math.min(Math.max(size * 0.8, 13 * zoom), room / 2);
     brush.write(name, rect.x + 10 * zoom, y, size, rect.width * 0.4, { weight: 600, colour });
   } else if (rect.height >= 14 && left > 64 && hasRoom) {
     const y = rect.y + rect.height / 2;
