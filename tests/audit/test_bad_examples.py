@@ -60,6 +60,8 @@ def step(**keys: Any) -> dict[str, Any]:
         (step(formula="std(a, sample=5)"), r"expects a whole number from 0 to 1 as 'sample'"),
         (step(formula="layer_norm(a, 1, 2)"), r"column 1: expected layer_norm\(x, eps\)"),
         (step(formula="layer_norm(a, epsilon=1)"), r"column 1: expected layer_norm\(x, eps\)"),
+        (step(formula="layer_norm(x=a, epsilon=1)"), r"column 1: expected layer_norm\(x, eps\)"),
+        (step(formula="layer_norm(x=a, x=a)"), r"column 1: expected layer_norm\(x, eps\)"),
         (step(formula="sinusoids(a[0])"), r"column 1: expected sinusoids\(positions, d\)"),
         (
             step(formula="sinusoid(a[0], 2)"),

@@ -76,7 +76,7 @@ def test_why_names_a_token_as_it_is_written(capsys: pytest.CaptureFixture[str]) 
     assert why["answers"][1] == "␣Hund" and why["answers"][-1] == "<end>"
     best = {row["answer"]: row for row in sorted(why["rows"], key=lambda row: row["score"])}
     assert best["␣Hund"]["token"] == "␣dog" and best["␣Strand"]["token"] == "␣beach"
-    for at, said in (("99", "no token 99"), ("Katze", "stands 0 times")):
+    for at, said in (("99", "no token 99"), ("Katze", "stands 0 times"), ("9" * 5000, "0 times")):
         assert said in refused(capsys, "run", "en-de", text, "--why", "--at", at)
     assert "writes none" in refused(capsys, "run", "toy", "happy", "--why", "--at", "0")
     assert "give --why" in refused(capsys, "run", "en-de", text, "--at", "0")
@@ -162,10 +162,11 @@ def test_a_log_probability_is_that_of_the_model_itself(folders: dict[str, Path])
 def test_classes_of_one_name_are_all_there(folders: dict[str, Path], tmp_path: Path) -> None:
     folder = shutil.copytree(folders["bert"], tmp_path / "twins")
     config = json.loads((folder / "config.json").read_text())
-    config["id2label"] = {"0": "good", "1": "bad", "2": "good"}
+    config["id2label"] = {"2": "good", "0": "good", "1": "bad"}  # in any order, as JSON has it
     (folder / "config.json").write_text(json.dumps(config))
     (found,) = gf.load(folder).classify([TEXT])
     assert list(found.probabilities) == ["good (0)", "bad", "good (2)"]
+    assert gf.load(folder, as_glassformer=True).labels == ("good", "bad", "good")
     assert sum(found.probabilities.values()) == pytest.approx(1, abs=1e-6)
 
 

@@ -161,7 +161,8 @@ def load_foreign(
         load_hugging_face(model, data["model_type"], weights)
     set_attention(model, attention)
     named = data.get("id2label") if config.architecture == "classifier" else None
-    labels = tuple(str(name) for name in named.values()) if isinstance(named, dict) else ()
+    names = named if isinstance(named, dict) else {}  # in any order: "10" may precede "2"
+    labels = tuple(str(names.get(str(number), number)) for number in range(len(names)))
     tokenizer = _read_tokenizer(path / TOKENIZER)
     return Checkpoint(model.eval(), config, tokenizer=tokenizer, labels=labels)
 

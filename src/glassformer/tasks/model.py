@@ -568,7 +568,8 @@ class Model(ABC):
 
         expect(at, (int, str), "the number of a token, or the token as it is written", InputError)
         shown = self.writer.display_tokens(ids)
-        if isinstance(at, str) and not at.removeprefix("-").isdecimal():
+        is_number = len(str(at)) < 20 and str(at).removeprefix("-").isdecimal()
+        if isinstance(at, str) and not is_number:  # Python refuses to read 5,000 digits
             bare = [token.removeprefix("␣") for token in shown]
             return place_of(at, shown if at in shown else bare)
         if not -len(ids) <= int(at) < len(ids):

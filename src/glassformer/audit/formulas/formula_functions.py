@@ -519,11 +519,9 @@ def written_out(node: FunctionCall) -> Node | None:
     names = _SHORT.get(node.function)
     if names is None:
         return None
-    given = dict(zip(names, node.arguments, strict=False))
-    known = {key: value for key, value in node.keywords if key in names and key not in given}
-    if len(known) < len(node.keywords) or len(node.arguments) > len(names):
+    given = dict([*zip(names, node.arguments, strict=False), *node.keywords])
+    if len(given) < len(node.below) or not given.keys() <= set(names):
         given = {}  # too many, an unknown one, or one given twice
-    given |= known
     if node.function == "layer_norm" and "x" in given:
         x, eps = given["x"], given.get("eps", Numeral(1e-5))
         centred = Binary("-", x, call("mean", x, keep=1))
