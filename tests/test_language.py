@@ -206,7 +206,9 @@ def test_every_recipe_setting_and_data_set_has_chinese() -> None:
         for recipe_name in RECIPES
         for setting in settings_of(recipe(recipe_name))
     }
-    assert known == {f"recipe {name}" for name in RECIPES} | {f"setting {name}" for name in names}
+    wanted = {f"recipe {name}" for name in RECIPES} | {f"setting {name}" for name in names}
+    assert wanted - known == set(), "without Chinese in training/reference.toml"
+    assert known - wanted == set(), "in training/reference.toml, but neither recipe nor setting"
     terms = {corpus.about for corpus in CORPORA.values()}
     terms |= {corpus.licence for corpus in CORPORA.values() if not corpus.licence.startswith("CC")}
     assert set(words("glassformer.data.corpora")) == terms

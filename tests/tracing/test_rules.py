@@ -14,6 +14,8 @@ import glassformer
 from glassformer.tracing import replay, trace
 from glassformer.tracing.arithmetic.expressions import Entry, Expression
 from glassformer.tracing.arithmetic.rules import rule_registry
+from glassformer.tracing.arithmetic.rules.rule_formulas import FORMULAS
+from glassformer.tracing.arithmetic.rules.rule_notation import formula
 from glassformer.tracing.capture.memory import as_real
 from tests.tracing.operator_examples import EXAMPLES
 
@@ -106,6 +108,18 @@ def test_every_rule_has_an_example() -> None:
         (step.rule, step.output) for function in EXAMPLES.values() for step in trace(function).steps
     }
     assert {key for key in rule_registry.rules() if key not in seen} == set()
+
+
+@pytest.mark.parametrize("operators", FORMULAS)
+def test_a_formula_reads_arguments_of_its_operator(operators: str) -> None:
+    overloads = [
+        schema
+        for name in operators.split()
+        for schema in getattr(torch.ops.aten, name.partition(".")[0])._schemas.values()
+    ]
+    arguments = {argument.name for schema in overloads for argument in schema.arguments}
+    for name in formula(FORMULAS[operators])._parsed().names:
+        assert name in arguments, f"torch's schema names {sorted(arguments)}, and not {name}"
 
 
 def complete_matches(source: str, kinds: set[str]) -> bool:
