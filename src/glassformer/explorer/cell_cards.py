@@ -41,6 +41,7 @@ from glassformer.tracing.formula import (
     to_tex,
 )
 from glassformer.tracing.formula.notation import Infix
+from glassformer.tracing.influence import Readers, path
 from glassformer.tracing.operands import (
     blocks_of,
     blocks_of_mask,
@@ -174,8 +175,8 @@ def meaning_info(what: Step | Cell, language: Language, lead: Index | None = Non
 # Forwards and backwards from a cell: what was computed from it, and its largest contributions.
 
 
-def dependents_of(cell: Cell) -> list[DependentInfo]:
-    """The steps that depend on this cell directly."""
+def dependents_of(cell: Cell, readers: Readers | None = None) -> list[DependentInfo]:
+    """The steps that depend on this cell directly; `readers` of its step, if many are asked for."""
     return [
         DependentInfo(
             step=found.step.number,
@@ -184,13 +185,13 @@ def dependents_of(cell: Cell) -> list[DependentInfo]:
             cells=[cell_ref(below) for below in islice(found.cells(), MOST_DEPENDENTS)],
             regions=blocks_of_mask(found.step, found.mask.numpy()),
         )
-        for found in cell.dependents()
+        for found in (readers or Readers(cell.step)).dependents(cell.index)
     ]
 
 
-def path_of(cell: Cell) -> list[CellRef]:
+def path_of(cell: Cell, known: dict[Cell, Cell | None] | None = None) -> list[CellRef]:
     """The cell, its largest contribution, and so on back to a parameter or an input."""
-    return [cell_ref(step) for step in cell.path()]
+    return [cell_ref(step) for step in path(cell, known)]
 
 
 # --- links ---

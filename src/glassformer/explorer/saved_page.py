@@ -50,6 +50,7 @@ from glassformer.tracing.arithmetic.expressions import Entry, Expression, Operat
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.cell_block import flat_place, index_of, lattice
 from glassformer.tracing.formula import leaf_of
+from glassformer.tracing.influence import Readers
 from glassformer.tracing.operands import Region
 
 MOST_BYTES = 8 << 20
@@ -154,6 +155,8 @@ class Snapshot:
         self._first = describe(opened).first if not chosen else chosen[-1].number
         self._flat: dict[int, Floats] = {}
         """The numbers of the steps that have theirs in the file."""
+        self._followed: dict[Cell, Cell | None] = {}
+        """The largest contribution to each cell on a path, found once."""
         self._values: dict[int, dict[str, Any]] = {}
         self._left: dict[str, Any] = {"steps": len(opened.steps) - len(self._wanted)}
 
@@ -290,7 +293,8 @@ class Snapshot:
         count = step.view.numel
         if count > self._cells or count * _CELL_BYTES > self._bytes:
             return None
-        chunk = _packed(_json(answers | writer.cells(with_cards=not self._is_given(step))).encode())
+        followed = None if self._is_given(step) else self._followed
+        chunk = _packed(_json(answers | writer.cells(followed)).encode())
         if len(chunk) > self._bytes:
             return None
         self._cells -= count
@@ -362,8 +366,12 @@ class _StepWriter:
             del shared[field]
         return {"shared": shared, "each": {}, "zh": {}}
 
-    def cells(self, with_cards: bool) -> dict[str, Any]:
-        """For each cell what was made from it; of computed ones also card and path."""
+    def cells(self, followed: dict[Cell, Cell | None] | None) -> dict[str, Any]:
+        """For each cell what was made from it; of computed ones also card and path.
+
+        `followed`: the contributions that paths of other steps have found; None without cards.
+        """
+        readers = Readers(self._step)
         meanings: dict[Language, list[str]] = {language: [] for language in _LANGUAGES}
         dependents: list[Any] = []
         paths: list[Any] = []
@@ -372,14 +380,14 @@ class _StepWriter:
         for place in range(self._step.view.numel):
             stop_if_cancelled()
             cell = self._cell(place)
-            dependents.append(self._told(dependents_of(cell)))
+            dependents.append(self._told(dependents_of(cell, readers)))
             for language, texts in meanings.items():
                 texts.append(meaning_info(cell, language).text)
-            if not with_cards:
+            if followed is None:
                 continue
             card = card_info(self._opened, cell)
             cards.append(self._fields(card, cell))
-            paths.append(self._told(path_of(cell)))
+            paths.append(self._told(path_of(cell, followed)))
             if _has_words(card):
                 said = self._fields(card_info(self._opened, cell, "zh"), cell)
                 for field, value in said.items():
@@ -390,7 +398,7 @@ class _StepWriter:
             "reads": sorted(self._reads),
             "cell_meanings": meanings,
         }
-        if with_cards:
+        if followed is not None:
             told |= {"cards": _by_field(cards) | {"zh": chinese}, "paths": paths}
         return told
 
