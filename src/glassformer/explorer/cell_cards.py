@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import linecache
 import math
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -41,6 +43,7 @@ from glassformer.tracing.formula import (
     to_tex,
 )
 from glassformer.tracing.formula.notation import Infix
+from glassformer.tracing.influence import Readers, path
 from glassformer.tracing.operands import (
     blocks_of,
     blocks_of_mask,
@@ -71,9 +74,16 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
     return Cell(*view.owner(index))
 
 
-def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardInfo:
+Link = Callable[[Cell], CellRef]
+"""Makes the link to a cell: `cell_ref`, or what remembers those it has made."""
+
+
+def card_info(
+    opened: OpenTrace, cell: Cell, language: Language = "en", link: Link | None = None
+) -> CardInfo:
     """The card of a cell; words inside formulas are in `language`."""
     card = Card(cell, language=language)
+    link = link or partial(cell_ref, sight=card.sight)
     expression = card.expression
     operands = [] if expression is None else first_operands(expression, MOST_OPERANDS)
     whole = (
@@ -82,18 +92,18 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     is_real = expression is not None and cell.step.dtype.is_floating_point
     return CardInfo.copy_of(
         card,
-        cell=cell_ref(cell, card.sight),
+        cell=link(cell),
         exact=UNWRITTEN if card.is_unwritten else number(cell.value, 9),
         tex=to_tex(whole, language=language),
-        pieces=[] if expression is None else _pieces(card, card.number_tree),
+        pieces=[] if expression is None else _pieces(card, card.number_tree, link),
         definitions=[
-            DefinitionInfo.copy_of(part, pieces=_pieces(card, part.number_tree))
+            DefinitionInfo.copy_of(part, pieces=_pieces(card, part.number_tree, link))
             for part in card.definitions
         ],
-        sum=_sum(card) if card.parts else None,
+        sum=_sum(card, link) if card.parts else None,
         reproduced=card.relation == "=",
         precisions=at_precisions(expression, cell.value, _DECIMALS) if is_real else None,
-        operands=[cell_ref(operand, card.sight) for operand in operands],
+        operands=[link(operand) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),
         regions=blocks_of(cell),
         source=source_info(cell.step.line, _SOURCE_AROUND),
@@ -104,17 +114,15 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     )
 
 
-def _pieces(card: Card, formula: Formula) -> list[Piece]:
+def _pieces(card: Card, formula: Formula, link: Link) -> list[Piece]:
     """Arithmetic in numbers, its operands as links."""
     return [
-        Piece(
-            text=text, cell=None if operand is None else cell_ref(next(leaves(operand)), card.sight)
-        )
+        Piece(text=text, cell=None if operand is None else link(next(leaves(operand))))
         for text, operand in to_pieces(formula, language=card.language)
     ]
 
 
-def _sum(card: Card) -> SumInfo:
+def _sum(card: Card, link: Link) -> SumInfo:
     values = card.terms.values
     factors, products = card.factors()
     with np.errstate(invalid="ignore"):
@@ -122,7 +130,7 @@ def _sum(card: Card) -> SumInfo:
     return SumInfo.copy_of(
         card,
         n_terms=len(values),
-        shown=[_term(card, part) for part in card.parts],
+        shown=[_term(card, part, link) for part in card.parts],
         positive=positive,
         negative=negative,
         share=min(1.0, sum(part.share for part in card.parts)),
@@ -131,25 +139,28 @@ def _sum(card: Card) -> SumInfo:
     )
 
 
-def _term(card: Card, part: Summand) -> TermInfo:
+def _term(card: Card, part: Summand, link: Link) -> TermInfo:
     return TermInfo.copy_of(
         part,
-        pieces=_pieces(card, part.number_tree),
+        pieces=_pieces(card, part.number_tree, link),
         share=part.share if math.isfinite(part.value) else 1.0,
-        cells=[cell_ref(c, card.sight) for c in first_operands(part.expression, MOST_CELLS)],
+        cells=[link(c) for c in first_operands(part.expression, MOST_CELLS)],
     )
 
 
 def term_page(cell: Cell, offset: int, limit: int, by_size: bool, language: Language) -> TermPage:
     """Some of the summands, in their own order or the largest first."""
     card = Card(cell, language=language)
+    link = partial(cell_ref, sight=card.sight)
     values = card.terms.values
     order = np.argsort(-np.abs(np.nan_to_num(values, nan=np.inf)), kind="stable")
     places = order if by_size else np.arange(len(values))
     return TermPage(
         total=len(values),
         offset=offset,
-        terms=[_term(card, card.part(int(place))) for place in places[offset : offset + limit]],
+        terms=[
+            _term(card, card.part(int(place)), link) for place in places[offset : offset + limit]
+        ],
     )
 
 
@@ -174,23 +185,28 @@ def meaning_info(what: Step | Cell, language: Language, lead: Index | None = Non
 # Forwards and backwards from a cell: what was computed from it, and its largest contributions.
 
 
-def dependents_of(cell: Cell) -> list[DependentInfo]:
-    """The steps that depend on this cell directly."""
+def dependents_of(
+    cell: Cell, readers: Readers | None = None, link: Link | None = None
+) -> list[DependentInfo]:
+    """The steps that depend on this cell directly; `readers` of its step, if many are asked for."""
+    link = link or cell_ref
     return [
         DependentInfo(
             step=found.step.number,
             name=found.step.trace.naming.short(found.step),
             count=found.count,
-            cells=[cell_ref(below) for below in islice(found.cells(), MOST_DEPENDENTS)],
+            cells=[link(below) for below in islice(found.cells(), MOST_DEPENDENTS)],
             regions=blocks_of_mask(found.step, found.mask.numpy()),
         )
-        for found in cell.dependents()
+        for found in (readers or Readers(cell.step)).dependents(cell.index)
     ]
 
 
-def path_of(cell: Cell) -> list[CellRef]:
+def path_of(
+    cell: Cell, known: dict[Cell, Cell | None] | None = None, link: Link | None = None
+) -> list[CellRef]:
     """The cell, its largest contribution, and so on back to a parameter or an input."""
-    return [cell_ref(step) for step in cell.path()]
+    return [(link or cell_ref)(below) for below in path(cell, known)]
 
 
 # --- links ---

@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import cache, partial
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,13 @@ from glassformer.documents.heat_maps import unwritten_places
 from glassformer.documents.trace_data import json_number
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
-from glassformer.explorer.cell_cards import card_info, dependents_of, meaning_info, path_of
+from glassformer.explorer.cell_cards import (
+    card_info,
+    cell_ref,
+    dependents_of,
+    meaning_info,
+    path_of,
+)
 from glassformer.explorer.map_info import map_info, pruned_map
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
@@ -50,12 +57,13 @@ from glassformer.tracing.arithmetic.expressions import Entry, Expression, Operat
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.cell_block import flat_place, index_of, lattice
 from glassformer.tracing.formula import leaf_of
+from glassformer.tracing.influence import Readers
 from glassformer.tracing.operands import Region
 
 MOST_BYTES = 8 << 20
 """What the numbers and the answers may take in the file, compressed and in base64."""
 MOST_CELLS = 10_000
-"""Cards are worked out one by one, a few milliseconds each: so many take about half a minute."""
+"""Cards are worked out one by one, about two milliseconds each: so many take about 20 seconds."""
 TEMPLATE = Path(__file__).parent / "static" / "saved.html"
 _CELL_BYTES = 128
 """What a card takes at least, to decide before it is made."""
@@ -154,6 +162,8 @@ class Snapshot:
         self._first = describe(opened).first if not chosen else chosen[-1].number
         self._flat: dict[int, Floats] = {}
         """The numbers of the steps that have theirs in the file."""
+        self._followed: dict[Cell, Cell | None] = {}
+        """The largest contribution to each cell on a path, found once."""
         self._values: dict[int, dict[str, Any]] = {}
         self._left: dict[str, Any] = {"steps": len(opened.steps) - len(self._wanted)}
 
@@ -290,7 +300,8 @@ class Snapshot:
         count = step.view.numel
         if count > self._cells or count * _CELL_BYTES > self._bytes:
             return None
-        chunk = _packed(_json(answers | writer.cells(with_cards=not self._is_given(step))).encode())
+        followed = None if self._is_given(step) else self._followed
+        chunk = _packed(_json(answers | writer.cells(followed)).encode())
         if len(chunk) > self._bytes:
             return None
         self._cells -= count
@@ -341,6 +352,9 @@ class _StepWriter:
         self._addresses = addresses
         self._reads: set[int] = set()
         self._sight = step.trace.naming.sight(step)
+        self._link = cache(partial(cell_ref, sight=self._sight))
+        self._links: dict[int, tuple[CellRef, Any]] = {}
+        """Links as they are told, by identity: the cards of a step share most of theirs."""
         self._names: dict[int, list[str]] = {}
         self.symbols: dict[int, str] = {}
         """What steps are called in the formulas of this one, where it is not the usual symbol."""
@@ -354,7 +368,7 @@ class _StepWriter:
         if not self._step.view.numel:
             return None
         last = self._cell(self._step.view.numel - 1)
-        shared = self._fields(card_info(self._opened, last), last)
+        shared = self._fields(card_info(self._opened, last, link=self._link), last)
         if places := _written(last):
             before, _, after = shared["tex"].rpartition(",".join(places))
             shared["tex"] = [before, after]
@@ -362,8 +376,12 @@ class _StepWriter:
             del shared[field]
         return {"shared": shared, "each": {}, "zh": {}}
 
-    def cells(self, with_cards: bool) -> dict[str, Any]:
-        """For each cell what was made from it; of computed ones also card and path."""
+    def cells(self, followed: dict[Cell, Cell | None] | None) -> dict[str, Any]:
+        """For each cell what was made from it; of computed ones also card and path.
+
+        `followed`: the contributions that paths of other steps have found; None without cards.
+        """
+        readers, link = Readers(self._step), cache(cell_ref)
         meanings: dict[Language, list[str]] = {language: [] for language in _LANGUAGES}
         dependents: list[Any] = []
         paths: list[Any] = []
@@ -372,16 +390,16 @@ class _StepWriter:
         for place in range(self._step.view.numel):
             stop_if_cancelled()
             cell = self._cell(place)
-            dependents.append(self._told(dependents_of(cell)))
+            dependents.append(self._told(dependents_of(cell, readers, link)))
             for language, texts in meanings.items():
                 texts.append(meaning_info(cell, language).text)
-            if not with_cards:
+            if followed is None:
                 continue
-            card = card_info(self._opened, cell)
+            card = card_info(self._opened, cell, link=self._link)
             cards.append(self._fields(card, cell))
-            paths.append(self._told(path_of(cell)))
+            paths.append(self._told(path_of(cell, followed, link)))
             if _has_words(card):
-                said = self._fields(card_info(self._opened, cell, "zh"), cell)
+                said = self._fields(card_info(self._opened, cell, "zh", self._link), cell)
                 for field, value in said.items():
                     if value != cards[-1][field]:
                         chinese.setdefault(field, {})[place] = value
@@ -390,7 +408,7 @@ class _StepWriter:
             "reads": sorted(self._reads),
             "cell_meanings": meanings,
         }
-        if with_cards:
+        if followed is not None:
             told |= {"cards": _by_field(cards) | {"zh": chinese}, "paths": paths}
         return told
 
@@ -427,14 +445,9 @@ class _StepWriter:
     def _told(self, answer: object) -> Any:
         """An answer as JSON has it; a cell as its step and place, with its value if need be."""
         if isinstance(answer, CellRef):
-            step = self._opened.steps[answer.step]
-            place = flat_place(tuple(answer.index), step.shape)
-            self._reads.add(answer.step)
-            told: list[Any] = [answer.step, place]
-            is_named = answer.name == self._expected_name(Cell(step, tuple(answer.index)))
-            if answer.step not in self._flat or not is_named:
-                told.append(None if answer.step in self._flat else json_number(answer.value))
-            return {"$": told if is_named else [*told, answer.name]}
+            if id(answer) not in self._links:
+                self._links[id(answer)] = answer, self._link_told(answer)
+            return self._links[id(answer)][1]
         if isinstance(answer, BaseModel):
             return {field: self._told(value) for field, value in answer}
         if isinstance(answer, Region):
@@ -444,6 +457,16 @@ class _StepWriter:
         if isinstance(answer, list | tuple):
             return [self._told(part) for part in answer]
         return answer
+
+    def _link_told(self, link: CellRef) -> dict[str, Any]:
+        step = self._opened.steps[link.step]
+        place = flat_place(tuple(link.index), step.shape)
+        self._reads.add(link.step)
+        told: list[Any] = [link.step, place]
+        is_named = link.name == self._expected_name(Cell(step, tuple(link.index)))
+        if link.step not in self._flat or not is_named:
+            told.append(None if link.step in self._flat else json_number(link.value))
+        return {"$": told if is_named else [*told, link.name]}
 
     def _sum(self, told: SumInfo, cell: Cell) -> dict[str, Any]:
         """A sum; the factors of a dot product as the cells they are, where they are cells."""

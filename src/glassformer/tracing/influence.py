@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,16 +26,13 @@ from glassformer.tracing.arithmetic.expressions import (
     walk,
 )
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
-from glassformer.tracing.capture.memory import Version, View, as_real
+from glassformer.tracing.capture.memory import Index, Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.cell_block import Places
 from glassformer.tracing.cells import Cell, leaves
 from glassformer.tracing.notes import ShownAsText
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
-
-if TYPE_CHECKING:
-    from glassformer.tracing.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,62 +53,148 @@ class Dependent:
 
 
 def dependents(cell: Cell) -> list[Dependent]:
-    """The cells computed directly from a cell: those that change if it does.
+    """The cells computed directly from a cell: those that change if it does."""
+    return Readers(cell.step).dependents(cell.index)
 
-    Each operator that read the cell runs again with the cell poisoned: a NaN (or another integer)
+
+class Readers:
+    """The operators that read a step; for many of its cells, they are looked up once.
+
+    Each operator that read a cell runs again with the cell poisoned: a NaN (or another integer)
     shows up in the outputs that use it, so no operator needs a rule for this direction.
     """
-    found: list[Dependent] = []
-    address, dtype = cell.step.view.address(cell.index), cell.step.dtype
-    living = {id(version) for version in _lives_in(cell, address)}
-    for call in cell.step.trace.recording.calls:
-        if call.outputs and any(
-            id(view.version) in living and view.find(address, dtype) is not None
-            for view in call.inputs()
-        ):
-            found.extend(_reached(call, living, address, dtype))
-    return found
 
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._versions = [step.view.version]
+        calls = step.trace.recording.calls
+        for old, new in (pair for call in calls for pair in call.writes):
+            if old is self._versions[-1]:
+                self._versions.append(new)
+        read = {id(version) for version in self._versions}
+        self._readers = [
+            _Reader(call)
+            for call in calls
+            if call.outputs and any(id(view.version) in read for view in call.inputs())
+        ]
 
-def _lives_in(cell: Cell, address: int) -> Iterator[Version]:
-    """The versions of the storage that contain the cell, until it is overwritten."""
-    version = cell.step.view.version
-    yield version
-    for call in cell.step.trace.recording.calls:
-        for old, new in call.writes:
-            if old is version:
-                hit = any(s.view.find(address, cell.step.dtype) is not None for s in new.owners)
-                if hit:
+    def dependents(self, index: Index) -> list[Dependent]:
+        address, dtype = self._step.view.address(index), self._step.dtype
+        living = set(self._lives_in(address))
+        return [
+            found for reader in self._readers for found in reader.dependents(living, address, dtype)
+        ]
+
+    def _lives_in(self, address: int) -> Iterator[int]:
+        """The versions of the storage that contain the cell, until it is overwritten."""
+        for version in self._versions:
+            if version is not self._versions[0]:
+                owners = version.owners
+                if any(o.view.find(address, self._step.dtype) is not None for o in owners):
                     return
-                version = new
-                yield version
+            yield id(version)
 
 
-def _reached(call: Call, living: set[int], address: int, dtype: torch.dtype) -> Iterator[Dependent]:
-    """The outputs of a call that change with the cell; an edited number depends on nothing."""
-    masks: dict[int, Tensor] = {}
-    for poison in _poisons(dtype, call):
-        outputs = _run_poisoned(call, living, address, dtype, poison)
-        if outputs is None:
-            continue
-        for step in call.steps:
-            before, after = step.view.tensor(), as_real(outputs[step.output])
-            changed = _differs(before, after)
-            if after.is_floating_point() and bool((changed & ~after.isnan()).any()):
-                # Perhaps only last digits, which differ if a product is divided among another
-                # number of threads than it was: compare with a run of the cell as it is.
-                as_it_is = _run_poisoned(call, living, address, dtype, None)
-                assert as_it_is is not None
-                changed = _differs(as_real(as_it_is[step.output]), after)
-            masks[step.output] = masks.get(step.output, torch.zeros_like(changed)) | changed
-    for step in call.steps:
-        if step.output not in masks:
-            continue
-        mask = masks[step.output].contiguous()
-        if isinstance(step.pinned, Places):
-            mask.view(-1)[torch.from_numpy(step.pinned.flat)] = False
-        if bool(mask.any()):
-            yield Dependent(step, mask)
+class _Reader:
+    """A call to run again with one number of its arguments replaced."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._views = call.tensors()
+        self._written = call.operator.writes_to(call.args, call.kwargs)
+        self._is_small = sum(view.numel for view in self._views.values()) < _SMALL
+        self._as_they_are: dict[tuple[str, ...], list[Tensor]] = {}
+
+    def dependents(self, living: set[int], address: int, dtype: torch.dtype) -> Iterator[Dependent]:
+        """The outputs that change with the cell; an edited number depends on nothing."""
+        places = {
+            name: _everywhere(view, at)
+            for name, view in self._views.items()
+            if id(view.version) in living and (at := view.find(address, dtype)) is not None
+        }
+        masks = self._changed(places, dtype) if places else {}
+        for step in self._call.steps:
+            if step.output not in masks:
+                continue
+            mask = masks[step.output].contiguous()
+            if isinstance(step.pinned, Places):
+                mask.view(-1)[torch.from_numpy(step.pinned.flat)] = False
+            if bool(mask.any()):
+                yield Dependent(step, mask)
+
+    def _changed(self, places: dict[str, _Place], dtype: torch.dtype) -> dict[int, Tensor]:
+        masks: dict[int, Tensor] = {}
+        for poison in _poisons(dtype, self._call):
+            outputs = self._run(places, poison)
+            if outputs is None:
+                continue
+            for step in self._call.steps:
+                before, after = step.view.tensor(), as_real(outputs[step.output])
+                changed = _differs(before, after)
+                if after.is_floating_point() and bool((changed & ~after.isnan()).any()):
+                    # Perhaps only last digits, which differ if a product is divided among another
+                    # number of threads than it was: compare with a run of the cell as it is.
+                    as_it_is = self._as_it_is(places)[step.output]
+                    changed = _differs(as_real(as_it_is), after)
+                masks[step.output] = masks.get(step.output, torch.zeros_like(changed)) | changed
+        return masks
+
+    def _as_it_is(self, places: dict[str, _Place]) -> list[Tensor]:
+        """The outputs with nothing replaced, computed like those with the cell replaced."""
+        read = tuple(places)
+        if read not in self._as_they_are:
+            outputs = self._run(places, None)
+            assert outputs is not None
+            self._as_they_are[read] = outputs
+        return self._as_they_are[read]
+
+    def _run(self, places: dict[str, _Place], poison: Any) -> list[Tensor] | None:
+        """The outputs with the cell replaced, or as it is if `poison` is None.
+
+        None if the operator rejects the number.
+        """
+
+        def given(name: str, view: View) -> Tensor:
+            tensor = view.tensor()
+            if name in places or self._written:
+                tensor = tensor.clone()
+            if name in places and poison is not None:
+                own = tensor[places[name]]
+                tensor[places[name]] = ~own if poison == "not" else _shifted(own, poison)
+            return view.given(tensor)
+
+        call = self._call
+        args, kwargs = call.mapped(given)
+        written = self._written if call.unreturned else ()
+        try:
+            with torch.no_grad(), _threads(1 if self._is_small else torch.get_num_threads()):
+                result = call.operator.run(args, kwargs)
+        except (IndexError, RuntimeError):  # an id outside the table: another poison will do
+            return None
+        returned = as_list(result)
+        unreturned = [args[at] if at < len(args) else kwargs[name] for at, name in written]
+        return returned + unreturned if len(call.outputs) > len(call.unreturned) else unreturned
+
+
+_Place = tuple[int | slice, ...]
+_SMALL = 1 << 16
+"""Operators on fewer numbers run on one thread: to wait for another takes longer than they do."""
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _everywhere(view: View, index: Index) -> _Place:
+    """Where a cell is in a tensor: along an expanded axis, at every position."""
+    places = zip(index, view.strides, strict=True)
+    return tuple(slice(None) if stride == 0 else place for place, stride in places)
 
 
 def _differs(before: Tensor, after: Tensor) -> Tensor:
@@ -132,52 +216,24 @@ def _poisons(dtype: torch.dtype, call: Call) -> list[Any]:
     return [math.nan] if floats else [math.nan, math.inf, -math.inf]
 
 
-def _run_poisoned(
-    call: Call, living: set[int], address: int, dtype: torch.dtype, poison: Any
-) -> list[Tensor] | None:
-    """The call's outputs with the cell replaced, or as it is if `poison` is None.
-
-    None if the operator rejects the number.
-    """
-
-    def given(_name: str, view: View) -> Tensor:
-        tensor = view.tensor().clone()
-        at = view.find(address, dtype) if id(view.version) in living else None
-        if at is not None and poison is not None:
-            # Along an expanded axis, the cell appears at every position.
-            places = tuple(
-                slice(None) if stride == 0 else place
-                for place, stride in zip(at, view.strides, strict=True)
-            )
-            own = tensor[places]
-            tensor[places] = ~own if poison == "not" else _shifted(own, poison)
-        return view.given(tensor)
-
-    args, kwargs = call.mapped(given)
-    written = call.operator.writes_to(args, kwargs) if call.unreturned else ()
-    try:
-        with torch.no_grad():
-            result = call.operator.run(args, kwargs)
-    except (IndexError, RuntimeError):  # an id outside the table: another poison will do
-        return None
-    returned = as_list(result)
-    unreturned = [args[at] if at < len(args) else kwargs[name] for at, name in written]
-    return returned + unreturned if len(call.outputs) > len(call.unreturned) else unreturned
-
-
 def _shifted(own: Tensor, poison: float) -> Tensor:
     return own + poison if isinstance(poison, int) else torch.full_like(own, poison)
 
 
-def path(cell: Cell) -> list[Cell]:
-    """The cell, its largest contribution, the largest contribution to that, … down to a leaf."""
+def path(cell: Cell, known: dict[Cell, Cell | None] | None = None) -> list[Cell]:
+    """The cell, its largest contribution, the largest contribution to that, … down to a leaf.
+
+    `known`, kept between calls, holds the contributions already found: paths run together.
+    """
+    known = {} if known is None else known
     trail = [cell]
-    while (expression := trail[-1].expression) is not None:
-        below = _dominant(expression, _varying(trail[-1]))
+    while True:
+        if trail[-1] not in known:
+            known[trail[-1]] = largest_contribution(trail[-1])
+        below = known[trail[-1]]
         if below is None:
-            break
+            return trail
         trail.append(below)
-    return trail
 
 
 def largest_contribution(cell: Cell) -> Cell | None:
