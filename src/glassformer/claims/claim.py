@@ -263,8 +263,14 @@ def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> st
 
 
 def _origin(stored: Stored, language: Language) -> str:
-    where = say.get(f"measured on {stored.where}") or stored.where
+    where = measured_on(stored, language)
     return say["origin"].say(language, command=stored.command, where=where, date=stored.date)
+
+
+def measured_on(stored: Stored, language: Language) -> str:
+    """The machine, in words of this language; the name of a device stays as it is."""
+    known = say.get(f"measured on {stored.where}")
+    return known.say(language) if known else stored.where
 
 
 # --- groups ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from glassformer.claims.claim import Stored, stored_results
+from glassformer.claims.claim import Stored, measured_on, stored_results
 from glassformer.claims.properties import influence, layer_cost, make_layer, path_length
 from glassformer.claims.specimens import accuracy, fit, seeded, vectors
 from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
@@ -257,7 +257,7 @@ def _seconds(say: Speaker) -> LessonStep:
         (say("accuracy"), percent(float(r["accuracy"])), percent(float(r["recurrent"]))),
     )
     facts = {
-        "where": timed.where, "ratio": f"{r['ratio']:.1f}", "longest": f"{t['longest']:,}",
+        "ratio": f"{r['ratio']:.1f}", "longest": f"{t['longest']:,}",
         "blocks": f"{t['blocks_last']:.0f}", "lstm": f"{t['lstm_last']:.0f}",
     }  # fmt: skip
     slower = float(t["blocks_last"]) > float(t["lstm_last"])
@@ -306,5 +306,6 @@ def _translators(say: Speaker) -> LessonStep:
 
 
 def _origin(stored: Stored, say: Speaker) -> Paragraph:
-    said = say("origin", command=stored.command, where=stored.where, date=stored.date)
+    where = measured_on(stored, say.language)
+    said = say("origin", command=stored.command, where=where, date=stored.date)
     return Paragraph(with_code(said), "quiet")
