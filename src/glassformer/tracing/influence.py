@@ -73,7 +73,7 @@ class Readers:
                 self._versions.append(new)
         read = {id(version) for version in self._versions}
         self._readers = [
-            _Reader(call)
+            _CallReader(call)
             for call in calls
             if call.outputs and any(id(view.version) in read for view in call.inputs())
         ]
@@ -95,7 +95,7 @@ class Readers:
             yield id(version)
 
 
-class _Reader:
+class _CallReader:
     """A call to run again with one number of its arguments replaced."""
 
     def __init__(self, call: Call) -> None:
