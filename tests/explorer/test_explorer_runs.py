@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -49,6 +50,12 @@ class Gate:
         return "done"
 
 
+def complete(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run it in a thread of its own: Playwright keeps an event loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, scenario).result()
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(SOON):
         while not condition():
@@ -67,7 +74,7 @@ def test_so_many_at_once_others_wait_and_the_rest_is_told_to_come_back() -> None
         assert gate.most == 2
         assert await runs.do(Caller().request, gate.work) == "done"  # there is room again
 
-    asyncio.run(scenario())
+    complete(scenario())
 
 
 class Endless(nn.Module):
@@ -97,7 +104,7 @@ def test_a_run_ends_when_its_caller_has_gone() -> None:
                 await run
         assert await runs.do(Caller().request, lambda: "the next") == "the next"
 
-    asyncio.run(scenario())
+    complete(scenario())
 
 
 def test_what_waits_for_a_caller_who_has_gone_is_never_begun() -> None:
@@ -116,7 +123,7 @@ def test_what_waits_for_a_caller_who_has_gone_is_never_begun() -> None:
             await second
         assert not begun.is_set()
 
-    asyncio.run(scenario())
+    complete(scenario())
 
 
 def test_an_error_in_one_run_leaves_room_for_the_next() -> None:
@@ -131,7 +138,7 @@ def test_an_error_in_one_run_leaves_room_for_the_next() -> None:
                 await runs.do(Caller().request, broken)
         assert await runs.do(Caller().request, lambda: 1) == 1
 
-    asyncio.run(scenario())
+    complete(scenario())
 
 
 def test_torchs_number_of_threads_belongs_to_the_thread_that_set_it() -> None:
@@ -165,12 +172,13 @@ def test_every_worker_computes_with_the_threads_that_the_queue_was_made_with() -
         torch.set_num_threads(before + 1)
         return found
 
+    runs = Runs(at_once=1)
+
     async def scenario() -> None:
-        runs = Runs(at_once=1)
         assert [await runs.do(Caller().request, spoil) for _ in range(3)] == [before] * 3
 
     try:
-        asyncio.run(scenario())
+        complete(scenario())
     finally:
         torch.set_num_threads(before)
 

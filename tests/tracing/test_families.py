@@ -70,6 +70,7 @@ def test_a_family_is_verified_forward_and_in_training(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # DeBERTa of transformers
 def test_all_families(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         wrong = table(list(FAMILIES))
