@@ -312,7 +312,7 @@ def traces(campaign: Campaign, section: Section) -> None:
 
 def load(campaign: Campaign, section: Section) -> None:
     """50 clients at once, two tabs on one trace among them."""
-    seconds = max(5, round(60 * campaign.share))
+    seconds = max(5, round(240 * campaign.share))  # its caches are full after two minutes
     _script(section, "benchmarks.explorer_load", "--clients", "50", "--seconds", str(seconds))
 
 

@@ -67,7 +67,7 @@ def table_changes(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("sharding", ["none", "fsdp"])
+@pytest.mark.parametrize("sharding", ["none", pytest.param("fsdp", marks=pytest.mark.slow)])
 def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
     """Losses, gradient norms and scores agree, and one process resumes where two stopped."""
     changes = table_changes(tmp_path)
