@@ -38,7 +38,7 @@ TOWERS: dict[str, list[tuple[str, int, list[str]]]] = {
     ],
     "llama": [("decoder", 2, PRE)],
     "vit": [("encoder", 2, PRE)],
-    "mixtral": [("decoder", 2, PRE)],
+    "mixtral": [("decoder", 2, ["norm", "attention", "norm", "experts"])],
     "mamba": [("stack", 2, ["norm", "mixer"])],
     "U-Net": [],
     "LSTM": [],

@@ -20,7 +20,7 @@ from glassformer.tracing.steps import Step
 
 BoxKind = Literal[
     "tower", "block", "tokens", "embedding", "norm", "attention", "cross", "feed_forward",
-    "parallel", "mixer", "head", "answer", "stream", "step", "group",
+    "experts", "parallel", "mixer", "head", "answer", "stream", "step", "group",
 ]  # fmt: skip
 ArrowKind = Literal["flow", "residual", "memory"]
 

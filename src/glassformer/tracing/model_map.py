@@ -24,7 +24,7 @@ from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 
 PartKind = Literal[
-    "embedding", "norm", "attention", "cross", "feed_forward", "parallel", "mixer", "head"
+    "embedding", "norm", "attention", "cross", "feed_forward", "experts", "parallel", "mixer", "head"
 ]
 TowerKind = Literal["encoder", "decoder", "stack"]
 Floats = npt.NDArray[np.float64]
@@ -37,6 +37,7 @@ _KINDS: dict[str, PartKind] = {
     "both": "parallel",
     "first": "mixer",
 }
+_PICKS = frozenset(["index", "index_select", "gather"])
 _LEAST_SHARE = 1 / 3
 """The share of a model's steps that its towers must have to be what the model is."""
 
@@ -197,8 +198,16 @@ class _Towers:
         skipped = {id(step) for step in norm}
         body = [step for step in steps if id(step) not in skipped]
         kind: PartKind = _KINDS[addition.kind]
+        if kind == "feed_forward" and self._picks_tokens(body):
+            kind = "experts"
         self._take(graph.up_to(addition.total))
         yield MapPart(kind, body, addition.total, here)
+
+    def _picks_tokens(self, steps: list[Step]) -> bool:
+        """Whether rows are picked and then multiplied: a router sends tokens to some experts."""
+        graph = self._graph
+        picks = sum(graph.bit(step) for step in steps if step.op in _PICKS)
+        return any(picks & graph.up_to(s) for s in steps if graph.matrices & graph.bit(s))
 
     def _norm_before(self, steps: list[Step], stream: Step) -> list[Step]:
         """The steps between the stream and the first product with a matrix, if they normalise."""

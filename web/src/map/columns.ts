@@ -213,14 +213,14 @@ export function drawGlyphs(brush: Brush, scene: Scene, box: Box): void {
   brush.faded(0.55, () => canvas.fill());
 }
 
-/** Wider in the middle: the feed-forward network; a flat bar: a norm. */
+/** Wider in the middle: the feed-forward network or experts; a flat bar: a norm. */
 function glyphOf({ kind, y, height }: Box, half: number): Point[] {
   const middle = y + height / 2;
   if (kind === 'norm') {
     const [low, high] = [middle + 3, middle - 3];
     return [[-half, low], [half, low], [half, high], [-half, high]]; // prettier-ignore
   }
-  if (kind !== 'feed_forward') return [];
+  if (kind !== 'feed_forward' && kind !== 'experts') return [];
   const tall = Math.min(26, height / 2 - 8);
   const [low, high, narrow] = [middle + tall, middle - tall, half * 0.35];
   const right: Point[] = [[narrow, low], [half, middle], [narrow, high]]; // prettier-ignore

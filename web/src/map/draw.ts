@@ -45,7 +45,7 @@ const INSIDE = 420;
 /** What it leaves between two towers. */
 const APART = 150;
 const PARTS = new Set(['embedding', 'norm', 'attention', 'cross', 'feed_forward']);
-for (const kind of ['parallel', 'mixer', 'head', 'group']) PARTS.add(kind);
+for (const kind of ['experts', 'parallel', 'mixer', 'head', 'group']) PARTS.add(kind);
 
 export function draw(brush: Brush, look: Look): void {
   const { canvas, screen } = brush;

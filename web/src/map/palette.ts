@@ -47,6 +47,7 @@ const TINTS: Partial<Record<BoxKind, Name>> = {
   parallel: 'map-attention',
   cross: 'map-cross',
   feed_forward: 'map-feed',
+  experts: 'map-feed',
   mixer: 'map-mixer',
   head: 'map-head',
   answer: 'map-head',

@@ -251,7 +251,7 @@ COPIES = frozenset(
 PRODUCTS = frozenset(["matmul", "bmm", "baddbmm", "mm", "einsum"])
 """Products of two activations, or of an activation and a parameter."""
 LINEAR_MAPS = frozenset(["linear", "addmm", "mm", "matmul", "bmm"])
-MATRICES = PRODUCTS | LINEAR_MAPS | {"convolution", "conv1d", "conv2d", "grouped_mm"}
+MATRICES = PRODUCTS | LINEAR_MAPS | {"convolution", "conv1d", "conv2d", "grouped_mm", "_grouped_mm"}
 SOFTMAXES = frozenset(["softmax", "_softmax", "_safe_softmax"])
 NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"])
 ACTIVATIONS = frozenset(["relu", "gelu", "silu", "tanh", "sigmoid"])
