@@ -136,7 +136,7 @@ def test_slides_fit_and_can_be_read_from_the_back(
             assert slide["down"] <= 2 and slide["right"] <= 1921, slide
             assert slide["least"] * slide["zoom"] >= 24, slide
         page.keyboard.press("ArrowRight")
-        assert page.url.endswith("#2")
+        page.wait_for_function("location.hash === '#2'")
         assert page.locator("#notes").is_hidden()
         page.keyboard.press("n")
         assert page.locator("#notes").is_visible() and page.locator("#notes").inner_text()
