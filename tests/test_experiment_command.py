@@ -82,6 +82,12 @@ def test_an_intervention_says_what_became_of_the_number(
     assert json.loads(data.read_text(encoding="utf-8"))["number"] == number
 
 
+def test_a_text_of_one_token_is_called_by_its_token(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\nhappy  " in asked(capsys, "words", "toy", "happy")
+    assert " happy\n" in asked(capsys, "sweep", "toy", "happy")
+    asked(capsys, "ablate", "toy", "happy", "--part", LAYER, "--position", "happy")
+
+
 def test_data_sets_are_files_of_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "texts.txt"
     file.write_text("the cat the cat\n\nno no no\n")
@@ -124,9 +130,10 @@ def test_files_and_two_models(capsys: pytest.CaptureFixture[str], tmp_path: Path
         (["compare", "toy", TEXT], 2, "expected --other with another text, or --with"),
         (["ablate", "toy", TEXT, "--part", LAYER, "--head", "7"], 1, "has no head 7: it has 1"),
         (["ablate", "toy", TEXT, "--part", "encoder.blocks.9"], 2, "unknown step or module"),
-        (["ablate", "toy", TEXT, "--part", LAYER, "--to", "nought"], 1, 'to is "zero"'),
+        (["ablate", "toy", TEXT, "--part", LAYER, "--to", "nought"], 2, 'to is "zero"'),
         (["sweep", "toy", TEXT, "--to", "nan"], 2, "--to must be a finite number, got nan"),
-        (["ablate", "toy", TEXT, "--part", LAYER, "--to", "mean"], 1, "from runs of a data set"),
+        (["ablate", "toy", TEXT, "--part", LAYER, "--to", "mean"], 2, "expected --texts: the file"),
+        (["ablate", "toy", TEXT, "--part", LAYER, "--position", "1" * 5000], 1, "stands 0 times"),
         (["patch", "toy", TEXT, "--part", LAYER, "--other", "I am"], 1, "the same number of token"),
         (["words", "toy", TEXT, "--method", "guess"], 2, "unknown method 'guess'"),
         (["words", "toy", TEXT, "--at", "logits[glad]"], 2, "unknown label 'glad'"),

@@ -183,6 +183,12 @@ def test_a_huge_body_is_refused_before_it_is_read(local: TestClient) -> None:
     assert local.post("/api/traces", content=parts()).status_code == 413
 
 
+@pytest.mark.parametrize("length", ["²", "1" * 5000, "-1", "ten"])
+def test_a_length_that_is_no_number_of_bytes_is_refused(local: TestClient, length: str) -> None:
+    given = {"Content-Length": length.encode("latin-1"), "Content-Type": "application/json"}
+    assert local.post("/api/traces", content=b"{}", headers=given).status_code == 413
+
+
 @pytest.mark.parametrize(
     "body", [b"\xff\xfe{", b'{"model": "\xc3\x28"}', b"{", b"[]", b"null", b'"\\ud800"', b""]
 )

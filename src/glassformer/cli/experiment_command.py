@@ -136,6 +136,12 @@ def _check(kind: Kind, question: ExperimentOptions) -> None:
         raise ConfigError("expected --other: the text of the run that the part is taken from")
     if kind == "compare" and question.other is None and question.with_model is None:
         raise ConfigError("expected --other with another text, or --with another model")
+    if question.to in ("mean", "resample") and question.texts is None:
+        raise ConfigError(
+            "expected --texts: the file of texts, one per line, that --to {to} takes the part from",
+            to=question.to,
+        )
+    _value(question.to)  # a mistake in it is found before the model is loaded
 
 
 @dataclass(frozen=True)
@@ -227,17 +233,20 @@ def _one_or_all(given: list[Any] | None) -> Any:
 
 def _position(given: str) -> int | str:
     """A number, or a token."""
-    return int(given) if given.removeprefix("-").isdecimal() else given
+    is_number = len(given) < 20 and given.removeprefix("-").isdecimal()
+    return int(given) if is_number else given  # Python refuses to read 5,000 digits
 
 
 def _value(to: str | None) -> str | float:
     """`--to`: a word that `ablate` knows, or a number."""
-    if to is None:
-        return "zero"
+    if to is None or to in ("zero", "mean", "resample"):
+        return to or "zero"
     try:
         number = float(to)
     except ValueError:
-        return to
+        raise ConfigError(
+            'to is "zero", "mean", "resample", a number or a tensor, got {to!r}', to=to
+        ) from None
     if not math.isfinite(number):
         raise ConfigError("{name} must be a finite number, got {value}", name="--to", value=to)
     return number

@@ -69,13 +69,7 @@ class Tokens:
 
 
 def tokens_at(step: Step, axis: int) -> Tokens:
-    """The names along an axis; a text of one token has its label at the input only."""
-    labels, count = step.labels[axis], step.shape[axis]
-    if labels is None and count == 1:
-        given = [texts for source in step.trace.inputs.values() for texts in source.labels if texts]
-        single = {texts for texts in given if len(texts) == 1}
-        labels = single.pop() if len(single) == 1 else None
-    return Tokens(labels, count)
+    return Tokens(step.token_labels(axis), step.shape[axis])
 
 
 def tokens_along(step: Step) -> tuple[int | None, Tokens]:

@@ -320,8 +320,11 @@ def _check_one_text(trace: Trace, found: list[tuple[str, Step]]) -> None:
 
 
 def _tokens(step: Step) -> list[str]:
-    labels = step.labels[-2]
-    return list(labels) if labels is not None else [str(at) for at in range(step.shape[-2])]
+    assert step.call is not None
+    # Labels follow positions that move, so those of a single token stay at the ids.
+    labels = step.labels[-2] or owner_of(step.call.view("indices")).labels[-1] or ()
+    count = step.shape[-2]
+    return list(labels) if len(labels) == count else [str(at) for at in range(count)]
 
 
 def _by_token(share: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class StepPart:
         if self.position is None:
             return self._of(other)
         named = [self.position] if isinstance(self.position, int | str) else list(self.position)
-        own, labels = (step.labels[position_axis(step)] or () for step in (block.step, other))
+        own, labels = (step.token_labels(position_axis(step)) or () for step in (block.step, other))
         places = [
             place_of(one, own) if isinstance(one, str) and labels.count(one) != 1 else one
             for one in named
@@ -379,7 +379,7 @@ def _chosen(
     found = []
     for one in [given] if alone else given:  # type: ignore[union-attr]
         if isinstance(one, str) and axis is not None:
-            one = place_of(one, step.labels[axis] or ())
+            one = place_of(one, step.token_labels(axis) or ())
         found.append(_checked(step, size, one, what))
     if not found:
         raise TraceError("{what} names no place: give at least one", what=what)

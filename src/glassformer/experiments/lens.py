@@ -82,7 +82,7 @@ class LayerAnswers(Result):
         step = self.traces[0][self.output]
         if len(step.shape) < 3:
             return ("–",)
-        return step.labels[-2] or tuple(map(str, range(step.shape[-2])))
+        return step.token_labels(-2) or tuple(map(str, range(step.shape[-2])))
 
     def facts(self) -> dict[str, Any]:
         return {"output": self.output}

@@ -151,7 +151,7 @@ def sweep(
 
     measured = pick(trace)
     longest = steps[sizes.index(max(sizes))]
-    tokens = longest.labels[-2] if over == "position" else None
+    tokens = longest.token_labels(-2) if over == "position" else None
     labels = tokens or tuple(map(str, range(max(sizes))))
     values = torch.full((len(layers), max(sizes)), torch.nan, dtype=torch.float64)
     before = float(measured.value)

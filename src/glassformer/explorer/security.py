@@ -191,7 +191,7 @@ def _refused(status: int, why: str) -> Response:
 async def _read(receive: Receive, headers: Headers, most: int) -> bytes | None:
     """The whole body, or None if it is too long; raises if the client disconnects."""
     told = headers.get("content-length", "0")
-    if not told.isdigit() or int(told) > most:
+    if not told.isdecimal() or len(told) > 20 or int(told) > most:
         return None
     body = bytearray()
     while True:

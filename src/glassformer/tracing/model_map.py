@@ -94,7 +94,7 @@ class MapTower:
     def tokens(self) -> list[str]:
         """What the positions are called: their texts, else their numbers."""
         streams = [self.start, *(part.total for part in self.parts if part.total is not None)]
-        labels = next((found for s in streams if (found := s.labels[self.axis])), None)
+        labels = next((found for s in streams if (found := s.token_labels(self.axis))), None)
         return list(labels or map(str, range(self.n_tokens)))
 
 

@@ -152,6 +152,15 @@ class Step:
         """For each axis the labels of its positions (token texts, head numbers), or None."""
         return self.trace.labels_of(self)
 
+    def token_labels(self, axis: int) -> tuple[str, ...] | None:
+        """The labels of an axis of tokens; a text of one token has its label at the input only."""
+        labels = self.labels[axis]
+        if labels is None and self.shape[axis] == 1:
+            given = {texts for source in self.trace.inputs.values() for texts in source.labels}
+            single = [texts for texts in given if texts is not None and len(texts) == 1]
+            return single[0] if len(single) == 1 else None
+        return labels
+
     @property
     def operands(self) -> tuple[Operand, ...]:
         """The tensors it was computed from, by the operator's argument names."""
