@@ -1,10 +1,12 @@
 """What the documentation shows is run, and what it links to is there."""
 
 import ast
+import doctest
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from functools import cache
 from pathlib import Path
 
@@ -23,10 +25,10 @@ def blocks(guide: Path, language: str) -> list[str]:
 
 
 @cache  # both READMEs show the same code
-def run(*arguments: str) -> str:
+def run(*arguments: str, folder: Path = ROOT) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
-        cwd=ROOT,
+        cwd=folder,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -48,10 +50,10 @@ def test_the_python_examples_run(guide: Path) -> None:
     run("-W", "error", "-c", f"for code in {examples}: exec(code, {{'__name__': '__main__'}})")
 
 
-def shown_commands(guide: Path) -> list[tuple[str, str]]:
+def shown_commands(shown: list[str]) -> list[tuple[str, str]]:
     """Commands shown with `$ …`, each with the output shown below it."""
     found = []
-    for block in blocks(guide, ""):
+    for block in shown:
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             found.append((command, output.rstrip("\n")))
@@ -60,11 +62,30 @@ def shown_commands(guide: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("guide", PAGES, ids=lambda guide: guide.name)
 def test_the_output_shown_is_the_output(guide: Path) -> None:
-    for command, output in shown_commands(guide):
-        words = shlex.split(command)
-        assert words[0] in ("glassformer", "python")
-        command_line = ["-m", *words] if words[0] == "glassformer" else words[1:]
-        assert run(*command_line).rstrip("\n") == output
+    for command, output in shown_commands(blocks(guide, "")):
+        assert_prints(command, output, ROOT)
+
+
+def assert_prints(command: str, output: str, folder: Path) -> None:
+    words = shlex.split(command)
+    assert words[0] in ("glassformer", "python")
+    command_line = ["-m", *words] if words[0] == "glassformer" else words[1:]
+    assert run(*command_line, folder=folder).rstrip("\n") == output
+
+
+@pytest.mark.parametrize("guide", PAGES, ids=lambda guide: guide.name)
+def test_the_sessions_shown_are_what_happens(
+    guide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Indented blocks: `>>>` in Python, then `$` in the folder in which that worked."""
+    monkeypatch.chdir(tmp_path)
+    text = guide.read_text(encoding="utf-8")
+    indented = "".join(re.findall(r"^(?:    .*\n|\n)", text, flags=re.MULTILINE))
+    session = doctest.DocTestParser().get_doctest(indented, {}, guide.name, None, None)
+    assert doctest.DocTestRunner().run(session).failed == 0
+    commands = re.findall(r"^    \$ .*?(?=\n    >>>|\n{3}|\Z)", indented, re.MULTILINE | re.DOTALL)
+    for command, output in shown_commands([textwrap.dedent(block) for block in commands]):
+        assert_prints(command, output, tmp_path)
 
 
 @pytest.mark.parametrize("guide", PAGES, ids=lambda guide: guide.name)

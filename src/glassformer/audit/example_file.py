@@ -75,10 +75,11 @@ def _text(path: Path, given: str) -> str:
         there = regular = False
     if not regular:
         if there:
-            raise ConfigError(f"{path}: expected a regular file with a worked example")
+            raise ConfigError("{path}: expected a regular file with a worked example", path=path)
         if path.suffix or len(path.parts) > 1:
             raise ConfigError(
-                f"{str(path)[:200]}: expected a file with a worked example, there is none"
+                "{path}: expected a file with a worked example, there is none",
+                path=str(path)[:200],
             )
         raise UnknownNameError("example", given, example_names())
     with path.open("rb") as file:

@@ -79,6 +79,12 @@ class HelpPage(DefaultFormatter):
 
 def wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
     """What is wrong with a command line, without the hint where to read more."""
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        given = bool(error.argument.tokens) or error.keyword is not None
+        name = error.keyword or error.argument.name
+        return say("wrong missing value" if given else "wrong missing", name=name)
+    if isinstance(error, UnusedCliTokensError):
+        return say("wrong unused", names=" ".join(error.unused_tokens or ()))
     if spoken() == "en":
         return " ".join(str(error).split())
     if isinstance(error, UnknownCommandError):
@@ -86,14 +92,8 @@ def wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
     if isinstance(error, UnknownOptionError):
         names = [name for part in error.argument_collection if part.parse for name in part.names]
         return _unknown("option", error.token.keyword or error.token.value, names)
-    if isinstance(error, MissingArgumentError) and error.argument is not None:
-        given = bool(error.argument.tokens) or error.keyword is not None
-        name = error.keyword or error.argument.name
-        return say("wrong missing value" if given else "wrong missing", name=name)
     if isinstance(error, RepeatArgumentError):
         return say("wrong repeated", name=error.token.keyword)
-    if isinstance(error, UnusedCliTokensError):
-        return say("wrong unused", names=" ".join(error.unused_tokens or ()))
     if isinstance(error, CoercionError | ValidationError) and error.argument is not None:
         return _wrong_value(error)
     return say("wrong other", reason=" ".join(str(error).split()))
