@@ -185,7 +185,7 @@ def test_a_huge_body_is_refused_before_it_is_read(local: TestClient) -> None:
 
 @pytest.mark.parametrize("length", ["²", "1" * 5000, "-1", "ten"])
 def test_a_length_that_is_no_number_of_bytes_is_refused(local: TestClient, length: str) -> None:
-    given = {"Content-Length": length.encode("latin-1"), "Content-Type": "application/json"}
+    given = {b"Content-Length": length.encode("latin-1"), b"Content-Type": b"application/json"}
     assert local.post("/api/traces", content=b"{}", headers=given).status_code == 413
 
 
