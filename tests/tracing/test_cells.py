@@ -2,6 +2,7 @@
 
 import json
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -353,6 +354,20 @@ def test_dependents_of_a_product_whose_last_digits_depend_on_the_threads() -> No
     reached = traced["weight"][3, 5].dependents()
     assert [d.count for d in reached] == [7]
     assert reached[0].mask.nonzero()[:, 1].unique().tolist() == [3]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_dependents_leave_the_threads_of_others_alone(
+    others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that begins to compute takes over the number that torch has just then, for good."""
+    given: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    monkeypatch.setattr(threading, "active_count", lambda: 1 + others)
+    bias = trace(nn.Linear(3, 2), torch.ones(4, 3))["bias"][0]
+    assert [d.count for d in bias.dependents()] == [4]
+    assert given == ([] if others else [1, 2])
 
 
 def test_dependents_of_a_parameter_and_of_a_token() -> None:

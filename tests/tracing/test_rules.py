@@ -1,6 +1,7 @@
 """Every rule: its cells recomputed from the operands shown, and compared with the operator."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import glassformer
+from glassformer.errors import TraceError
 from glassformer.tracing import replay, trace
 from glassformer.tracing.arithmetic.expressions import Entry, Expression
 from glassformer.tracing.arithmetic.rules import rule_registry
@@ -120,6 +122,12 @@ def test_a_formula_reads_arguments_of_its_operator(operators: str) -> None:
     arguments = {argument.name for schema in overloads for argument in schema.arguments}
     for name in formula(FORMULAS[operators])._parsed().names:
         assert name in arguments, f"torch's schema names {sorted(arguments)}, and not {name}"
+
+
+@pytest.mark.parametrize("part", ["x @ y", "x << 2", "x in y", "x < y < 1", "x[0]", "sine(x)"])
+def test_what_a_formula_cannot_say_is_named(part: str) -> None:
+    with pytest.raises(TraceError, match=f"^a formula has no '{re.escape(part)}': write this rule"):
+        formula(f"1 + ({part})").of(x=1.0, y=2.0)
 
 
 def complete_matches(source: str, kinds: set[str]) -> bool:

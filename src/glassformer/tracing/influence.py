@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -167,7 +168,7 @@ class _CallReader:
         args, kwargs = call.mapped(given)
         written = self._written if call.unreturned else ()
         try:
-            with torch.no_grad(), _threads(1 if self._is_small else torch.get_num_threads()):
+            with torch.no_grad(), _one_thread(self._is_small):
                 result = call.operator.run(args, kwargs)
         except (IndexError, RuntimeError):  # an id outside the table: another poison will do
             return None
@@ -182,9 +183,16 @@ _SMALL = 1 << 16
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def _one_thread(wanted: bool) -> Iterator[None]:
+    """Let torch compute on one thread, unless the program has others.
+
+    torch gives the number to every thread that begins to compute meanwhile, for good.
+    """
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    if not wanted or before == 1 or threading.active_count() > 1:
+        yield
+        return
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -24,6 +24,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic.expressions import (
     Axis,
     Choose,
@@ -129,11 +130,13 @@ class _Parser:
             case ast.Constant(value=bool() | int() | float() as value):
                 number = Number(value)
                 return lambda _: number
-            case ast.BinOp(left=left, op=sign, right=right):
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _ARITHMETIC:
                 return _arithmetic(sign, self._read(left), self._read(right))
             case ast.BoolOp(op=sign, values=[left, right]):
                 return _arithmetic(sign, self._read(left), self._read(right))
-            case ast.Compare(left=left, ops=[sign], comparators=[right]):
+            case ast.Compare(left=left, ops=[sign], comparators=[right]) if (
+                type(sign) in _COMPARISONS
+            ):
                 return _comparison(sign, self._read(left), self._read(right))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return _minus(self._read(operand))
@@ -145,7 +148,10 @@ class _Parser:
                 return _unless(self._read(condition), self._read(yes), self._read(no))
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
                 return _function(name, [self._read(argument) for argument in arguments])
-        raise AssertionError(f"not in the language of formulas: {ast.unparse(node)}")
+        raise TraceError(
+            "a formula has no {part!r}: write this rule as a function (rules/products.py has some)",
+            part=ast.unparse(node),
+        )
 
     def _name(self, name: str) -> _Write:
         if name in _CONSTANTS:
