@@ -17,6 +17,14 @@ def test_empty_sequences_are_named() -> None:
         extend(language_model(), [[]], end=END)
 
 
+def test_an_empty_sequence_has_its_number_among_all_and_not_in_its_batch() -> None:
+    given = [[3, 4], [5], [], [6, 7, 8]]
+    with pytest.raises(InputError, match="the source of sequence 2 is empty"):
+        translate(translator(), given, start=START, end=END, batch_size=1)
+    with pytest.raises(InputError, match="the prefix of sequence 2 is empty"):
+        extend(language_model(), given, end=END, batch_size=1)
+
+
 def test_no_sequences_give_no_results() -> None:
     assert translate(translator(), [], start=START, end=END) == []
     assert extend(language_model(), [], end=END) == []

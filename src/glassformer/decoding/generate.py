@@ -15,7 +15,13 @@ from glassformer.decoding.beam import Beam, beam_search
 from glassformer.decoding.greedy import Chooser, Greedy, MostProbable, collect, steps
 from glassformer.decoding.hypotheses import Decoded, Stop
 from glassformer.decoding.sampling import RandomChooser, Sampling
-from glassformer.decoding.stepper import Ids, PrefixStepper, SlidingStepper, Stepper
+from glassformer.decoding.stepper import (
+    Ids,
+    PrefixStepper,
+    SlidingStepper,
+    Stepper,
+    check_filled,
+)
 from glassformer.errors import ConfigError, InputError, expect, expect_whole
 from glassformer.modes import evaluating
 from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
@@ -44,6 +50,7 @@ def translate(
     """
     search = search or Beam()
     _check(model, search, end, 1 if max_new is None else max_new, sources)
+    check_filled(sources, "source")  # before batches are made, which count their own
     _check_ids(() if prefixes is None else prefixes)
     expect_whole(start, "start", 0)
     forced = (
@@ -86,6 +93,7 @@ def extend(
     """Continue sequences of ids, beyond the model's max_len if need be; greedily by default."""
     search = search or Greedy()
     _check(model, search, end, max_new, prompts)
+    check_filled(prompts, "prefix")
 
     def decode(batch: list[int]) -> list[Decoded]:
         begun = [prompts[i] for i in batch]

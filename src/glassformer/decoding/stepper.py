@@ -265,7 +265,12 @@ def pad(
 def _check(batch: Sequence[Ids], what: str) -> None:
     if not batch:
         raise InputError("there is nothing to decode: no sequences were given")
-    empty = next((i for i, ids in enumerate(batch) if not len(ids)), None)
+    check_filled(batch, what)
+
+
+def check_filled(sequences: Sequence[Ids], what: str) -> None:
+    """Refuse an empty sequence, by its number among those given."""
+    empty = next((i for i, ids in enumerate(sequences) if not len(ids)), None)
     if empty is not None:
         raise InputError(
             "the {what} of sequence {empty} is empty; a model needs at least one token, "
