@@ -33,7 +33,7 @@ _LATE = "e"
 _PAD, _START, _END = range(3)
 _LENGTH, _LONGEST, _HELD_OUT = 3, 4, 5
 _SEED = 2
-_TRAINING = ((240, 1e-2), (60, 2e-3))
+_TRAINING = ((600, 5e-3), (200, 1e-3))
 """Steps and learning rate, one after the other."""
 EXAMPLES = {
     "translate": ("red", "dog", "runs"),
