@@ -1796,7 +1796,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "tower" | "block" | "tokens" | "embedding" | "norm" | "attention" | "cross" | "feed_forward" | "parallel" | "mixer" | "head" | "answer" | "stream" | "step" | "group";
+            kind: "tower" | "block" | "tokens" | "embedding" | "norm" | "attention" | "cross" | "feed_forward" | "experts" | "parallel" | "mixer" | "head" | "answer" | "stream" | "step" | "group";
             /** Parent */
             parent: number | null;
             /** X */
