@@ -24,7 +24,15 @@ from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 
 PartKind = Literal[
-    "embedding", "norm", "attention", "cross", "feed_forward", "experts", "parallel", "mixer", "head"
+    "embedding",
+    "norm",
+    "attention",
+    "cross",
+    "feed_forward",
+    "experts",
+    "parallel",
+    "mixer",
+    "head",
 ]
 TowerKind = Literal["encoder", "decoder", "stack"]
 Floats = npt.NDArray[np.float64]
