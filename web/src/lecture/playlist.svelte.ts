@@ -47,8 +47,18 @@ class Playlist {
   pin(session: Session): boolean {
     if (this.views.length >= MOST_VIEWS) return false;
     const link = plainLink(linkOf(session));
-    const title = nameOf(session).slice(0, LONGEST_TITLE);
+    const title = this.unlike(nameOf(session));
     return this.set([...this.views, { link, title, note: { en: '', zh: '' } }]);
+  }
+
+  /** A name that no other view has: the second of a name gets a number. */
+  private unlike(name: string): string {
+    const taken = new Set(this.views.map(({ title }) => title));
+    for (let n = 1; ; n++) {
+      const end = n === 1 ? '' : ` (${n})`;
+      const title = name.slice(0, LONGEST_TITLE - end.length) + end;
+      if (!taken.has(title)) return title;
+    }
   }
 
   change(at: number, changed: Partial<PinnedView>): boolean {

@@ -7,8 +7,10 @@
 
 import type { TraceInfo } from './api';
 import { plainEdit } from './edit_text';
+import { t } from './i18n';
 import { lecture } from './lecture.svelte';
 import { formatLink, parseLink, TABS, type Link, type TraceOrigin } from './link';
+import { findStep } from './screen';
 import type { Session } from './session.svelte';
 import { setting } from './setting.svelte';
 import { source } from './source';
@@ -155,6 +157,9 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
     return false;
   }
   session.view = link.view;
+  if (link.step !== null && session.trace !== null && findStep(session.trace, link.step) === null) {
+    session.problem ??= t('page.noStep', { step: link.step });
+  }
   return session.problem === null;
 }
 

@@ -31,7 +31,8 @@ export const attentionEn = {
   'attention.noHabit': 'No fixed place gets most of the weight.',
   'attention.between': ' ',
   'attention.spread': 'On average a token attends to about {spread} tokens at once.',
-  'attention.spreadOne': 'On average a token attends to a single one.',
+  'attention.spreadOne':
+    'On average a token attends to a single one: “{query}”, for example, to “{key}” by {share}.',
   'attention.scale': 'Colours',
   'attention.own': 'each head up to its largest weight',
   'attention.absolute': 'all from 0 to 1',

@@ -33,7 +33,7 @@ export const attentionZh: Record<keyof typeof attentionEn, string> = {
   'attention.noHabit': '没有哪个固定位置占去大部分权重。',
   'attention.between': '',
   'attention.spread': '平均每个词元同时关注约 {spread} 个词元。',
-  'attention.spreadOne': '平均每个词元只关注一个词元。',
+  'attention.spreadOne': '平均每个词元只关注一个词元：例如“{query}”对“{key}”的权重为 {share}。',
   'attention.scale': '颜色',
   'attention.own': '各头以自己的最大权重为上限',
   'attention.absolute': '一律 0 到 1',

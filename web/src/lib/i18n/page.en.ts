@@ -133,4 +133,5 @@ export const pageEn = {
   'saved.noCard': 'The arithmetic of this step was left out of the saved page.',
   'saved.noTerms': 'The saved page lists only the largest terms of this sum.',
   'saved.noDependents': 'What was made from this number was left out of the saved page.',
+  'page.noStep': 'This run has no step “{step}”; the default one is shown.',
 } as const;

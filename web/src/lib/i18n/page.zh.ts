@@ -129,4 +129,5 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'saved.noCard': '这一步的算式没有存进页面。',
   'saved.noTerms': '页面里只保存了这个和式中最大的几项。',
   'saved.noDependents': '由这个数算出的结果没有存进页面。',
+  'page.noStep': '这次运行没有名为“{step}”的步骤，现显示默认步骤。',
 };
