@@ -220,13 +220,17 @@ def test_order_shows_the_weights_and_outputs_of_both_sentences(encoding: str) ->
     assert tuple(order.SENTENCE[at] for at in order.MOVED) == order.OTHER
 
 
-def test_without_positions_the_mean_is_the_same_to_the_last_digit() -> None:
+def test_without_positions_the_mean_is_the_same_up_to_rounding() -> None:
     model = order.OrderReader("none")
     means = [attention_by_hand(model, words_)[1].mean(axis=0) for words_ in order.orders()]
     assert len(means) == math.factorial(5) // 2
     assert np.ptp(np.array(means), axis=0).max() < 1e-15
     (table,) = tables(switched("order"), "mean")
-    assert all(one == other for _, one, other in table.rows)
+    # The five addends come in another order, and an entry below one half has ulps of 5.6e-17: all
+    # but the sixteenth digit agree, and on most processors that one too.
+    for _, *pair in table.rows:
+        one, other = (float(plain(value).replace("−", "-")) for value in pair)
+        assert abs(one - other) < 1e-15
     assert "cannot tell who bites whom" in said(switched("order"), "mean")
 
 
