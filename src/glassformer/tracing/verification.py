@@ -171,6 +171,8 @@ _SMALL_MODULE, _SMALL_RUN = 64 * 1024**2, 8 * 1024**2
 """Bytes of parameters and of recorded numbers up to which a second run is cheap."""
 _LISTED = 4
 """The number of positions that a note lists."""
+_BOOKKEEPING = vars(nn.Module()).keys() - {"_parameters", "_buffers", "_modules"}
+"""A module's tables of hooks, which no forward changes: to copy them takes longer than to run."""
 
 Outputs = Mapping[str, Tensor]
 
@@ -240,8 +242,11 @@ def _copied(again: Callable[..., Any]) -> Callable[..., Any] | None:
     """A copy of a module with the same parameters but its own state; a function as it is."""
     if not isinstance(again, nn.Module):
         return again
+    shared = [*again.parameters()]
+    for part in again.modules():
+        shared += (value for name, value in vars(part).items() if name in _BOOKKEEPING)
     try:
-        return copy.deepcopy(again, {id(parameter): parameter for parameter in again.parameters()})
+        return copy.deepcopy(again, {id(value): value for value in shared})
     except Exception:  # a module may hold anything that cannot be copied: locks, open files
         return None
 
