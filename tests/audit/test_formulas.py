@@ -1,6 +1,10 @@
 """The formula language: what it parses, what it computes, and the columns of its errors."""
 
+import ast
+import gc
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -35,6 +39,7 @@ from glassformer.audit.formulas.terms import (
 )
 from glassformer.nn import attend_written
 from glassformer.nn.positions import sinusoidal_table
+from glassformer.python_source import parse_expression
 
 A = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])
 B = np.array([[1.0, -1.0], [0.5, 2.0], [3.0, 0.0]])
@@ -270,3 +275,31 @@ def test_a_long_chain_of_operators_is_read_from_the_left(sign: str) -> None:
         assert isinstance(tree, Binary) and tree.operator == sign and tree.right == Name("a")
         tree = tree.left
     assert tree == Name("a")
+
+
+class _Finalised:
+    """Garbage whose end runs Python, so that another thread may take its turn just then."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        sum(range(200))
+
+
+def test_several_threads_read_formulas_at_once() -> None:
+    formula = " + ".join(["exp(a[1]) * (b * c)"] * 60)  # `parse` hands Python's part to this:
+    switch, thresholds = sys.getswitchinterval(), gc.get_threshold()
+
+    def read(_: int) -> bool:
+        _Finalised()
+        return isinstance(parse_expression(formula), ast.BinOp)
+
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(read, range(600)))
+    finally:
+        sys.setswitchinterval(switch)
+        gc.set_threshold(*thresholds)

@@ -13,6 +13,8 @@ from tests.explorer.access import Axe, assert_accessible, assert_clean
 from tests.explorer.conftest import Visit
 from tests.lessons.shared_lessons import lesson
 
+pytestmark = pytest.mark.usefixtures("as_users_run_it")  # the page measures claims about errors
+
 
 def test_the_gallery_measures_and_filters(visit: Visit, axe: Axe) -> None:
     page = visit("#/claims")

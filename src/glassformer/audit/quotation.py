@@ -24,6 +24,7 @@ from glassformer.audit.slip import Slip
 from glassformer.audit.slip_search import Search
 from glassformer.audit.verdicts import Committed, SlipExplanation, StepResult, compare
 from glassformer.language import Bilingual, words
+from glassformer.python_source import parse_module
 
 say = words("glassformer.audit.audit")
 
@@ -173,7 +174,7 @@ def _syntax(quoted: Quotation) -> Committed | None:
     """The first syntax error, if any."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            ast.parse(quoted.text)
+            parse_module(quoted.text)
     except SyntaxError as error:
         lines = quoted.text.splitlines()
         at = error.lineno or 1
@@ -191,7 +192,7 @@ def _syntax(quoted: Quotation) -> Committed | None:
 
 def _unread(quoted: Quotation) -> Committed | None:
     """A parameter that the code never reads."""
-    for function in ast.walk(ast.parse(quoted.text)):
+    for function in ast.walk(parse_module(quoted.text)):
         if isinstance(function, ast.FunctionDef):
             taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
             read = {

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, 
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.files import read_bytes
 from glassformer.nn.config import in_words
+from glassformer.python_source import parse_module
 from glassformer.training.problems import (
     DataConfig,
     foreign_default,
@@ -229,7 +230,7 @@ def _sentences(cls: type) -> dict[str, str]:
     for base in reversed(cls.__mro__):
         if not is_dataclass(base):
             continue
-        (tree,) = ast.parse(inspect.getsource(base)).body
+        (tree,) = parse_module(inspect.getsource(base)).body
         assert isinstance(tree, ast.ClassDef)
         for line, after in zip(tree.body, tree.body[1:], strict=False):
             if (

@@ -28,6 +28,7 @@ from glassformer.audit.formulas.terms import (
     Slice,
     Text,
 )
+from glassformer.python_source import parse_expression
 
 # Signs as pasted from articles, and what they are in Python.
 _SIGNS = {
@@ -159,7 +160,7 @@ class _Reader:
     def read(self) -> Node:
         source = " ".join(token.python for token in self._tokens)
         try:
-            return self._node(ast.parse(source, mode="eval").body)
+            return self._node(parse_expression(source))
         except SyntaxError as error:
             raise self._unexpected(error.offset or 0) from None
         except (RecursionError, MemoryError):

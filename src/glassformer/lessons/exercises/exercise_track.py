@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.files import read_object, write_whole
 from glassformer.language import Bilingual, Language, as_language, broken_lines, words
+from glassformer.python_source import parse_module
 
 if TYPE_CHECKING:
     from glassformer.lessons.exercises.exercise_check import Exercise
@@ -78,7 +79,7 @@ def _source() -> str:
 
 @cache
 def _functions() -> dict[str, ast.FunctionDef]:
-    tree = ast.parse(_source())
+    tree = parse_module(_source())
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 

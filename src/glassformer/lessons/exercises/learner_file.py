@@ -28,6 +28,7 @@ from glassformer.files import as_path, read_bytes
 from glassformer.language import Bilingual, words
 from glassformer.lessons.exercises.feedback import Feedback
 from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
+from glassformer.python_source import parse_module
 
 say = words("glassformer.lessons.exercises.feedback")
 
@@ -109,7 +110,7 @@ def _failed(error: str, line: int | None) -> _UnusableError:
 
 
 def _missing(file: Path, source: str, name: str) -> Bilingual:
-    written = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    written = [node.name for node in parse_module(source).body if isinstance(node, ast.FunctionDef)]
     close = get_close_matches(name, written, n=1, cutoff=0.5) or written[-1:]
     if close:
         return say.both("missing near", file=file.name, function=name, near=close[0])

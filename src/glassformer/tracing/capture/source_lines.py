@@ -18,6 +18,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.nn import functional
 
+from glassformer.python_source import parse_module
+
 # --- syntax ---
 # What the syntax tree says about an expression: assigned to a name, returned, or only a part.
 #
@@ -87,7 +89,7 @@ def _syntax(code: CodeType) -> dict[_Span, _SyntaxNode]:
     block = "".join(linecache.getlines(code.co_filename)[first - 1 : _last_line(code)])
     indented = block[:1].isspace()
     try:
-        spans = _spans(ast.parse(f"if True:\n{block}" if indented else block))
+        spans = _spans(parse_module(f"if True:\n{block}" if indented else block))
     except SyntaxError:  # the lines of a lambda or comprehension may be part of a statement
         return _file_syntax(code.co_filename)
     shift = first - 1 - indented
@@ -97,7 +99,7 @@ def _syntax(code: CodeType) -> dict[_Span, _SyntaxNode]:
 @lru_cache(maxsize=64)
 def _file_syntax(file: str) -> dict[_Span, _SyntaxNode]:
     try:
-        return _spans(ast.parse("".join(linecache.getlines(file))))
+        return _spans(parse_module("".join(linecache.getlines(file))))
     except SyntaxError:  # not Python: a notebook cell with magics, a template
         return {}
 

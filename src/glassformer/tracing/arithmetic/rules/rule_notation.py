@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glassformer.errors import TraceError
+from glassformer.python_source import parse_module
 from glassformer.tracing.arithmetic.expressions import (
     Axis,
     Choose,
@@ -113,7 +114,7 @@ class _Parser:
         """The arguments it reads."""
         self._lets: dict[str, _Write] = {}
         spelt = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt")
-        *lets, last = ast.parse(spelt.translate(_SPELLINGS)).body
+        *lets, last = parse_module(spelt.translate(_SPELLINGS)).body
         for let in lets:
             assert isinstance(let, ast.Assign) and isinstance(let.targets[0], ast.Name), text
             symbol = let.targets[0].id
