@@ -36,10 +36,12 @@ LIMIT_S = 300
 PACKAGES = sorted(file.parent.name for file in (ROOT / SOURCE).glob("*/__init__.py"))
 REST = {
     "cli": ("tests/test_cli*.py", "tests/test_tasks_command.py", "tests/test_experiment_command.py",
-            "tests/audit/test_audit_command.py", "tests/claims/test_claims_command.py"),
+            "tests/audit/test_audit_command.py", "tests/claims/test_claims_command.py",
+            "tests/lessons/test_learner_file.py"),
     "tasks": ("tests/test_tasks*.py", "tests/tasks/test_*.py", "tests/test_run_*.py",
               "tests/test_recommending.py"),
-    "checkpoint": ("tests/test_checkpoint.py", "tests/test_weights.py", "tests/test_tasks.py"),
+    "checkpoint": ("tests/test_checkpoint.py", "tests/test_weights.py", "tests/test_tasks.py",
+                   "tests/test_one_file.py"),
     "explorer": ("tests/explorer/test_api_*.py", "tests/explorer/test_e*.py",
                  "tests/explorer/test_open_traces.py"),
 }  # fmt: skip

@@ -417,10 +417,11 @@ def test_a_foreign_config_of_any_size_is_refused_before_anything_is_built(
     save_file(few, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"requires 10,000 layers, .* has 10 tensors"):
         checkpoint.load_foreign(tmp_path)
-    config |= {"n_layer": 1, "num_hidden_layers": 1}
-    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"requires [\d,]+ numbers, .* has 20"):
-        checkpoint.load_foreign(tmp_path)
+    for depth in (1, len(few)):
+        config |= {"n_layer": depth, "num_hidden_layers": depth}
+        (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        with pytest.raises(CheckpointError, match=r"requires [\d,]+ numbers, .* has 20"):
+            checkpoint.load_foreign(tmp_path)
 
 
 _BOMBS = """

@@ -224,6 +224,14 @@ def test_a_bad_file_is_one_line_and_nothing_is_executed(name: str, tmp_path: Pat
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
 
 
+def test_what_is_no_tensor_of_the_file_is_refused_before_a_model_is_built(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    for state in ([1], {"lm_head.weight": 5}, _many_of_one()):
+        torch.save({"model_args": {"n_head": HEADS}, "model": state}, path)
+        with pytest.raises(CheckpointError, match="not contain a state dict of plain tensors"):
+            checkpoint.load_nanogpt(path)
+
+
 _OPEN = """
 from glassformer import checkpoint
 from glassformer.errors import CheckpointError

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.audit.audit_report import audit_document
+from glassformer.audit.audit_report import audit_document, finding_text
 from glassformer.audit.example_file import read_example
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
@@ -57,6 +57,24 @@ def test_weights_of_ten_thousand_words_need_no_table_of_pairs() -> None:
     said = "not a valid softmax: scores 0 and 0 get 0.0003 and 0"
     said += ", but their ratio must be e^0 = 1"
     assert found.slip("en") == said
+    whole = finding_text(found, read_example(example, "my", "my.json"), "en")
+    assert whole == f"{said}; 2 of 10000 numbers; off by up to 0.00015"
+
+
+@pytest.mark.parametrize(("count", "remark"), [(5, []), (6, [("rounding",)])])
+def test_a_rounding_behind_possible_digits_needs_six_of_them(
+    count: int, remark: list[tuple[str, ...]]
+) -> None:
+    """Sums such as 4.09 were rounded to 4.1 before they were halved; 0.09 may stand for 0.094."""
+    rows = [[1.0 + row, 2.0, 0.09] for row in range(count)]
+    given = {"id": "w", "printed": [[number + 0.004 for number in row] for row in rows]}
+    read = {"id": "x", "formula": "w", "printed": rows, "decimals": 2}
+    halves = [round(sum(row), 1) / 2 for row in rows]
+    step = {"id": "y", "formula": "sum(x) / 2", "printed": halves, "decimals": 3}
+    example = json.dumps({"title": "t", "steps": [given, read, step]})
+    found = audit(read_example(example, "my", "my.json"))["y"]
+    assert found.verdict == "agrees"
+    assert [explanation.kinds for explanation in found.explanations] == remark
 
 
 def test_one_number_printed_for_several() -> None:
@@ -82,6 +100,15 @@ def test_numbers_that_could_not_be_checked_are_counted() -> None:
     assert found["y"].verdict == "wrong"  # log 0 is −∞
     found = check("sqrt(m - 2)", [[0, 0], [1, 1.7321]])
     assert "| ✓ agrees | 1 could not be checked |" in render_text(audit_document(found, "en"), "md")
+
+
+def test_a_number_with_one_bound_is_not_checked() -> None:
+    """A printed 0.0 stands for −0.02, and a negative number has no geometric mean."""
+    given = {"id": "w", "printed": [-0.02, 4.0]}
+    read = {"id": "x", "formula": "w", "printed": [0.0, 4.0], "decimals": 1}
+    step = {"id": "y", "formula": "geometric_mean(x)", "printed": 0.0, "decimals": 1}
+    example = json.dumps({"title": "t", "steps": [given, read, step]})
+    assert audit(read_example(example, "my", "my.json"))["y"].verdict == "unchecked"
 
 
 def test_brackets_in_titles_are_no_commands_to_the_terminal() -> None:

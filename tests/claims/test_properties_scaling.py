@@ -16,6 +16,7 @@ from glassformer.claims.costs import (
 )
 from glassformer.claims.properties import score_spread, softmax_gradient_size, spread_by_width
 from glassformer.errors import ConfigError
+from tests.claims.claim_runs import outcome_of
 
 WIDTHS = (4, 64, 1024)
 
@@ -40,6 +41,14 @@ def test_the_average_score_grows_where_the_inputs_have_a_mean() -> None:
     for width in WIDTHS:
         spread = score_spread(width, divisor=1.0, mean=0.5)
         assert spread.mean == pytest.approx(0.25 * width, rel=0.2)
+
+
+def test_the_claim_about_the_average_product_is_tried_on_unscaled_products() -> None:
+    """The standard deviation of a product of two vectors of k standard normal numbers is √k."""
+    figures = outcome_of("C31").figures
+    for size in ("narrow", "wide"):
+        assert figures[f"deviation_{size}"] == pytest.approx(math.sqrt(figures[size]), rel=0.05)
+        assert figures[f"shifted_{size}"] == pytest.approx(figures[size], rel=0.2)
 
 
 def test_unscaled_wide_scores_saturate_softmax_and_kill_its_gradient() -> None:

@@ -14,6 +14,7 @@ from glassformer.claims.studies import (
     VERBS,
     Relatedness,
     SwitchedBlock,
+    Tastes,
     learn_at_depth,
     learn_at_width,
     learn_neighbours,
@@ -212,3 +213,21 @@ def test_an_easy_task_needs_less_than_k() -> None:
     result = learn_at_width(2, "second word", steps=100)
     assert result.accuracy == 1.0
     assert result.d_ff < result.d_model
+
+
+# --- taste --------------------------------------------------------------------------------------
+
+
+def test_a_feature_explains_its_share_of_the_contents_variance() -> None:
+    """However far the means of the kinds of content are apart: their variances are 1/4 and 4."""
+    content = torch.tensor([[0.0, 10.0], [1.0, 10.0], [0.0, 14.0], [1.0, 14.0]])
+    unrelated = torch.tensor([0.0, 1.0, 1.0, 0.0])
+    likes = torch.ones(3, 4)
+    for film, explained in (
+        ([content[:, 0], unrelated], 1 / 17),
+        ([unrelated, content[:, 1]], 16 / 17),
+        ([content[:, 1], content[:, 0]], 1.0),
+    ):
+        films = torch.stack(film, dim=1)
+        tastes = Tastes(torch.ones(3, 2), films, likes, likes > 0, content)
+        assert tastes.explained == pytest.approx(explained, abs=1e-5)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -267,6 +268,25 @@ def test_sums_and_norms_are_told_with_what_went_in() -> None:
                 sides = [np.broadcast_to(o.value.double().numpy(), step.shape)[index]
                          for o in step.operands]  # fmt: skip
                 assert all(digits(side) in text for side in sides)
+
+
+def test_a_residual_sum_names_the_token_that_changes_most() -> None:
+    form = r"“(?P<who>[^”]*)”.* changes most: a vector of length (?P<branch>\S+) is added to one of"
+    checked = 0
+    for name, step in steps_of("residual"):
+        lengths = [np.linalg.norm(o.value.double().numpy()[0], axis=-1) for o in step.operands]
+        match = re.search(rf"{form} length (?P<stream>\S+)\.", said(step))
+        if match is None:
+            assert f"To each of the {step.shape[1]} tokens a vector of length" in said(step), name
+            continue
+        tops = [
+            (int(np.argmax(branch)), stream, branch) for stream, branch in permutations(lengths)
+        ]
+        told = [(digits(branch[top]), digits(stream[top])) for top, stream, branch in tops]
+        top = tops[told.index((match["branch"], match["stream"]))][0]
+        assert (step.labels[1] or ())[top].strip("␣") == match["who"]
+        checked += 1
+    assert checked > 10
 
 
 def test_pooling_and_logits() -> None:

@@ -55,6 +55,27 @@ def test_two_texts_of_different_lengths_are_aligned_by_their_tokens() -> None:
     assert "input_ids" not in by_name  # the tokens that both have are the same
 
 
+def test_texts_of_a_batch_are_aligned_by_the_tokens_of_the_first() -> None:
+    model = made("gpt2")
+    shorter = torch.tensor([[1, 2, 4, 9], [5, 6, 7, 8]])
+    longer = torch.tensor([[1, 2, 3, 4, 9], [5, 6, 9, 7, 8]])
+    one, other = trace(model, shorter), trace(model, longer)
+    found = compare(one, other)
+    logits = next(step for step in found.steps if step.name == one["logits"].name)
+    with torch.no_grad():
+        gap = model(longer).logits[:, [0, 1, 3, 4]] - model(shorter).logits
+    assert logits.compared == gap.numel()
+    assert logits.largest == pytest.approx(float(gap.abs().max()))
+
+
+def test_texts_without_a_batch_axis_are_aligned_by_their_tokens() -> None:
+    table = torch.nn.Sequential(torch.nn.Embedding(9, 3), torch.nn.Tanh())
+    one, other = trace(table, torch.tensor([1, 2, 4])), trace(table, torch.tensor([1, 2, 3, 4]))
+    found = compare(one, other)
+    assert found.steps == ()
+    assert one.steps[-1].name in found.same
+
+
 def test_a_run_and_its_edit_part_at_the_edit() -> None:
     run = trace(made("gpt2"), IDS)
     edited = ablate(run, "transformer.h.1.attn", head=0)

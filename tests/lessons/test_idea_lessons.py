@@ -314,7 +314,14 @@ def test_positions_tells_what_is_stored() -> None:
             claim.figures[f"{kind}_{length}"], abs=1e-4
         )
     assert not [key for key in stored.figures if key.startswith("learned") and "8" not in key]
-    assert stored.command in said(switched("positions"), "experiment")
+    found = switched("positions")
+    assert stored.command in said(found, "experiment")
+    shown = [[plain(cell) for cell in row[1:]] for row in tables(found, "experiment")[1].rows]
+    assert shown == [
+        [f"{stored.figures[key]:.1%}" if (key := f"{kind} {length}") in stored.figures
+         else "cannot read it" for length in positions.LENGTHS]
+        for kind in ("none", "learned", "sinusoidal", "rotary")
+    ]  # fmt: skip
     assert stored_results("depth")[0].command in said(switched("depth"), "training")
 
 

@@ -196,11 +196,13 @@ def test_patches_are_in_reading_order_and_flattened_by_channel_row_column() -> N
 
 
 def test_patches_are_what_a_strided_convolution_reads() -> None:
-    embedding = PatchEmbedding(ImageConfig(size=8, patch=4, channels=3), 5).double()
-    images = seeded(2, 3, 8, 8)
+    config = ImageConfig(size=12, patch=4, channels=3)
+    embedding = PatchEmbedding(config, 5).double()
+    images = seeded(2, 3, 12, 12)
     kernel = embedding.to_vectors.weight.unflatten(1, (3, 4, 4))
     expected = F.conv2d(images, kernel, embedding.to_vectors.bias, stride=4)
     assert share(embedding(images), expected.flatten(2).mT) <= FLOAT64_SHARE
+    assert config.n_patches == expected[0, 0].numel() == 9
 
 
 # Pooling

@@ -83,6 +83,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"decoder": {"type": "Sequence", "decoders": [FIFTYFOLD] * 2}},
         "lengthen a text up to 2,500 times",
     ),
+    "growth of a prefix": (
+        {"normalizer": in_row(*[{"type": "Prepend", "prepend": "x" * 8}] * 3)},
+        "up to 81 times",
+    ),
     "a long prefix": (
         {"normalizer": {"type": "Prepend", "prepend": "x" * 37}},
         "adds 37 characters",

@@ -44,8 +44,9 @@ def test_curves_by_hand() -> None:
     for kind in KINDS:
         assert [share(kind, step) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
     assert share("constant", 9) == 1.0
-    assert share("linear", 7) == pytest.approx(0.5)
-    assert share("cosine", 7) == pytest.approx(0.5)
+    assert [share("linear", step) for step in (5, 7, 9)] == pytest.approx([3 / 4, 1 / 2, 1 / 4])
+    falling = [(2 + 2**0.5) / 4, 1 / 2, (2 - 2**0.5) / 4]
+    assert [share("cosine", step) for step in (5, 7, 9)] == pytest.approx(falling)
     assert share("linear", 11, floor=0.2) == pytest.approx(0.2)
     assert share("noam", 15) == pytest.approx(0.5)
 

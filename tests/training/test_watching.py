@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from glassformer import checkpoint
-from glassformer.errors import TrainingError
+from glassformer.errors import ConfigError, TrainingError
+from glassformer.explorer import server as serving
+from glassformer.explorer.training_watch import watch
 from glassformer.nn import record_attention
 from glassformer.training import run as run_module
 from glassformer.training import snapshots as module
@@ -176,3 +178,28 @@ def test_a_model_without_attention_has_metrics_only(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "watch/state.json").read_text("utf-8")) == {"state": "finished"}
     with pytest.raises(TrainingError, match="has no attention snapshot of step 4"):
         read_attention(tmp_path, 4, "encoder")
+
+
+@pytest.mark.parametrize("rank", [None, "0", "1"])
+def test_a_page_that_cannot_start_does_not_end_the_run(
+    rank: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And it is tried once: of several processes, by the first."""
+
+    def refuse(*_: object) -> None:
+        raise ConfigError("cannot listen on 127.0.0.1: all ports are taken")
+
+    monkeypatch.setattr(serving, "prepare", refuse)
+    if rank is None:
+        monkeypatch.delenv("RANK", raising=False)
+    else:
+        monkeypatch.setenv("RANK", rank)
+    with watch(tmp_path):
+        went_on = True
+    assert went_on
+    said = capsys.readouterr().err
+    assert said.count("\n") == (rank != "1")
+    assert ("all ports are taken. The run goes on" in said) == (rank != "1")
