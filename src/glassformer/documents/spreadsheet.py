@@ -65,9 +65,14 @@ class Spreadsheet(Renderer[None]):
         self._text(_plain(part.text))
 
     def formula(self, part: p.Formula) -> None:
-        """Plain text; the live formula is on its step's own sheet."""
+        """Plain text, and below it the number itself, linked to its step's own sheet."""
         for line in text_lines(part.card, self.words):
             self._line(line, self._formula)
+        value = part.cell.value
+        digits = "0" if math.isfinite(value) and value == int(value) else "0.0000##"
+        live = self._book.add_format({"num_format": f'"→ "{digits}', "align": "left"})
+        self._link(0, self._live.address(part.cell.step, part.cell.index), value, live)
+        self._row += 1
         if part.code:
             self._line(f"{self.words['in code']}{part.code}", self._formats.quiet)
 
@@ -139,10 +144,14 @@ class Spreadsheet(Renderer[None]):
         if cell.is_unwritten or cell.text == p.ASKED:
             self._sheet.write_string(self._row, column, cell.text, format_)
             return
-        cached: float | str = cell.value if math.isfinite(cell.value) else "−∞"
+        self._link(column, source, cell.value, format_)
+
+    def _link(self, column: int, source: str, value: float, format_: Any) -> None:
+        """A number that follows a cell of another sheet."""
+        cached: float | str = value if math.isfinite(value) else "−∞"
         # The other sheets encode −∞ as a huge number; here it is shown as −∞.
         formula = f"={source}"
-        if cell.value == -math.inf:
+        if value == -math.inf:
             formula = f'=IF({source}<-1E+100,"−∞",{source})'
         self._sheet.write_formula(self._row, column, formula, format_, cached)
 

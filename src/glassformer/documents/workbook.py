@@ -76,7 +76,7 @@ class Formats:
         make = book.add_format
         self.title = make({"bold": True, "font_size": 14})
         self.name = make({"bold": True, "font_size": 12})
-        self.quiet = make({"font_color": "#555555"})
+        self.quiet = make({"font_color": "#555555", "valign": "top"})
         self.link = make({"font_color": "#1F4E9E", "underline": 1})
         self.column = make({"align": "right", "font_color": "#555555", "bottom": 1})
         self.column_head = make({"bold": True, "bottom": 1})
