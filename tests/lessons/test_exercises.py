@@ -52,20 +52,27 @@ def test_a_wrong_answer_gets_the_right_hint(answer: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_the_variant_without_a_slip_is_right(name: str) -> None:
-    """So what a switch changes is the slip alone."""
+def test_our_solution_is_right_in_float64(name: str) -> None:
+    """So what an edit of it changes is the slip alone."""
     task = exercise(name)
     for case in task.cases():
         arguments = copied(case, torch.float64)
-        assert is_same(task.variant(*arguments), task.reference(*arguments))
+        assert is_same(task.with_slips()(*arguments), task.reference(*arguments))
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_edit_finds_its_place(name: str) -> None:
+    task = exercise(name)
+    source = "\n\n".join(map(solution, (*parts_of(task.function), task.function)))
+    assert [old for edit in task.slips.values() for old in edit if old not in source] == []
 
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_every_slip_has_a_hint_of_its_own(name: str) -> None:
     """No two slips give the same results on all cases, and each is told in both languages."""
     task = exercise(name)
-    for key, switches in task.slips.items():
-        found = task.check(lambda *case, wrong=switches: task.variant(*case, **wrong))
+    for key in task.slips:
+        found = task.check(task.with_slips(key))
         assert found.hints == (key,)
         assert found.text == task.slip(key)
 

@@ -1,9 +1,9 @@
 """What an exercise is, and how an answer to it is judged.
 
-A slip is found as the audit finds one: by committing it. Each exercise has its computation with
-the known slips as switches (`variant`); where a learner's results are not those of the reference,
-they are compared with what one switch gives, then two. What fits no known slip is described: an
-exception with its line, a shape, a type, NaN, the first number that differs.
+A slip is found as the audit finds one: by committing it. Each known slip is an edit of our
+solution; where a learner's results are not those of the reference, they are compared with those of
+the solution with one slip in it, then with two. What fits no known slip is described: an exception
+with its line, a shape, a type, NaN, the first number that differs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Code, Document, Paragraph, with_code
 from glassformer.errors import ConfigError
 from glassformer.language import Bilingual, Language, Words, words
+from glassformer.lessons.exercises import solutions
+from glassformer.lessons.exercises.exercise_track import parts_of, signature, solution
 from glassformer.lessons.exercises.feedback import Feedback
 from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
 
 say = words("glassformer.lessons.exercises.feedback")
 
-Switches = Mapping[str, Any]
+Edit = Mapping[str, str]
+"""What stands in a solution, and what a learner writes in its place."""
 _IMPORTS = {
     "torch": "import torch", "math": "import math", "nn": "from torch import nn",
     "F": "import torch.nn.functional as F", "Tensor": "from torch import Tensor",
@@ -56,10 +59,6 @@ class Exercise:
     """Arguments of the calls that are compared: random numbers in several shapes."""
     reference: Callable[..., Any] = field(repr=False)
     """The right results, from the modules that everything else here uses."""
-    variant: Callable[..., Any] = field(repr=False)
-    """The same computation written out, with a keyword for each place where one may slip."""
-    slips: Mapping[str, Switches] = field(repr=False)
-    """The known slips: the keyword of `variant` that commits each."""
     language: Language = "en"
 
     @property
@@ -69,6 +68,37 @@ class Exercise:
     @property
     def statement(self) -> Bilingual:
         return self.words[f"{self.name} statement"]
+
+    @property
+    def slips(self) -> dict[str, Edit]:
+        """The known slips; an edit that several exercises share stands under `any`."""
+        own = dict(self.words.data[self.name]["edits"])
+        shared = own.pop("shared", [])
+        return own | {key: self.words.data["any"]["edits"][key] for key in shared}
+
+    def with_slips(self, *keys: str) -> Callable[..., Any]:
+        """Our solution with these slips in it."""
+        edit = {old: new for key in keys for old, new in self.slips[key].items()}
+        source = self._source
+        if edit:
+            every = re.compile("|".join(map(re.escape, edit)))
+            source = every.sub(lambda found: edit[found[0]], source)
+        names = dict(vars(solutions))
+        exec(source, names)  # noqa: S102  our own solution
+        function: Callable[..., Any] = names[self.function]
+        return function
+
+    def places(self, key: str) -> set[int]:
+        """Where a slip is committed: the places in the source that it changes."""
+        found = (
+            one for old in self.slips[key] for one in re.finditer(re.escape(old), self._source)
+        )
+        return {at for one in found for at in range(*one.span())}
+
+    @property
+    def _source(self) -> str:
+        """Our solution, after the earlier ones that it calls."""
+        return "\n\n".join(map(solution, (*parts_of(self.function), self.function)))
 
     def slip(self, key: str) -> Bilingual:
         """The hint for a known slip; one that several exercises share stands under `any`."""
@@ -83,8 +113,6 @@ class Exercise:
 
     def document(self) -> Document:
         """The task: what is to be written, and its signature."""
-        from glassformer.lessons.exercises.exercise_track import signature
-
         paragraphs = self.statement.say(self.language).split("\n")
         command, file = f"glassformer exercise {self.name}", f"{self.function}.py"
         begin = say["how to begin"].say(self.language)
@@ -159,11 +187,8 @@ class _ExerciseJudge:
         return Feedback(self.exercise.name, (), text, self.exercise.language)
 
     def _known_slip(self, compared: list[_Compared]) -> Feedback | None:
-        for keys in _one_or_two(self.exercise.slips):
-            switches = {
-                name: value for key in keys for name, value in self.exercise.slips[key].items()
-            }
-            if self._commits(switches, compared):
+        for keys in _one_or_two(self.exercise):
+            if self._commits(keys, compared):
                 hints = [self.exercise.slip(key) for key in keys]
                 text = (
                     hints[0]
@@ -173,12 +198,11 @@ class _ExerciseJudge:
                 return Feedback(self.exercise.name, keys, text, self.exercise.language)
         return None
 
-    def _commits(self, switches: Switches, compared: list[_Compared]) -> bool:
+    def _commits(self, keys: tuple[str, ...], compared: list[_Compared]) -> bool:
         """Whether these slips give the learner's results, in every case and wrong ones in some."""
-        shows = False
+        function, shows = self.exercise.with_slips(*keys), False
         for case in compared:
-            arguments = copied(case.arguments, torch.float64)
-            slipped = _called(self.exercise.variant, arguments, **switches)
+            slipped = _called(function, copied(case.arguments, torch.float64))
             if (slipped.error is None) != (case.given.error is None):
                 return False
             if slipped.error is None:
@@ -235,19 +259,18 @@ def _is_elsewhere(file: str) -> bool:
     return not file.startswith((str(Path(__file__).parent), str(Path(torch.__file__).parent)))
 
 
-def _one_or_two(slips: Mapping[str, Switches]) -> Iterator[tuple[str, ...]]:
+def _one_or_two(exercise: Exercise) -> Iterator[tuple[str, ...]]:
     """Each slip; then each two that are committed in different places."""
-    pairs = (
-        pair for pair in combinations(slips, 2) if not slips[pair[0]].keys() & slips[pair[1]].keys()
-    )
-    return chain(((key,) for key in slips), pairs)
+    places = {key: exercise.places(key) for key in exercise.slips}
+    pairs = ((a, b) for a, b in combinations(places, 2) if not places[a] & places[b])
+    return chain(((key,) for key in places), pairs)
 
 
-def _called(function: Callable[..., Any], arguments: tuple[Any, ...], **switches: Any) -> _Call:
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
     given = copied(arguments)
     try:
         with torch.no_grad():
-            result = function(*given, **switches)
+            result = function(*given)
     except OutOfTimeError:
         raise
     except (Exception, SystemExit) as error:

@@ -18,38 +18,6 @@ from glassformer.training.learner import cross_entropy
 say = words(__name__)
 
 
-def _loss(
-    logits: Tensor, ids: Tensor, pad_id: int, *,
-    shift: str = "next", counts: str = "tokens", mean: str = "tokens", of: str = "log softmax",
-) -> Tensor:  # fmt: skip
-    made, targets, inputs = {
-        "next": (logits[:, :-1], ids[:, 1:], ids[:, :-1]),
-        "none": (logits, ids, ids),
-        "before": (logits[:, 1:], ids[:, :-1], ids[:, 1:]),
-    }[shift]
-    log_probabilities = {
-        "log softmax": lambda: torch.log_softmax(made, dim=-1),
-        "softmax twice": lambda: torch.log_softmax(torch.softmax(made, dim=-1), dim=-1),
-        "probabilities": lambda: torch.softmax(made, dim=-1),
-        "logits": lambda: made,
-        "over positions": lambda: torch.log_softmax(made, dim=1),
-    }[of]()
-    chosen = -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    counted = {
-        "tokens": targets != pad_id, "everything": torch.ones_like(targets, dtype=torch.bool),
-        "inputs": inputs != pad_id,
-    }[counts]  # fmt: skip
-    kept = torch.where(counted, chosen, 0.0)
-    return {
-        "tokens": lambda: kept.sum() / counted.sum(),
-        "positions": lambda: kept.mean(),
-        "sequences": lambda: (kept.sum(dim=1) / counted.sum(dim=1)).mean(),
-        "sum": lambda: kept.sum(),
-        "batch": lambda: kept.sum() / len(ids),
-        "sign": lambda: -kept.sum() / counted.sum(),
-    }[mean]()
-
-
 def _loss_reference(logits: Tensor, ids: Tensor, pad_id: int) -> Tensor:
     targets = ids[:, 1:]
     is_token = targets != pad_id
@@ -66,24 +34,7 @@ def _loss_cases() -> Cases:
     ]
 
 
-LOSS = Exercise(
-    "loss", "loss", say, _loss_cases, _loss_reference, _loss,
-    {
-        "not shifted": {"shift": "none"},
-        "shifted back": {"shift": "before"},
-        "padding counted": {"counts": "everything"},
-        "inputs counted": {"counts": "inputs"},
-        "mean over positions": {"mean": "positions"},
-        "mean over sequences": {"mean": "sequences"},
-        "sum": {"mean": "sum"},
-        "mean over the batch": {"mean": "batch"},
-        "sign": {"mean": "sign"},
-        "softmax twice": {"of": "softmax twice"},
-        "no logarithm": {"of": "probabilities"},
-        "no softmax": {"of": "logits"},
-        "over positions": {"of": "over positions"},
-    },
-)  # fmt: skip
+LOSS = Exercise("loss", "loss", say, _loss_cases, _loss_reference)
 
 # --- decoding ----------------------------------------------------------------------------------
 
@@ -134,71 +85,18 @@ def _greedy_reference(next_logits: NextLogits, start: int, end: int, max_new: in
     return list(decoded.hypotheses[0].tokens)
 
 
-def _greedy(
-    next_logits: NextLogits, start: int, end: int, max_new: int, *,
-    reads: str = "all", takes: str = "largest", stops: str = "yes", gives: str = "new",
-    more: int = 0,
-) -> list[int]:  # fmt: skip
-    ids = [start]
-    for _ in range(max_new + more):
-        given = {"all": ids, "last": ids[-1:], "new": ids[1:] or ids}[reads]
-        logits = next_logits(given)
-        token = int(logits.argmax() if takes == "largest" else logits.argmin())
-        if token == end and stops == "yes":
-            return ids[{"with start": 0}.get(gives, 1) :] + ([end] if gives == "with end" else [])
-        ids.append(token)
-    return ids if gives == "with start" else ids[1:]
-
-
 def _greedy_cases() -> Cases:
     return [
         (PrefixModel(seed, 6), 0, 5, max_new) for seed, max_new in ((3, 8), (4, 5), (5, 6), (9, 8))
     ]
 
 
-GREEDY = Exercise(
-    "greedy", "greedy", say, _greedy_cases, _greedy_reference, _greedy,
-    {
-        "last token only": {"reads": "last"},
-        "start left out": {"reads": "new"},
-        "smallest": {"takes": "smallest"},
-        "never stops": {"stops": "no"},
-        "with end": {"gives": "with end"},
-        "with start": {"gives": "with start"},
-        "one too many": {"more": 1},
-        "one too few": {"more": -1},
-        "limit unused": {"more": 1000},
-    },
-)  # fmt: skip
+GREEDY = Exercise("greedy", "greedy", say, _greedy_cases, _greedy_reference)
 
 
 def _beam_reference(logits: Tensor, totals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     found = best_continuations(logits[None], totals[None], len(totals))
     return found.totals[0], found.parents[0], found.tokens[0]
-
-
-def _beam(
-    logits: Tensor, totals: Tensor, *,
-    adds: str = "log softmax", chooses: str = "best of all", divides: str = "V",
-    returns: str = "parents, tokens",
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    n_beams, vocab_size = logits.shape
-    scored = {
-        "log softmax": lambda: torch.log_softmax(logits, dim=-1),
-        "logits": lambda: logits,
-        "probabilities": lambda: torch.softmax(logits, dim=-1),
-        "over beams": lambda: torch.log_softmax(logits, dim=0),
-    }[adds]()
-    sums = scored if chooses == "totals forgotten" else totals[:, None] + scored
-    if chooses == "one each":
-        best, tokens = sums.max(dim=-1)
-        parents = torch.arange(n_beams)
-    else:
-        flat = sums.flatten()
-        best, places = flat.topk(n_beams, largest=chooses != "worst")
-        divisor = vocab_size if divides == "V" else n_beams
-        parents, tokens = places // divisor, places % divisor
-    return (best, tokens, parents) if returns == "tokens, parents" else (best, parents, tokens)
 
 
 def _beam_cases() -> Cases:
@@ -210,16 +108,4 @@ def _beam_cases() -> Cases:
     ]
 
 
-BEAM_STEP = Exercise(
-    "beam-step", "beam_step", say, _beam_cases, _beam_reference, _beam,
-    {
-        "logits added": {"adds": "logits"},
-        "probabilities added": {"adds": "probabilities"},
-        "softmax over beams": {"adds": "over beams"},
-        "one each": {"chooses": "one each"},
-        "totals forgotten": {"chooses": "totals forgotten"},
-        "worst": {"chooses": "worst"},
-        "divided by R": {"divides": "R"},
-        "exchanged": {"returns": "tokens, parents"},
-    },
-)  # fmt: skip
+BEAM_STEP = Exercise("beam-step", "beam_step", say, _beam_cases, _beam_reference)
