@@ -11,12 +11,12 @@ from typing import get_args
 
 import torch
 
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Table
 from glassformer.experiments import words as attribute
 from glassformer.experiments.attribution import Method
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import score_columns
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.tasks import Model, load
 from glassformer.tracing import Cell, Step, Trace
@@ -124,15 +124,15 @@ def without(sentence: str, place: int) -> float:
 
 def steps(say: Speaker, *, sentence: str = "asleep", layer: str = "4") -> Iterator[LessonStep]:
     reading, at = read(SENTENCES[sentence]), int(layer) - 1
-    yield _map(reading, at, say)
-    yield _flat(reading, say)
-    yield _uniform(reading, say)
-    yield _attribution(reading, at, say)
-    yield _disagree(reading, at, say)
-    yield _decide(reading, at, say)
+    yield say.step("weights", "map", _map(reading, at, say))
+    yield say.step("weights", "flat", _flat(reading, say))
+    yield say.step("ablation", "uniform", _uniform(reading, say))
+    yield say.step("attribution", "attribution", _attribution(reading, at, say))
+    yield say.step("attribution", "disagree", _disagree(reading, at, say))
+    yield say.step("ablation", "decide", _decide(reading, at, say))
 
 
-def _map(reading: Reading, layer: int, say: Speaker) -> LessonStep:
+def _map(reading: Reading, layer: int, say: Speaker) -> Parts:
     weights = reading.weights[layer]
     values = weights.value[0, 0]
     row, column = divmod(int(values.argmax()), values.size(1))
@@ -143,16 +143,13 @@ def _map(reading: Reading, layer: int, say: Speaker) -> LessonStep:
         "column": reading.tokens[column], "weight": number(chosen.value, 3),
         "equal": number(1 / len(reading.tokens), 3), "count": len(reading.tokens),
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("map", **facts)),
-        heat_map(weights, say, chosen, head=0),
-        formula(chosen),
-        Paragraph(say("map question")),
-    ]
-    return LessonStep("weights", say("map title"), tuple(parts))
+    yield say("map", **facts)
+    yield heat_map(weights, say, chosen, head=0)
+    yield formula(chosen)
+    yield say("map question")
 
 
-def _flat(reading: Reading, say: Speaker) -> LessonStep:
+def _flat(reading: Reading, say: Speaker) -> Parts:
     found = [evenness(step) for step in reading.weights]
     heads = [head for layer in found for head in layer]
     flat = sum(head > _FLAT for head in heads)
@@ -171,16 +168,13 @@ def _flat(reading: Reading, say: Speaker) -> LessonStep:
         "count": len(reading.tokens), "flat": flat, "heads": len(heads), "bound": f"{_FLAT:g}",
         "least": f"{min(heads):.3f}",
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("evenness idea", **facts)),
-        Figure("evenness", chart),
-        Table("", (say("layer"), *columns), rows),
-        Paragraph(say(key, **facts)),
-    ]
-    return LessonStep("weights", say("flat title"), tuple(parts))
+    yield say("evenness idea", **facts)
+    yield Figure("evenness", chart)
+    yield Table("", (say("layer"), *columns), rows)
+    yield say(key, **facts)
 
 
-def _uniform(reading: Reading, say: Speaker) -> LessonStep:
+def _uniform(reading: Reading, say: Speaker) -> Parts:
     """What each layer's weights are worth: replaced by equal ones, what becomes of the answer?"""
     layers = range(len(reading.weights))
     alone = [reading.probability_if([layer]) for layer in layers]
@@ -195,12 +189,9 @@ def _uniform(reading: Reading, say: Speaker) -> LessonStep:
     }  # fmt: skip
     idle = abs(every - reading.probability) < _NOTICEABLE
     key = "uniform idle" if idle else "uniform turns" if every < 0.5 else "uniform matters"
-    parts: list[Part] = [
-        Paragraph(say("uniform", **facts)),
-        Table("", heads, tuple(rows)),
-        Paragraph(say(key, **facts)),
-    ]
-    return LessonStep("ablation", say("uniform title"), tuple(parts))
+    yield say("uniform", **facts)
+    yield Table("", heads, tuple(rows))
+    yield say(key, **facts)
 
 
 def _scores(reading: Reading, layer: int, say: Speaker) -> dict[str, Sequence[float]]:
@@ -210,7 +201,7 @@ def _scores(reading: Reading, layer: int, say: Speaker) -> dict[str, Sequence[fl
     return {names[kind]: scores for kind, scores in found.items()}
 
 
-def _attribution(reading: Reading, layer: int, say: Speaker) -> LessonStep:
+def _attribution(reading: Reading, layer: int, say: Speaker) -> Parts:
     found = _scores(reading, layer, say)
     heads = (say("word"), *found)
     rows = tuple(
@@ -218,15 +209,12 @@ def _attribution(reading: Reading, layer: int, say: Speaker) -> LessonStep:
         for place, token in enumerate(reading.tokens)
     )
     drawing = score_columns(found, reading.tokens, say("attribution caption"))
-    parts: list[Part] = [
-        Paragraph(say("attribution", label=say(reading.label))),
-        Figure("attribution", drawing),
-        Table("", heads, rows),
-    ]
-    return LessonStep("attribution", say("attribution title"), tuple(parts))
+    yield say("attribution", label=say(reading.label))
+    yield Figure("attribution", drawing)
+    yield Table("", heads, rows)
 
 
-def _disagree(reading: Reading, layer: int, say: Speaker) -> LessonStep:
+def _disagree(reading: Reading, layer: int, say: Speaker) -> Parts:
     found = _scores(reading, layer, say)
     reference = shares(reading.sentence)["leave one out"]
     rows, tops = [], {}
@@ -238,15 +226,12 @@ def _disagree(reading: Reading, layer: int, say: Speaker) -> LessonStep:
     heads = (say("method"), say("strongest word"), say("agreement"))
     different = len({reading.tokens[top] for top in tops.values()})
     key = "disagree" if different > 1 else "agree"
-    parts: list[Part] = [
-        Paragraph(say(key, kinds=different, count=len(found))),
-        Table("", heads, tuple(rows)),
-        Paragraph(say("why differ")),
-    ]
-    return LessonStep("attribution", say("disagree title"), tuple(parts))
+    yield say(key, kinds=different, count=len(found))
+    yield Table("", heads, tuple(rows))
+    yield say("why differ")
 
 
-def _decide(reading: Reading, layer: int, say: Speaker) -> LessonStep:
+def _decide(reading: Reading, layer: int, say: Speaker) -> Parts:
     """Delete each word from the text and ask the model again."""
     tokens, weights = reading.tokens, received(reading.weights[layer])
     changes = [without(reading.sentence, at) - reading.probability for at in range(len(tokens))]
@@ -274,10 +259,7 @@ def _decide(reading: Reading, layer: int, say: Speaker) -> LessonStep:
     key = "decide same" if most == seen else "decide differs"
     key = "decide none" if abs(changes[most]) < _NOTICEABLE else key
     order = "order better" if same_left > same else "order not better"
-    parts: list[Part] = [
-        Paragraph(say(key, **facts)),
-        Table("", heads, rows),
-        Paragraph(say(order, **facts)),
-        Paragraph(say("moral")),
-    ]
-    return LessonStep("ablation", say("decide title"), tuple(parts))
+    yield say(key, **facts)
+    yield Table("", heads, rows)
+    yield say(order, **facts)
+    yield say("moral")

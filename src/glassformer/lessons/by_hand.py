@@ -11,7 +11,7 @@ from torch import nn
 from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
-from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, HeatMap, Paragraph, Table
 from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
 from glassformer.lessons.figures.model_figures import (
     Played,
@@ -20,7 +20,7 @@ from glassformer.lessons.figures.model_figures import (
     strip_figure,
 )
 from glassformer.lessons.illustrated import printed_matrix, set_maps
-from glassformer.lessons.lesson import LessonStep, Speaker, formula
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
     Predictor,
@@ -119,13 +119,15 @@ _IDS = {"queries": "query", "keys": "key", "values": "value", "scores": "scores"
 def steps(say: Speaker) -> Iterator[LessonStep]:
     example, run = load_example("by-hand"), by_hand_trace()
     names, remarker = names_of(example), Remarker("by-hand", say, _IDS)
-    yield _word_step(example, names, remarker, say).with_(_progress(run, names, "nothing", say))
+    words = _words(example, names, remarker, say)
+    yield say.step("words", "words", [*words, _progress(run, names, "nothing", say)])
     yield from _embedding_steps(run, remarker, say)
     *encoder, encoded = _encoder_steps(run, remarker, say)
     yield from encoder
     yield encoded.with_(_progress(run, names, "encoder", say))
     yield from _decoder_steps(run, say)
-    yield _flatten_step(run, say).with_(_progress(run, names, "decoder", say))
+    flattened = [*_flattened(run, say), _progress(run, names, "decoder", say)]
+    yield say.step("flatten", "flatten", flattened)
     *steps, last = prediction_steps(
         run, say, names.vocabulary, names.vocabulary.index("you"),
         remarks=remarker.verdict("probabilities"),
@@ -145,20 +147,17 @@ def _progress(run: Trace, names: WordNames, covered: Stage, say: Speaker) -> Fig
     return Figure(f"architecture-{covered}", drawing)
 
 
-def _word_step(example: Example, names: WordNames, remarker: Remarker, say: Speaker) -> LessonStep:
+def _words(example: Example, names: WordNames, remarker: Remarker, say: Speaker) -> Parts:
     given = example["sentence_text"].printed
     assert isinstance(given, WordList)
     count = example["vocab_size"].printed
     assert isinstance(count, PrintedDigits)
     sentence = " ".join(str(word) for word in given.items)
-    said = say("words", count=int(count.values), sentence=sentence)
-    ids = [names.vocabulary.index(word) for word in names.sentence]
-    table = Table(
-        "", (say("word head"), *names.sentence), ((say("number"), *(str(id_) for id_ in ids)),)
-    )
-    parts: list[Part] = [Paragraph(said), *remarker.verdict("sentence_words")]
-    parts += [Paragraph(say("six")), table]
-    return LessonStep("words", say("words title"), tuple(parts))
+    yield say("words", count=int(count.values), sentence=sentence)
+    yield from remarker.verdict("sentence_words")
+    yield say("six")
+    ids = (str(names.vocabulary.index(word)) for word in names.sentence)
+    yield Table("", (say("word head"), *names.sentence), ((say("number"), *ids),))
 
 
 def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[LessonStep]:
@@ -179,16 +178,12 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
         "row": say.quoted(words[_YOU]), "position": _YOU, "column": dimension + 1,
         "value": formulas[-1].card.value,
     }  # fmt: skip
-    parts: list[Part] = [
+    yield LessonStep("positions", say.title("positions"), (
         Paragraph(say("positions", **facts)),
         Paragraph(say("angle", first=dimension, second=dimension + 1, pair=pair, width=WIDTH)),
-        *formulas,
-    ]
-    parts += [
-        heat_map(positions, say, cell, rows=words),
+        *formulas, heat_map(positions, say, cell, rows=words),
         *remarker.on("position", cell, transposed=True),
-    ]
-    yield LessonStep("positions", say.title("positions"), tuple(parts))
+    ))  # fmt: skip
     summed = run["model.encoder.summed"][_YOU, dimension]
     yield role_step("embedded", summed, say, after=remarker.on("x", summed))
 
@@ -255,39 +250,24 @@ def _asked(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonStep
 
 def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     summed = run["model.decoder.summed"][0, 0]
-    embedded: list[Part] = [
-        Paragraph(say("decoder")), Paragraph(say("unprinted", seed=SEED)), formula(summed),
+    yield say.step("embedded", "decoder", [
+        say("decoder"), say("unprinted", seed=SEED), formula(summed),
         heat_map(summed.step, say, summed),
-    ]  # fmt: skip
-    yield LessonStep("embedded", say("decoder title"), tuple(embedded))
+    ])  # fmt: skip
     own = run[f"{_DECODER}.attention.weights"][0, 0, 0, 0]
     yield _weights_step("decoder attention", own, say, [f"{_DECODER}.attention.masked"])
-    yield norm_step(
-        run, f"{_DECODER}.attention_norm", say, 0, 1, title=say("decoder norm"), phrase="norm again"
-    )
+    yield _norm_again("attention", say("decoder norm"), run, say)
     cross = run[f"{_DECODER}.cross_attention.weights"][0, 0, 0, _PLAY]
     projected = [f"{_DECODER}.cross_attention.projected_{kind}" for kind in ("queries", "keys")]
-    step = _weights_step("cross", cross, say, projected)
-    yield LessonStep(step.role, step.title, (*step.parts, Paragraph(say("cross roles"))))
-    yield norm_step(
-        run,
-        f"{_DECODER}.cross_attention_norm",
-        say,
-        0,
-        1,
-        title=say("after cross"),
-        phrase="norm again",
-    )
+    yield _weights_step("cross", cross, say, projected).with_(Paragraph(say("cross roles")))
+    yield _norm_again("cross_attention", say("after cross"), run, say)
     yield feed_forward_step(run, f"{_DECODER}.feed_forward", say, 0, 1)
-    yield norm_step(
-        run,
-        f"{_DECODER}.feed_forward_norm",
-        say,
-        0,
-        1,
-        title=say("decoder end"),
-        phrase="norm again",
-    )
+    yield _norm_again("feed_forward", say("decoder end"), run, say)
+
+
+def _norm_again(part: str, title: str, run: Trace, say: Speaker) -> LessonStep:
+    """The norm after a part of the decoder."""
+    return norm_step(run, f"{_DECODER}.{part}_norm", say, 0, 1, title=title, phrase="norm again")
 
 
 def _weights_step(key: str, cell: Cell, say: Speaker, beside: list[str]) -> LessonStep:
@@ -296,7 +276,7 @@ def _weights_step(key: str, cell: Cell, say: Speaker, beside: list[str]) -> Less
     return role_step("weights", cell, say, phrase=key, title=say(f"{key} title"), beside=maps)
 
 
-def _flatten_step(run: Trace, say: Speaker) -> LessonStep:
+def _flattened(run: Trace, say: Speaker) -> Parts:
     rows = run[f"{_DECODER}.feed_forward_norm.normed"]
-    said = say("flatten", count=rows.shape[-1] * rows.shape[-2])
-    return LessonStep("flatten", say("flatten title"), (Paragraph(said), heat_map(rows, say)))
+    yield say("flatten", count=rows.shape[-1] * rows.shape[-2])
+    yield heat_map(rows, say)

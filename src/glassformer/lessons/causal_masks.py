@@ -17,10 +17,10 @@ from glassformer.claims.leakage import (
     continue_texts,
     learn_next_token,
 )
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.idea_figures import mask_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn import causal_mask
 from glassformer.nn.attention import set_attention
@@ -52,22 +52,22 @@ def steps(say: Speaker, *, mask: str = "on") -> Iterator[LessonStep]:
     noise = _trained("noise", mask)
     text = noise.texts[:1, :_SHOWN]
     run = trace(noise.model, text, axis_labels={"ids": [LETTERS[i] for i in text[0].tolist()]})
-    yield _task(text, say, mask)
-    yield _weights(run, say, mask)
-    yield _change(noise, text, say)
-    yield _noise(say)
-    yield _counting(say)
-    yield _generated(say, mask)
+    yield say.step("task", "task", _task(text, say, mask))
+    yield say.step("weights", "weights", _weights(run, say, mask))
+    yield say.step("change", "change", _change(noise, text, say))
+    yield say.step("noise", "noise", _noise(say))
+    yield say.step("counting", "counting", _counting(say))
+    yield say.step("generated", "generated", _generated(say, mask))
 
 
-def _task(text: Int[Tensor, "1 T"], say: Speaker, mask: str) -> LessonStep:
+def _task(text: Int[Tensor, "1 T"], say: Speaker, mask: str) -> Parts:
     """What each position reads and predicts; the mask, drawn."""
     letters = [LETTERS[token] for token in text[0].tolist()]
     visible = causal_mask(len(letters)) if mask == "on" else None
     drawing = mask_figure(letters, visible, say)
-    said = say("task", count=len(letters) - 1, text=" ".join(letters))
-    parts = (Paragraph(said), Paragraph(say(f"mask {mask}")), Figure("mask", drawing))
-    return LessonStep("task", say("task title"), parts)
+    yield say("task", count=len(letters) - 1, text=" ".join(letters))
+    yield say(f"mask {mask}")
+    yield Figure("mask", drawing)
 
 
 def weight_on_answer(run: Trace) -> float:
@@ -76,20 +76,19 @@ def weight_on_answer(run: Trace) -> float:
     return float(weights.diagonal(offset=1, dim1=-2, dim2=-1).mean())
 
 
-def _weights(run: Trace, say: Speaker, mask: str) -> LessonStep:
+def _weights(run: Trace, say: Speaker, mask: str) -> Parts:
     """Where the trained model looks."""
     weights = run[f"{_PATH}.weights"]
     head = int(weights.value[0].diagonal(offset=1, dim1=-2, dim2=-1).mean(dim=-1).argmax())
     cell = weights[0, head, _READER, _ANSWER]
-    said = say(
+    yield say(
         f"weights {mask}", head=head + 1, reader=_READER + 1, answer=_ANSWER + 1,
         value=percent(float(cell.value)), average=percent(weight_on_answer(run)),
     )  # fmt: skip
-    parts: list[Part] = [Paragraph(said), formula(cell)]
     if weight_on_answer(run) > 0.5:
-        parts.insert(1, Paragraph(say("looks at answer")))
-    parts.append(heat_map(weights, say, cell, head=head))
-    return LessonStep("weights", say("weights title"), tuple(parts))
+        yield say("looks at answer")
+    yield formula(cell)
+    yield heat_map(weights, say, cell, head=head)
 
 
 @torch.no_grad()
@@ -101,7 +100,7 @@ def changes(result: NextTokenResult, text: Int[Tensor, "1 T"]) -> list[float]:
     return [float(change) for change in apart]
 
 
-def _change(result: NextTokenResult, text: Int[Tensor, "1 T"], say: Speaker) -> LessonStep:
+def _change(result: NextTokenResult, text: Int[Tensor, "1 T"], say: Speaker) -> Parts:
     """The test for a leak: a later token must not change an earlier prediction."""
     found = changes(result, text)
     leaks = max(found[:-1]) > 0
@@ -110,18 +109,18 @@ def _change(result: NextTokenResult, text: Int[Tensor, "1 T"], say: Speaker) -> 
         for place, (token, change) in enumerate(zip(text[0].tolist(), found, strict=True))
     )
     heads = (say("position"), say("token"), say("change of logits"))
-    said = say("change leaks" if leaks else "change none", most=number(max(found[:-1]), 3))
-    return LessonStep("change", say("change title"), (Paragraph(said), Table("", heads, rows)))
+    yield say("change leaks" if leaks else "change none", most=number(max(found[:-1]), 3))
+    yield Table("", heads, rows)
 
 
-def _noise(say: Speaker) -> LessonStep:
+def _noise(say: Speaker) -> Parts:
     masked, unmasked = (_trained("noise", mask) for mask in ("on", "off"))
-    said = say(
+    yield say(
         "noise", tokens=N_TOKENS, chance=number(math.log(N_TOKENS), 3),
         masked=number(masked.loss, 3), unmasked=number(unmasked.loss, 3),
         share=percent(unmasked.teacher_forced), guess=percent(1 / N_TOKENS),
     )  # fmt: skip
-    return LessonStep("noise", say("noise title"), (Paragraph(said), _table("noise", say)))
+    yield _table("noise", say)
 
 
 def _table(kind: TextKind, say: Speaker) -> Table:
@@ -137,12 +136,12 @@ def _table(kind: TextKind, say: Speaker) -> Table:
     return Table("", heads, rows)
 
 
-def _counting(say: Speaker) -> LessonStep:
+def _counting(say: Speaker) -> Parts:
     masked, unmasked = (_trained("counting", mask) for mask in ("on", "off"))
     fails = unmasked.teacher_forced > masked.teacher_forced and (
         unmasked.free_running < masked.free_running
     )
-    said = say(
+    yield say(
         "counting fails" if fails else "counting", masked_loss=number(masked.loss, 2),
         unmasked_loss=number(unmasked.loss, 2), masked_free=percent(masked.free_running),
         unmasked_free=percent(unmasked.free_running), prompt=PROMPT_LENGTH,
@@ -159,11 +158,11 @@ def _counting(say: Speaker) -> LessonStep:
         say("counting figure"), groups, series, Axes(say("choice mask"), say("right axis")),
         most=100, write=lambda share: f"{share:.0f}",
     )  # fmt: skip
-    parts = (Paragraph(said), _table("counting", say), Figure("counting", drawing))
-    return LessonStep("counting", say("counting title"), parts)
+    yield _table("counting", say)
+    yield Figure("counting", drawing)
 
 
-def _generated(say: Speaker, mask: str) -> LessonStep:
+def _generated(say: Speaker, mask: str) -> Parts:
     """What the chosen model writes after some prompts."""
     result = _trained("counting", mask)
     texts = _one_of_each_step(result.texts)
@@ -175,9 +174,9 @@ def _generated(say: Speaker, mask: str) -> LessonStep:
     )
     heads = (say("prompt"), say("right continuation"), say("continuation"))
     key = "all" if right == len(texts) else "some" if right else "none"
-    said = say(f"generated {key}", count=len(texts), right=right)
-    parts = (Paragraph(said), Table("", heads, rows), Paragraph(say("remember")))
-    return LessonStep("generated", say("generated title"), parts)
+    yield say(f"generated {key}", count=len(texts), right=right)
+    yield Table("", heads, rows)
+    yield say("remember")
 
 
 def _one_of_each_step(texts: Int[Tensor, "B T"]) -> Int[Tensor, "N T"]:

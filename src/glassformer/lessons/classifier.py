@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.claims.specimens import fit, seeded
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent, role_step
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import Classifier, ModelConfig, presets
@@ -87,46 +87,41 @@ def _config(words: WordTokenizer, longest: int, pad: int, *, positions: bool) ->
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
     learned = learn()
-    yield _reviews(say)
-    yield _training(learned, say)
+    yield say.step("words", "reviews", _reviews(say))
+    yield say.step("training", "training", _training(learned, say))
     review, _ = REVIEWS[_FOLLOWED]
     words = review.split()
     ids = torch.tensor([learned.words.encode(review)])
     run = trace(learned.model, ids, axis_labels={"ids": words})
     summed = run["encoder.summed"][0, 0]
     yield role_step("embedded", summed, say, phrase="embedded", facts={"review": review})
-    yield _block(run, words, say)
+    yield say.step("block", "block", _block(run, words, say))
     yield from _answer(run, review, say)
 
 
-def _reviews(say: Speaker) -> LessonStep:
+def _reviews(say: Speaker) -> Parts:
     names = (say("negative"), say("positive"))
-    said = say("reviews", count=len(REVIEWS), one=REVIEWS[0][0], other=REVIEWS[1][0])
+    yield say("reviews", count=len(REVIEWS), one=REVIEWS[0][0], other=REVIEWS[1][0])
     rows = tuple((review, names[label]) for review, label in REVIEWS)
-    table = Table("", (say("review"), say("label")), rows)
-    return LessonStep("words", say("reviews title"), (Paragraph(said), table))
+    yield Table("", (say("review"), say("label")), rows)
 
 
-def _training(learned: TrainedClassifier, say: Speaker) -> LessonStep:
+def _training(learned: TrainedClassifier, say: Speaker) -> Parts:
     count = sum(parameter.numel() for parameter in learned.model.parameters())
-    said = say(
+    yield say(
         "training", parameters=count, steps=_STEPS, right=learned.right, count=len(REVIEWS),
         blind=learn(positions=False).right, one=REVIEWS[0][0], other=REVIEWS[1][0],
     )  # fmt: skip
-    return LessonStep("training", say("training title"), (Paragraph(said),))
 
 
-def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
+def _block(run: Trace, words: list[str], say: Speaker) -> Parts:
     weights = run["encoder.blocks.0.attention.weights"]
     chosen = weights[0, 0, 0, len(words) - 1]
-    parts: list[Part] = [
-        Paragraph(say("block")),
-        Figure("block", block_figure(run, words, say.language)),
-        formula(chosen),
-        heat_map(weights, say, chosen, rows=words, columns=words),
-        heat_map(run["encoder.blocks.0.resid_post"], say, rows=words),
-    ]
-    return LessonStep("block", say("block title"), tuple(parts))
+    yield say("block")
+    yield Figure("block", block_figure(run, words, say.language))
+    yield formula(chosen)
+    yield heat_map(weights, say, chosen, rows=words, columns=words)
+    yield heat_map(run["encoder.blocks.0.resid_post"], say, rows=words)
 
 
 def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:

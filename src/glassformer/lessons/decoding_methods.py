@@ -14,11 +14,11 @@ from glassformer.decoding import Beam, Decoded, Greedy, Ledger, Sampling, Stop, 
 from glassformer.decoding.greedy import MostProbable, collect
 from glassformer.decoding.greedy import steps as decoding_steps
 from glassformer.decoding.sampling import RandomChooser
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import TreeStep, search_tree
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tasks import Translated, load
@@ -164,28 +164,23 @@ def steps(say: Speaker, *, method: str = "beam", temperature: str = "1") -> Iter
     heat = float(temperature)
     greedy, beam = search("greedy"), search("beam")
     run = trace(SentenceScore(), torch.tensor([_START, *greedy.best.tokens, _END]))
-    yield _table(run, say)
-    yield _score(run, said(greedy.best.tokens), say)
-    yield _tree(method, heat, say)
-    yield _compare(greedy, beam, say)
-    yield _temperature(heat, say)
-    yield _filters(say)
-    yield _draws(heat, say)
-    yield _translation(say)
+    yield say.step("probabilities", "table", _table(run, say))
+    yield say.step("scores", "score", _score(run, said(greedy.best.tokens), say))
+    yield say.step("search", f"tree {method}", _tree(method, heat, say))
+    yield say.step("search", "compare", _compare(greedy, beam, say))
+    yield say.step("temperature", "temperature", _temperature(heat, say))
+    yield say.step("filters", "filters", _filters(say))
+    yield say.step("draws", "draws", _draws(heat, say))
+    yield say.step("translation", "translation", _translation(say))
 
 
-def _table(run: Trace, say: Speaker) -> LessonStep:
+def _table(run: Trace, say: Speaker) -> Parts:
     first = max(NEXT["<start>"], key=NEXT["<start>"].__getitem__)
-    parts: list[Part] = [
-        Paragraph(say("table", first=first, percent=percent(NEXT["<start>"][first]))),
-        heat_map(
-            run["table"], say, rows=WORDS, columns=WORDS, title=say("table caption")
-        ),
-    ]  # fmt: skip
-    return LessonStep("probabilities", say("table title"), tuple(parts))
+    yield say("table", first=first, percent=percent(NEXT["<start>"][first]))
+    yield heat_map(run["table"], say, rows=WORDS, columns=WORDS, title=say("table caption"))
 
 
-def _score(run: Trace, text: str, say: Speaker) -> LessonStep:
+def _score(run: Trace, text: str, say: Speaker) -> Parts:
     shares = [float(share) for share in run["probabilities"].value]
     product = " × ".join(f"{share:g}" for share in shares)
     total = run["total"][()]
@@ -193,16 +188,13 @@ def _score(run: Trace, text: str, say: Speaker) -> LessonStep:
         "sentence": text, "product": product, "value": number(math.prod(shares)),
         "total": number(total.value),
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("score", **facts)),
-        formula(run["logs"][0]),
-        formula(total),
-        Paragraph(say("score why")),
-    ]
-    return LessonStep("scores", say("score title"), tuple(parts))
+    yield say("score", **facts)
+    yield formula(run["logs"][0])
+    yield formula(total)
+    yield say("score why")
 
 
-def _tree(method: str, temperature: float, say: Speaker) -> LessonStep:
+def _tree(method: str, temperature: float, say: Speaker) -> Parts:
     found = search(method, temperature)
     assert found.ledger is not None
     sentence = found.best
@@ -217,8 +209,8 @@ def _tree(method: str, temperature: float, say: Speaker) -> LessonStep:
         tree_steps(found.ledger), say(f"tree {method} caption"), say("legend kept"),
         say("legend dropped"),
     )  # fmt: skip
-    parts: list[Part] = [Paragraph(say(f"tree {method}", **facts)), Figure("tree", drawing)]
-    return LessonStep("search", say(f"tree {method} title"), tuple(parts))
+    yield say(f"tree {method}", **facts)
+    yield Figure("tree", drawing)
 
 
 def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
@@ -236,7 +228,7 @@ def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
     ]  # fmt: skip
 
 
-def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> LessonStep:
+def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> Parts:
     known = all_sentences()
     found = {said(greedy.best.tokens): [say("greedy")]}
     found.setdefault(said(beam.best.tokens), []).append(say("beam", size=_BEAM))
@@ -260,15 +252,12 @@ def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> LessonStep:
     phrase = "compare misses" if place else "compare finds"
     phrase_beam = "beam finds" if said(beam.best.tokens) == texts[0] else "beam misses"
     heads = tuple(say(head) for head in ("sentence", "log-probability", "probability", "found by"))
-    parts: list[Part] = [
-        Paragraph(say(phrase, **facts)),
-        Paragraph(say(phrase_beam, **facts)),
-        Table("", heads, rows),
-    ]
-    return LessonStep("search", say("compare title"), tuple(parts))
+    yield say(phrase, **facts)
+    yield say(phrase_beam, **facts)
+    yield Table("", heads, rows)
 
 
-def _temperature(temperature: float, say: Speaker) -> LessonStep:
+def _temperature(temperature: float, say: Speaker) -> Parts:
     run = trace(Distribution(_ASKED, temperature))
     share = run["probabilities"][0]
     words = tuple(NEXT[_ASKED])
@@ -291,14 +280,11 @@ def _temperature(temperature: float, say: Speaker) -> LessonStep:
         "plain": percent(NEXT[_ASKED][words[0]]), "percent": percent(float(share.value)),
     }  # fmt: skip
     phrase = "temperature one" if temperature == 1 else "temperature"
-    parts: list[Part] = [
-        Paragraph(say("temperature idea", **facts)),
-        Figure("temperature", chart),
-        Paragraph(say(phrase, **facts)),
-        formula(run["scaled"][0]),
-        formula(share),
-    ]
-    return LessonStep("temperature", say("temperature title"), tuple(parts))
+    yield say("temperature idea", **facts)
+    yield Figure("temperature", chart)
+    yield say(phrase, **facts)
+    yield formula(run["scaled"][0])
+    yield formula(share)
 
 
 def chances(word: str, settings: Sampling) -> list[float]:
@@ -307,7 +293,7 @@ def chances(word: str, settings: Sampling) -> list[float]:
     return [float(found[WORDS.index(after)]) for after in NEXT[word]]
 
 
-def _filters(say: Speaker) -> LessonStep:
+def _filters(say: Speaker) -> Parts:
     kinds = {
         "plain": Sampling(),
         "top-k": Sampling(top_k=_TOP_K),
@@ -327,8 +313,8 @@ def _filters(say: Speaker) -> LessonStep:
         "after": number(chances(_ASKED, kinds["top-k"])[0], 3),
     }  # fmt: skip
     heads = (say("next word"), *(say(kind, k=_TOP_K, p=f"{_TOP_P:g}") for kind in kinds))
-    parts: list[Part] = [Paragraph(say("filters", **facts)), Table("", heads, tuple(rows))]
-    return LessonStep("filters", say("filters title"), tuple(parts))
+    yield say("filters", **facts)
+    yield Table("", heads, tuple(rows))
 
 
 @lru_cache(maxsize=4)
@@ -341,7 +327,7 @@ def drawn(temperature: float) -> dict[str, int]:
     return counts
 
 
-def _draws(temperature: float, say: Speaker) -> LessonStep:
+def _draws(temperature: float, say: Speaker) -> Parts:
     known, counts = all_sentences(temperature), drawn(temperature)
     heads = tuple(say(head) for head in ("sentence", "expected", "drawn"))
     rows = tuple(
@@ -353,8 +339,8 @@ def _draws(temperature: float, say: Speaker) -> LessonStep:
         "expected": f"{_DRAWS * best.probability:.0f}", "drawn": counts.get(best.text, 0),
         "kinds": len(counts), "all": len(known),
     }  # fmt: skip
-    parts: list[Part] = [Paragraph(say("draws", **facts)), Table("", heads, rows)]
-    return LessonStep("draws", say("draws title"), tuple(parts))
+    yield say("draws", **facts)
+    yield Table("", heads, rows)
 
 
 @dataclass(frozen=True)
@@ -371,7 +357,7 @@ def _translated() -> _TwoTranslations:
     return _TwoTranslations(one, other)
 
 
-def _translation(say: Speaker) -> LessonStep:
+def _translation(say: Speaker) -> Parts:
     found = _translated()
     totals = [one.alternatives[0].log_probability for one in (found.greedy, found.beam)]
     rows = tuple(
@@ -383,6 +369,6 @@ def _translation(say: Speaker) -> LessonStep:
     heads = tuple(say(head) for head in ("method", "translation", "log-probability", "probability"))
     facts = {"source": _SOURCE, "ratio": f"{math.exp(totals[1] - totals[0]):.0f}"}
     phrase = "translation differs" if totals[1] > totals[0] else "translation same"
-    parts: list[Part] = [Paragraph(say(phrase, **facts)), Table("", heads, rows)]
-    parts.append(Paragraph(with_code(say("which"))))
-    return LessonStep("translation", say("translation title"), tuple(parts))
+    yield say(phrase, **facts)
+    yield Table("", heads, rows)
+    yield Paragraph(with_code(say("which")))

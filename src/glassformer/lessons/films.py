@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from glassformer.claims.studies import Tastes, learn_tastes
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.data_charts import Axes
 from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.lessons.figures.model_figures import score_figure
 from glassformer.lessons.figures.sheet import speaker
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
@@ -81,39 +81,36 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
         heat_map(run["people"], say, rows=tuple(_PEOPLE), columns=names,
                  title=say("people caption")),
     ]  # fmt: skip
-    yield LessonStep("inputs", say("features title"), (Paragraph(say("features")), *maps))
-    yield _score(run, titles, names, say)
+    yield say.step("inputs", "features", [say("features"), *maps])
+    yield say.step("scores", "score", _score(run, titles, names, say))
     learned = learn_films()
-    yield _learned_step(learned, say)
-    yield _map_step(learned, titles, say)
-    yield _real(say)
-    yield _recommend(learned, run, titles, say)
+    yield say.step("training", "learned", _learned_step(learned, say))
+    yield say.step("map", "map", _map_step(learned, titles, say))
+    yield say.step("real", "real", _real(say))
+    yield say.step("recommend", "recommend", _recommend(learned, run, titles, say))
 
 
-def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Speaker) -> LessonStep:
+def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Speaker) -> Parts:
     cell = run["scores"][_ADA, _SHOWN_FILM]
     person, film = tuple(_PEOPLE)[_ADA], titles[_SHOWN_FILM]
     drawing = score_figure(run, _SHOWN_FILM, _ADA, (film, person), names, say.language)
-    parts: list[Part] = [
-        Paragraph(say("score", person=person, film=film, value=number(cell.value))),
-        Figure("score", drawing),
-        formula(cell),
-        heat_map(run["scores"], say, cell, rows=tuple(_PEOPLE), columns=titles,
-                 title=say("scores caption")),
-    ]  # fmt: skip
-    return LessonStep("scores", say("score title"), tuple(parts))
+    yield say("score", person=person, film=film, value=number(cell.value))
+    yield Figure("score", drawing)
+    yield formula(cell)
+    yield heat_map(
+        run["scores"], say, cell, rows=tuple(_PEOPLE), columns=titles, title=say("scores caption")
+    )
 
 
-def _learned_step(learned: Tastes, say: Speaker) -> LessonStep:
+def _learned_step(learned: Tastes, say: Speaker) -> Parts:
     known = float(learned.known.double().mean())
-    said = say(
+    yield say(
         "learned", people=len(learned.people), known=percent(known),
         guessed=percent(learned.guessed),
     )  # fmt: skip
-    return LessonStep("training", say("learned title"), (Paragraph(said),))
 
 
-def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonStep:
+def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> Parts:
     """Each film at its two learned features, coloured by its largest hand-made feature."""
     words = speaker(say.language)
     kinds = [_FEATURES[features.index(max(features))] for features in FILMS.values()]
@@ -135,8 +132,9 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonS
     )
     table = Table("", (say("film"), words("first feature"), words("second feature")), rows)
     control = percent(learn_films(shuffled=True).explained)
-    said = Paragraph(say("map", explained=percent(learned.explained), control=control))
-    return LessonStep("map", say("map title"), (said, Figure("map", drawing), table))
+    yield Paragraph(say("map", explained=percent(learned.explained), control=control))
+    yield Figure("map", drawing)
+    yield table
 
 
 def _nearest(learned: Tastes) -> list[tuple[str, float]]:
@@ -151,7 +149,7 @@ def _nearest(learned: Tastes) -> list[tuple[str, float]]:
     return found
 
 
-def _real(say: Speaker) -> LessonStep:
+def _real(say: Speaker) -> Parts:
     """The same question for real ratings: stored figures, because the data is not shipped."""
     # Imported here because the claims import training, which no other step needs.
     from glassformer.claims.claim import stored_results
@@ -160,22 +158,20 @@ def _real(say: Speaker) -> LessonStep:
     figures, read = measured.figures, by_genre.figures
     order = sorted(read, key=lambda genre: -read[genre])
     names = [say(f"genre {genre}") for genre in order]
-    said = say(
+    yield say(
         "real", ratings=f"{figures['ratings']:,}", people=figures["people"],
         films=figures["films"], genres=figures["genres"], mean=percent(figures["mean"]),
         control=percent(figures["control"]), best=names[0], worst=names[-1],
     )  # fmt: skip
-    table = Table(
+    yield Table(
         "", (say("genre"), say("picked right")),
         tuple((name, percent(read[genre])) for name, genre in zip(names, order, strict=True)),
     )  # fmt: skip
     source = say("real source", command=measured.command, date=measured.date)
-    return LessonStep(
-        "real", say("real title"), (Paragraph(said), table, Paragraph(with_code(source), "quiet"))
-    )
+    yield Paragraph(with_code(source), "quiet")
 
 
-def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speaker) -> LessonStep:
+def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speaker) -> Parts:
     guessed = _run(learned.people, learned.films)["scores"]
     unseen = [place for place in range(len(titles)) if not learned.known[_ADA, place]]
     unseen.sort(key=lambda place: -float(guessed.value[_ADA, place]))
@@ -185,9 +181,6 @@ def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speake
         for place in unseen
     )  # fmt: skip
     heads = (say("film"), say("learned score"), say("true score"))
-    parts: list[Part] = [
-        Paragraph(say("recommend", person=tuple(_PEOPLE)[_ADA])),
-        formula(guessed[_ADA, unseen[0]]),
-        Table("", heads, rows),
-    ]
-    return LessonStep("recommend", say("recommend title"), tuple(parts))
+    yield say("recommend", person=tuple(_PEOPLE)[_ADA])
+    yield formula(guessed[_ADA, unseen[0]])
+    yield Table("", heads, rows)

@@ -11,7 +11,7 @@ from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures import attention_figures as drawn
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number, place_labels
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, place_labels
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, percent
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import build, presets
@@ -77,21 +77,22 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield walk.scaled()
     weights = walk.weights().with_(Figure("softmax", drawn.softmax_figure(run, language)))
     yield with_question(weights, run["weights"], 2, "softmax(S)", {"S": shown["S"]}, say)
-    yield _weighted(run, say).with_(Figure("weighted", drawn.weighted_figure(run, language)))
+    yield say.step("weighted", "weighted", _weighted(run, say))
     context = walk.context().with_(Figure("sum", drawn.sum_figure(run, language)))
     given = {name: shown[name] for name in "AV"}
     yield with_question(context, run["context"], 2, "A @ V", given, say)
-    yield _repeat(run, say).with_(Figure("repeat", drawn.repeat_figure(run, language)))
-    yield _rounded(run, example, say)
+    yield say.step("context", "repeat", _repeat(run, say))
+    yield say.step("rounded", "rounded", _rounded(run, example, say))
 
 
-def _weighted(run: Trace, say: Speaker) -> LessonStep:
+def _weighted(run: Trace, say: Speaker) -> Parts:
     """The summands of every output: the text's 3 × 3 × 3 tensor, by output."""
     context, names = run["context"], run["scores"].labels[-1]
     assert names is not None
-    tables = [_summands(context, place, names, say) for place in range(len(names))]
-    parts: list[Part] = [Paragraph(say("weighted")), formula(context[0, 0, 0, 1]), *tables]
-    return LessonStep("weighted", say("weighted title"), tuple(parts))
+    yield say("weighted")
+    yield formula(context[0, 0, 0, 1])
+    yield from (_summands(context, place, names, say) for place in range(len(names)))
+    yield Figure("weighted", drawn.weighted_figure(run, say.language))
 
 
 def _summands(context: Step, place: int, names: Sequence[str], say: Speaker) -> Table:
@@ -104,21 +105,22 @@ def _summands(context: Step, place: int, names: Sequence[str], say: Speaker) -> 
     return Table(say("weighted for", row=names[place]), heads, tuple(rows))
 
 
-def _repeat(run: Trace, say: Speaker) -> LessonStep:
+def _repeat(run: Trace, say: Speaker) -> Parts:
     weights = run["weights"]
     names = weights.labels[-1]
     assert names is not None
     shares = weights.value[0, 0, 1]
     best = int(shares.argmax())
-    said = say(
+    yield say(
         "repeat", row=say.quoted(names[0]), other=say.quoted(names[1]),
         best=say.quoted(names[best]), percent=percent(float(shares[best])),
     )  # fmt: skip
-    parts = (Paragraph(said), heat_map(weights, say), heat_map(run["context"], say))
-    return LessonStep("context", say("repeat title"), parts)
+    yield heat_map(weights, say)
+    yield heat_map(run["context"], say)
+    yield Figure("repeat", drawn.repeat_figure(run, say.language))
 
 
-def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
+def _rounded(run: Trace, example: Example, say: Speaker) -> Parts:
     """The trace again, with the text's rounded weights instead of the exact ones."""
     rounded = printed_matrix(example, "softmax_rounded")
     edits = {
@@ -131,7 +133,7 @@ def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
     exact: Cell = run["weights"][0, 0, row, column]
     names = run["scores"].labels[-1]
     assert names is not None
-    said = say(
+    yield say(
         "rounded", row=say.quoted(names[row]), column=say.quoted(names[column]),
         rounded=number(coarse["weights"][0, 0, row, column].value),
         exact=number(exact.value), entry=entry + 1,
@@ -139,13 +141,9 @@ def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
         fine=number(run["context"][0, 0, row, entry].value),
     )  # fmt: skip
     marked = coarse["context"][0, 0, row, entry]
-    parts: list[Part] = [
-        Paragraph(said),
-        heat_map(run["weights"], say, exact, title=say("exact weights")),
-        heat_map(coarse["weights"], say, title=say("rounded weights"), rows=names, columns=names),
-        formula(marked),
-        heat_map(run["context"], say, title=say("exact outputs")),
-        heat_map(coarse["context"], say, marked, title=say("rounded outputs"), rows=names),
-    ]
-    parts += Remarker("illustrated", say).verdict("softmax_rounded")
-    return LessonStep("rounded", say("rounded title"), tuple(parts))
+    yield heat_map(run["weights"], say, exact, title=say("exact weights"))
+    yield heat_map(coarse["weights"], say, title=say("rounded weights"), rows=names, columns=names)
+    yield formula(marked)
+    yield heat_map(run["context"], say, title=say("exact outputs"))
+    yield heat_map(coarse["context"], say, marked, title=say("rounded outputs"), rows=names)
+    yield from Remarker("illustrated", say).verdict("softmax_rounded")

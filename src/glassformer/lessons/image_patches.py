@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from glassformer.claims.specimens import permutation
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.model_family_figures import grid_figure, patches_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn import ImageClassifier
 from glassformer.nn.attention import set_attention
@@ -123,36 +123,36 @@ class ReadDigit:
 def steps(say: Speaker, *, digit: str = "3") -> Iterator[LessonStep]:
     pixels = image(digit)
     read = ReadDigit(digit, pixels, trace(classifier(), pixels))
-    yield _cut(read, say)
-    yield _vectors(read, say)
-    yield _attention(read, say)
-    yield _answer(read, say)
-    yield _order(read, say)
-    yield _occlusion(read, say)
+    yield say.step("inputs", "cut", _cut(read, say))
+    yield say.step("embedded", "vectors", _vectors(read, say))
+    yield say.step("weights", "attention", _attention(read, say))
+    yield say.step("probabilities", "answer", _answer(read, say))
+    yield say.step("order", "order", _order(read, say))
+    yield say.step("ablation", "occlusion", _occlusion(read, say))
 
 
-def _cut(read: ReadDigit, say: Speaker) -> LessonStep:
+def _cut(read: ReadDigit, say: Speaker) -> Parts:
     drawing = patches_figure(read.pixels[0, 0].numpy(), _PATCH, say("cut caption"))
     facts = {
         "digit": read.digit, "pixels": _SIDE * _PATCH, "patches": _SIDE**2, "side": _PATCH,
         "numbers": _PATCH**2,
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("cut", **facts)),
-        Figure("patches", drawing),
-        heat_map(
-            read.run["images"], say, title=say("pixels caption"), rows=_counted(_SIDE * _PATCH),
-            columns=_counted(_SIDE * _PATCH),
-        ),
-    ]  # fmt: skip
-    return LessonStep("inputs", say("cut title"), tuple(parts))
+    yield say("cut", **facts)
+    yield Figure("patches", drawing)
+    yield heat_map(
+        read.run["images"],
+        say,
+        title=say("pixels caption"),
+        rows=_counted(_SIDE * _PATCH),
+        columns=_counted(_SIDE * _PATCH),
+    )
 
 
 def _counted(count: int) -> list[str]:
     return [str(at + 1) for at in range(count)]
 
 
-def _vectors(read: ReadDigit, say: Speaker) -> LessonStep:
+def _vectors(read: ReadDigit, say: Speaker) -> Parts:
     at = read.fullest
     vectors = read.run["model.encoder.embedding.vectors"]
     chosen = vectors[0, at, 0]
@@ -162,16 +162,13 @@ def _vectors(read: ReadDigit, say: Speaker) -> LessonStep:
         "value": number(chosen.value), "sum": number(summed.value),
         "pixels": say.listed([number(float(x)) for x in patch(read.pixels, at).flatten()]),
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("vectors", **facts)),
-        formula(chosen),
-        Paragraph(say("position", **facts)),
-        formula(summed),
-    ]
-    return LessonStep("embedded", say("vectors title"), tuple(parts))
+    yield say("vectors", **facts)
+    yield formula(chosen)
+    yield say("position", **facts)
+    yield formula(summed)
 
 
-def _attention(read: ReadDigit, say: Speaker) -> LessonStep:
+def _attention(read: ReadDigit, say: Speaker) -> Parts:
     at, weights = read.fullest, read.run[f"model.encoder.blocks.{_LAYER}.attention.weights"]
     row = weights.value[0, 0, at]
     most = int(row.argmax())
@@ -184,15 +181,12 @@ def _attention(read: ReadDigit, say: Speaker) -> LessonStep:
         "patch": at + 1, "most": most + 1, "weight": percent(float(chosen.value)),
         "equal": percent(1 / _SIDE**2),
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("attention", **facts)),
-        Figure("weights", drawing),
-        formula(chosen),
-    ]
-    return LessonStep("weights", say("attention title"), tuple(parts))
+    yield say("attention", **facts)
+    yield Figure("weights", drawing)
+    yield formula(chosen)
 
 
-def _answer(read: ReadDigit, say: Speaker) -> LessonStep:
+def _answer(read: ReadDigit, say: Speaker) -> Parts:
     probabilities = read.run["probabilities"]
     order = probabilities.value[0].argsort(descending=True)[:3].tolist()
     rows = tuple(
@@ -208,16 +202,13 @@ def _answer(read: ReadDigit, say: Speaker) -> LessonStep:
         "accuracy": percent(stored_scores()["test"]["accuracy"]), "count": _stored()["n_test"],
     }  # fmt: skip
     key = "answer right" if str(read.answer) == read.digit else "answer wrong"
-    parts: list[Part] = [
-        Paragraph(say("answer", **facts)),
-        Table("", (say("digit"), "logit", say("probability")), rows),
-        formula(probabilities[0, read.answer]),
-        Paragraph(say(key, **facts)),
-    ]
-    return LessonStep("probabilities", say("answer title"), tuple(parts))
+    yield say("answer", **facts)
+    yield Table("", (say("digit"), "logit", say("probability")), rows)
+    yield formula(probabilities[0, read.answer])
+    yield say(key, **facts)
 
 
-def _order(read: ReadDigit, say: Speaker) -> LessonStep:
+def _order(read: ReadDigit, say: Speaker) -> Parts:
     """Shuffle the patches: the same parts in another order."""
     mixed = shuffled(read.pixels)
     found = shares(mixed)[0]
@@ -228,8 +219,8 @@ def _order(read: ReadDigit, say: Speaker) -> LessonStep:
     }  # fmt: skip
     drawing = patches_figure(mixed[0, 0].numpy(), _PATCH, say("order caption"))
     key = "order same" if int(found.argmax()) == read.answer else "order changes"
-    parts: list[Part] = [Paragraph(say(key, **facts)), Figure("shuffled", drawing)]
-    return LessonStep("order", say("order title"), tuple(parts))
+    yield say(key, **facts)
+    yield Figure("shuffled", drawing)
 
 
 def covered(read: ReadDigit) -> list[float]:
@@ -240,7 +231,7 @@ def covered(read: ReadDigit) -> list[float]:
     return [float(share) for share in shares(copies)[:, read.answer]]
 
 
-def _occlusion(read: ReadDigit, say: Speaker) -> LessonStep:
+def _occlusion(read: ReadDigit, say: Speaker) -> Parts:
     found = covered(read)
     changes = torch.tensor([share - read.share for share in found], dtype=torch.float64)
     most = int(changes.abs().argmax())
@@ -252,9 +243,6 @@ def _occlusion(read: ReadDigit, say: Speaker) -> LessonStep:
         "answer": read.answer, "most": most + 1, "then": percent(found[most]),
         "before": percent(read.share),
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("occlusion", **facts)),
-        Figure("occlusion", drawing),
-        Paragraph(say("moral")),
-    ]
-    return LessonStep("ablation", say("occlusion title"), tuple(parts))
+    yield say("occlusion", **facts)
+    yield Figure("occlusion", drawing)
+    yield say("moral")

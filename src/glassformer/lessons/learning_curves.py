@@ -12,11 +12,11 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
 from glassformer.lessons.figures.model_family_figures import graph_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.training_step import TwoSteps, two_steps
 
 CHOICES: dict[str, tuple[str, ...]] = {"rate": ("good", "small", "large")}
@@ -69,16 +69,16 @@ def loss_after(rate: float) -> float:
 
 def steps(say: Speaker, *, rate: str = "good") -> Iterator[LessonStep]:
     both = two_steps(RATES[rate])
-    yield _graph(both, say)
-    yield _step(both, RATES[rate], say)
-    yield _rates(float(both.first["loss"].value), say)
+    yield say.step("gradient", "graph", _graph(both, say))
+    yield say.step("update", "step", _step(both, RATES[rate], say))
+    yield say.step("update", "rates", _rates(float(both.first["loss"].value), say))
     stored = stored_curves()
-    yield _curve(stored, rate, say)
-    yield _three(stored, say)
-    yield _overfitting(stored.curves["good"], say)
+    yield say.step("training", "curve", _curve(stored, rate, say))
+    yield say.step("training", "three", _three(stored, say))
+    yield say.step("training", "overfitting", _overfitting(stored.curves["good"], say))
 
 
-def _graph(both: TwoSteps, say: Speaker) -> LessonStep:
+def _graph(both: TwoSteps, say: Speaker) -> Parts:
     run = both.first
     names = {name: say(f"node {name}") for name in (*_NAMES, *_OPERATIONS)}
     names |= {"forward": say("forward"), "backward": say("backward")}
@@ -91,17 +91,14 @@ def _graph(both: TwoSteps, say: Speaker) -> LessonStep:
         "change": number(0.01 * float(slope.value)),
     }  # fmt: skip
     phrase = "slope falls" if float(slope.value) < 0 else "slope rises"
-    parts: list[Part] = [
-        Paragraph(say("graph", **facts)),
-        Figure("graph", drawing),
-        Paragraph(say("backward text", **facts)),
-        Paragraph(say(phrase, **facts)),
-        formula(run["gradients.contract.weight"][0, 0]),
-    ]
-    return LessonStep("gradient", say("graph title"), tuple(parts))
+    yield say("graph", **facts)
+    yield Figure("graph", drawing)
+    yield say("backward text", **facts)
+    yield say(phrase, **facts)
+    yield formula(run["gradients.contract.weight"][0, 0])
 
 
-def _step(both: TwoSteps, rate: float, say: Speaker) -> LessonStep:
+def _step(both: TwoSteps, rate: float, say: Speaker) -> Parts:
     run = both.first
     moved = run["update.contract.weight.weight"][0, 0]
     before, after = float(run["loss"].value), float(both.second["loss"].value)
@@ -110,15 +107,12 @@ def _step(both: TwoSteps, rate: float, say: Speaker) -> LessonStep:
         "weight": number(run["contract.weight"][0, 0].value), "moved": number(moved.value),
     }  # fmt: skip
     key = "step worse" if after > before else "step tiny" if after > 0.95 * before else "step good"
-    parts: list[Part] = [
-        Paragraph(say("step", **facts)),
-        formula(moved),
-        Paragraph(say(key, **facts)),
-    ]
-    return LessonStep("update", say("step title"), tuple(parts))
+    yield say("step", **facts)
+    yield formula(moved)
+    yield say(key, **facts)
 
 
-def _rates(before: float, say: Speaker) -> LessonStep:
+def _rates(before: float, say: Speaker) -> Parts:
     losses = [loss_after(rate) for rate in _TRIED]
     best = min(range(len(_TRIED)), key=losses.__getitem__)
     worse = [rate for rate, loss in zip(_TRIED, losses, strict=True) if loss > before]
@@ -133,11 +127,11 @@ def _rates(before: float, say: Speaker) -> LessonStep:
         "best": f"{_TRIED[best]:g}", "loss": number(losses[best]), "before": number(before),
         "worse": f"{worse[0]:g}", "worse_loss": number(losses[_TRIED.index(worse[0])]),
     }  # fmt: skip
-    parts: list[Part] = [Paragraph(say("rates", **facts)), Figure("rates", chart)]
-    return LessonStep("update", say("rates title"), tuple(parts))
+    yield say("rates", **facts)
+    yield Figure("rates", chart)
 
 
-def _curve(stored: StoredCurves, rate: str, say: Speaker) -> LessonStep:
+def _curve(stored: StoredCurves, rate: str, say: Speaker) -> Parts:
     curve = stored.curves[rate]
     facts = {
         "parameters": f"{curve.parameters:,}", "steps": f"{curve.steps[-1]:,}",
@@ -150,16 +144,13 @@ def _curve(stored: StoredCurves, rate: str, say: Speaker) -> LessonStep:
         [Series(say("training loss"), curve.training, "score")],
         Axes(say("steps"), say("loss")), least=0,
     )  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("curve", **facts)),
-        Figure("curve", chart),
-        Paragraph(say(f"curve {rate}", **facts)),
-        Paragraph(with_code(say("source", **facts)), "quiet"),
-    ]
-    return LessonStep("training", say("curve title"), tuple(parts))
+    yield say("curve", **facts)
+    yield Figure("curve", chart)
+    yield say(f"curve {rate}", **facts)
+    yield Paragraph(with_code(say("source", **facts)), "quiet")
 
 
-def _three(stored: StoredCurves, say: Speaker) -> LessonStep:
+def _three(stored: StoredCurves, say: Speaker) -> Parts:
     curves = {name: stored.curves[name] for name in ("small", "good", "large")}
     roles: dict[str, Role] = {"small": "key", "good": "output", "large": "query"}
     lines = [
@@ -179,15 +170,12 @@ def _three(stored: StoredCurves, say: Speaker) -> LessonStep:
         for curve in curves.values()
     )
     facts = {name: number(curve.training[-1]) for name, curve in curves.items()}
-    parts: list[Part] = [
-        Paragraph(say("three", **facts)),
-        Figure("three", chart),
-        Table("", heads, rows),
-    ]
-    return LessonStep("training", say("three title"), tuple(parts))
+    yield say("three", **facts)
+    yield Figure("three", chart)
+    yield Table("", heads, rows)
 
 
-def _overfitting(curve: Curve, say: Speaker) -> LessonStep:
+def _overfitting(curve: Curve, say: Speaker) -> Parts:
     lines = [
         Series(say("training loss"), curve.training, "score"),
         Series(say("validation loss"), curve.validation, "query", dashed=True),
@@ -203,10 +191,7 @@ def _overfitting(curve: Curve, say: Speaker) -> LessonStep:
         "last": f"{curve.steps[-1]:,}",
     }  # fmt: skip
     turns = curve.validation[-1] > curve.validation[best]
-    parts: list[Part] = [
-        Paragraph(say("overfitting idea")),
-        Figure("overfitting", chart),
-        Paragraph(say("overfitting turns" if turns else "overfitting not", **facts)),
-        Paragraph(with_code(say("remedies"))),
-    ]
-    return LessonStep("training", say("overfitting title"), tuple(parts))
+    yield say("overfitting idea")
+    yield Figure("overfitting", chart)
+    yield say("overfitting turns" if turns else "overfitting not", **facts)
+    yield Paragraph(with_code(say("remedies")))

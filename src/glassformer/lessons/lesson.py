@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 from glassformer.documents import render_text
 from glassformer.documents.parts import (
@@ -62,6 +62,10 @@ class LessonStep:
     def to_dict(self) -> dict[str, Any]:
         parts = [part.to_dict() for part in self.parts]
         return {"role": self.role, "title": self.title, "parts": parts}
+
+
+Parts: TypeAlias = Iterable[Part | str]
+"""What a function that writes one step yields; a string is a paragraph."""
 
 
 def numbered_questions(steps: Iterable[LessonStep]) -> tuple[LessonStep, ...]:
@@ -274,6 +278,11 @@ class Speaker:
             return _BETWEEN_HAN.sub("", _QUOTED.sub(r"\1", said))
         is_prose = said.endswith((".", ".)"))
         return _SENTENCE_START.sub(lambda found: found[0].upper(), said) if is_prose else said
+
+    def step(self, role: str, key: str, parts: Parts, **facts: object) -> LessonStep:
+        """A step with its title, which is in the lesson's TOML file."""
+        made = (Paragraph(part) if isinstance(part, str) else part for part in parts)
+        return LessonStep(role, self(f"{key} title", **facts), tuple(made))
 
     def title(self, role: str) -> str:
         """The usual title of a step with this role."""

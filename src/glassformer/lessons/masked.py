@@ -15,7 +15,7 @@ from glassformer.lessons.figures.pipeline_figures import (
     pipeline_figure,
 )
 from glassformer.lessons.illustrated import printed_matrix
-from glassformer.lessons.lesson import LessonStep, Speaker
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import AttentionConfig
@@ -81,7 +81,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     attention = PipelineSteps(run, "attention")
     yield walk.weights().with_(Figure("mask", mask_figure(attention, say.language)))
     yield walk.context().with_(Figure("pipeline", pipeline_figure(attention, say.language)))
-    yield _both_heads(run, say)
+    yield say.step("weights", "two heads", _both_heads(run, say))
     yield _joined(run, say)
 
 
@@ -90,13 +90,11 @@ def _inputs(run: Trace, say: Speaker) -> LessonStep:
     return LessonStep("inputs", say.title("inputs"), parts)
 
 
-def _both_heads(run: Trace, say: Speaker) -> LessonStep:
-    maps = [
-        heat_map(run[f"attention.{name}"], say, head=head)
-        for head in (0, 1)
-        for name in ("weights", "context")
-    ]
-    return LessonStep("weights", say("two heads title"), (Paragraph(say("two heads")), *maps))
+def _both_heads(run: Trace, say: Speaker) -> Parts:
+    yield say("two heads")
+    for head in (0, 1):
+        for name in ("weights", "context"):
+            yield heat_map(run[f"attention.{name}"], say, head=head)
 
 
 def _joined(run: Trace, say: Speaker) -> LessonStep:

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import gap_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn import LanguageModel, MaskedLanguageModel, presets
 from glassformer.nn.attention import set_attention
@@ -142,43 +142,37 @@ def steps(say: Speaker, *, word: str = "great") -> Iterator[LessonStep]:
     run = trace(
         masked_model(), torch.tensor([ids(gapped)]), axis_labels={"ids": list(gapped)}
     )  # fmt: skip
-    yield _corpus(place, say)
-    yield _loss(run, place, say)
-    yield _fill(place, say)
-    yield _left(place, say)
-    yield _attention(run, place, gapped, say)
-    yield _change(place, say)
+    yield say.step("words", "corpus", _corpus(place, say))
+    yield say.step("loss", "loss", _loss(run, place, say))
+    yield say.step("prediction", "fill", _fill(place, say))
+    yield say.step("prediction", "left", _left(place, say))
+    yield say.step("weights", "attention", _attention(run, place, gapped, say))
+    yield say.step("prediction", "change", _change(place, say))
 
 
-def _corpus(place: int, say: Speaker) -> LessonStep:
+def _corpus(place: int, say: Speaker) -> Parts:
     drawing = gap_figure(SENTENCE, place, say("masked"), say("left to right"), say("gap caption"))
     facts = {"count": len(corpus()), "gap": " ".join(hide(SENTENCE, place))}
     shown = [corpus()[at] for at in (0, 5, 17, 31)]
-    parts: list[Part] = [
-        Paragraph(say("corpus", **facts)),
-        Table("", (say("some sentences"),), tuple((" ".join(one),) for one in shown)),
-        Paragraph(say("two ways", **facts)),
-        Figure("gap", drawing),
-    ]
-    return LessonStep("words", say("corpus title"), tuple(parts))
+    yield say("corpus", **facts)
+    yield Table("", (say("some sentences"),), tuple((" ".join(one),) for one in shown))
+    yield say("two ways", **facts)
+    yield Figure("gap", drawing)
 
 
-def _loss(run: Trace, place: int, say: Speaker) -> LessonStep:
+def _loss(run: Trace, place: int, say: Speaker) -> Parts:
     share = run["probabilities"][0, place, VOCABULARY.index(SENTENCE[place])]
     facts = {
         "word": SENTENCE[place], "percent": percent(float(share.value)), "steps": _STEPS,
         "loss": number(-math.log(float(share.value))), "others": len(SENTENCE) - 1,
         "visible": SENTENCE[(place + 1) % len(SENTENCE)],
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("loss", **facts)),
-        formula(share),
-        Paragraph(say("loss value", **facts)),
-    ]
-    return LessonStep("loss", say("loss title"), tuple(parts))
+    yield say("loss", **facts)
+    yield formula(share)
+    yield say("loss value", **facts)
 
 
-def _fill(place: int, say: Speaker) -> LessonStep:
+def _fill(place: int, say: Speaker) -> Parts:
     found, counts = (
         guesses(SENTENCE, place, right=True),
         counted(SENTENCE, place, right=True),
@@ -190,14 +184,11 @@ def _fill(place: int, say: Speaker) -> LessonStep:
         "share": percent(found[best[0]]), "second_share": percent(found[best[1]]),
         "both": percent(sum(found[word] for word in counts)), "possible": say.listed(list(counts)),
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("fill", **facts)),
-        Table("", (say("word"), say("masked"), say("in the corpus")), rows),
-    ]
-    return LessonStep("prediction", say("fill title"), tuple(parts))
+    yield say("fill", **facts)
+    yield Table("", (say("word"), say("masked"), say("in the corpus")), rows)
 
 
-def _left(place: int, say: Speaker) -> LessonStep:
+def _left(place: int, say: Speaker) -> Parts:
     both, left = (guesses(SENTENCE, place, right=right) for right in (True, False))
     exact = counted(SENTENCE, place, right=False)
     shown = sorted(exact, key=lambda word: -both[word])
@@ -216,11 +207,11 @@ def _left(place: int, say: Speaker) -> LessonStep:
         "count": len(exact), "known": len(counted(SENTENCE, place, right=True)),
     }  # fmt: skip
     key = "left blind" if facts["count"] != facts["known"] else "left enough"
-    parts: list[Part] = [Paragraph(say(key, **facts)), Figure("both", chart)]
-    return LessonStep("prediction", say("left title"), tuple(parts))
+    yield say(key, **facts)
+    yield Figure("both", chart)
 
 
-def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> LessonStep:
+def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> Parts:
     weights = run["model.encoder.blocks.0.attention.weights"]
     most = int(weights.value[0, 0, place].argmax())
     chosen = weights[0, 0, place, most]
@@ -228,12 +219,9 @@ def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> L
         "most": gapped[most], "weight": percent(float(chosen.value)), "word": SENTENCE[place]
     }  # fmt: skip
     key = "attention right" if most > place else "attention left" if most < place else "attention"
-    parts: list[Part] = [
-        Paragraph(say(key, **facts)),
-        heat_map(weights, say, chosen, head=0),
-        formula(chosen),
-    ]
-    return LessonStep("weights", say("attention title"), tuple(parts))
+    yield say(key, **facts)
+    yield heat_map(weights, say, chosen, head=0)
+    yield formula(chosen)
 
 
 def other_verdict() -> tuple[str, ...]:
@@ -241,7 +229,7 @@ def other_verdict() -> tuple[str, ...]:
     return tuple("hated" if word == "loved" else word for word in SENTENCE)
 
 
-def _change(place: int, say: Speaker) -> LessonStep:
+def _change(place: int, say: Speaker) -> Parts:
     """Exchange a word and ask again: the verdict, or the adjective if the verdict is hidden."""
     changed = other_verdict()
     if place == SENTENCE.index("loved"):
@@ -263,9 +251,6 @@ def _change(place: int, say: Speaker) -> LessonStep:
     blind, moved = left[0] == left[1], abs(both[0] - both[1]) > _NOTICEABLE
     key = "change blind" if blind and moved else "change both" if moved else "change none"
     facts = {"word": word, "before": percent(both[0]), "after": percent(both[1])}
-    parts: list[Part] = [
-        Paragraph(say(key, **facts)),
-        Table("", heads, rows),
-        Paragraph(with_code(say("moral"))),
-    ]
-    return LessonStep("prediction", say("change title"), tuple(parts))
+    yield say(key, **facts)
+    yield Table("", heads, rows)
+    yield Paragraph(with_code(say("moral")))

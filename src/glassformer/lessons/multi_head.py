@@ -8,14 +8,14 @@ import torch
 
 from glassformer.claims.costs import attention_parameters
 from glassformer.documents.heat_maps import shape_text
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Paragraph, Table
 from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
 from glassformer.lessons.figures.pipeline_figures import (
     PipelineSteps,
     five_stages_figure,
     pipeline_figure,
 )
-from glassformer.lessons.lesson import LessonStep, Speaker, step_title
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, step_title
 from glassformer.lessons.lesson_steps import AttentionWalk, heat_map
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import AttentionConfig
@@ -39,21 +39,20 @@ def _attention(width: int) -> MultiHeadAttention:
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
-    yield _shapes(say)
-    yield _cost(say)
+    yield say.step("shapes", "shapes", _shapes(say))
+    yield say.step("cost", "cost", _cost(say))
     generator = torch.Generator().manual_seed(1)
     x = torch.randint(-10, 11, (1, len(_WORDS), _SMALL), generator=generator) / 10
     run = trace(_attention(_SMALL), x, axis_labels={"x": list(_WORDS)})
     said = say("twin", width=_SMALL, heads=_HEADS, per_head=_SMALL // _HEADS)
-    parts: tuple[Part, ...] = (Paragraph(said), heat_map(run["x"], say))
-    yield LessonStep("inputs", say("twin title"), parts)
+    yield say.step("inputs", "twin", [said, heat_map(run["x"], say)])
     walk = AttentionWalk(run, "", say, query=2, key=1, entry=0, head=1)
     reshape = Figure("reshape", reshape_figure(run, say.language))
     for kind, place in (("queries", 2), ("keys", 1), ("values", 1)):
         step = walk.projection(kind, place)
         yield step.with_(reshape) if kind == "queries" else step
     yield from _scores(walk, run, say)
-    yield _all_heads(run, say)
+    yield say.step("weights", "all heads", _all_heads(run, say))
     pipeline = pipeline_figure(PipelineSteps(run, head=walk.head), say.language)
     yield walk.context().with_(Figure("pipeline", pipeline))
     yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
@@ -73,36 +72,35 @@ def _scores(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonSte
     yield walk.weights()
 
 
-def _shapes(say: Speaker) -> LessonStep:
+def _shapes(say: Speaker) -> Parts:
     """The shapes of a pass at full width."""
     x = torch.randn(1, 5, _WIDTH, generator=torch.Generator().manual_seed(0))
     run = trace(_attention(_WIDTH), x)
     per_head = _WIDTH // _HEADS
-    said = say("shapes", width=_WIDTH, per_head=per_head, first=f"1–{per_head}")
+    yield say("shapes", width=_WIDTH, per_head=per_head, first=f"1–{per_head}")
     rows = tuple((_tensor_name(run[name], say), shape_text(run[name].shape)) for name in _SHOWN)
-    table = Table("", (say("tensor"), say("shape")), rows)
-    return LessonStep("shapes", say("shapes title"), (Paragraph(said), table))
+    yield Table("", (say("tensor"), say("shape")), rows)
 
 
 def _tensor_name(step: Step, say: Speaker) -> str:
     return say("queries by head") if step.name == "unrotated" else step_title(step)
 
 
-def _cost(say: Speaker) -> LessonStep:
+def _cost(say: Speaker) -> Parts:
     per_head = _WIDTH // _HEADS
     rows = []
     for heads, width in ((1, _WIDTH), (_HEADS, per_head), (_HEADS, _WIDTH)):
         counts = attention_parameters(_WIDTH, AttentionConfig(n_heads=heads, d_head=width))
         total = sum(counts[name] for name in ("to_queries", "to_keys", "to_values"))
         rows.append((str(heads), str(width), f"{total:,}"))
-    table = Table("", (say("heads"), say("head width"), say("parameters")), tuple(rows))
-    said = Paragraph(say("cost", width=_WIDTH, per_head=per_head))
-    return LessonStep("cost", say("cost title"), (said, table))
+    yield say("cost", width=_WIDTH, per_head=per_head)
+    yield Table("", (say("heads"), say("head width"), say("parameters")), tuple(rows))
 
 
-def _all_heads(run: Trace, say: Speaker) -> LessonStep:
-    maps = [heat_map(run["weights"], say, head=head) for head in range(_HEADS)]
-    return LessonStep("weights", say("all heads title"), (Paragraph(say("all heads")), *maps))
+def _all_heads(run: Trace, say: Speaker) -> Parts:
+    yield say("all heads")
+    for head in range(_HEADS):
+        yield heat_map(run["weights"], say, head=head)
 
 
 def _joined(run: Trace, say: Speaker) -> LessonStep:

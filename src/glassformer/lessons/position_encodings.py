@@ -18,7 +18,7 @@ from glassformer.claims.position_claims import (
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.description import count_parameters
 from glassformer.nn.positions import (
@@ -104,19 +104,19 @@ class FourProducts(nn.Module):
 
 def steps(say: Speaker, *, encoding: str = "sinusoidal") -> Iterator[LessonStep]:
     run = trace(PlaceProducts(encoding), torch.arange(_PLACES))
-    yield _four_ways(say)
-    yield _vectors(run, say, encoding)
-    yield _distances(run, say, encoding)
-    yield _why_adding(say)
-    yield _separable(say)
-    yield _experiment(say, encoding)
+    yield say.step("ways", "ways", _four_ways(say))
+    yield say.step("vectors", "vectors", _vectors(run, say, encoding))
+    yield say.step("distances", "distances", _distances(run, say, encoding))
+    yield say.step("adding", "adding", _why_adding(say))
+    yield say.step("separable", "separable", _separable(say))
+    yield say.step("experiment", "experiment", _experiment(say, encoding))
 
 
 def _places(say: Speaker) -> list[str]:
     return [say("numbered position", number=place + 1) for place in range(_PLACES)]
 
 
-def _four_ways(say: Speaker) -> LessonStep:
+def _four_ways(say: Speaker) -> Parts:
     """What each kind is, what it costs, and whether a longer text may be read."""
     modules: dict[str, nn.Module] = {
         "learned": LearnedPositions(512, 256), "sinusoidal": SinusoidalPositions(512, 256),
@@ -132,11 +132,11 @@ def _four_ways(say: Speaker) -> LessonStep:
         for kind in _ROLES
     )  # fmt: skip
     heads = (say("choice encoding"), say("does"), say("parameters"), say("longer"))
-    parts = (Paragraph(say("ways")), Table("", heads, rows))
-    return LessonStep("ways", say("ways title"), parts)
+    yield say("ways")
+    yield Table("", heads, rows)
 
 
-def _vectors(run: Trace, say: Speaker, encoding: str) -> LessonStep:
+def _vectors(run: Trace, say: Speaker, encoding: str) -> Parts:
     """The vector of each place, and how three of its numbers run along the text."""
     places = _places(say)
     shown = heat_map(run["vectors"], say, rows=places, title=say(f"vectors of {encoding}"))
@@ -150,8 +150,9 @@ def _vectors(run: Trace, say: Speaker, encoding: str) -> LessonStep:
     drawing = line_chart(
         say(f"along {encoding}"), range(1, 33), series, Axes(say("position"), say("number"))
     )
-    parts = (Paragraph(say(f"vectors {encoding}")), shown, Figure("along", drawing))
-    return LessonStep("vectors", say("vectors title"), parts)
+    yield say(f"vectors {encoding}")
+    yield shown
+    yield Figure("along", drawing)
 
 
 def products_by_distance(encoding: str, start: int) -> list[float]:
@@ -162,7 +163,7 @@ def products_by_distance(encoding: str, start: int) -> list[float]:
     return [float(product) for product in products[start, start:]]
 
 
-def _distances(run: Trace, say: Speaker, encoding: str) -> LessonStep:
+def _distances(run: Trace, say: Speaker, encoding: str) -> Parts:
     cell = run["products"][1, 3]
     starts: dict[int, Role] = {0: "query", 5: "output", 11: "score"}
     found = [products_by_distance(encoding, start) for start in starts]
@@ -179,12 +180,14 @@ def _distances(run: Trace, say: Speaker, encoding: str) -> LessonStep:
     )
     said = say(f"products {key}", value=number(cell.value), apart=number(apart, 2))
     shown = heat_map(run["products"], say, cell, rows=_places(say), title=say("products"))
-    parts = (Paragraph(say(f"compare {encoding}")), formula(cell), shown, Paragraph(said),
-             Figure("distance", drawing))  # fmt: skip
-    return LessonStep("distances", say("distances title"), parts)
+    yield say(f"compare {encoding}")
+    yield formula(cell)
+    yield shown
+    yield said
+    yield Figure("distance", drawing)
 
 
-def _why_adding(say: Speaker) -> LessonStep:
+def _why_adding(say: Speaker) -> Parts:
     """A score of two sums, taken apart."""
     generator = torch.Generator().manual_seed(_SEED)
     x, y = torch.randint(-10, 11, (2, 4), generator=generator) / 10
@@ -197,10 +200,10 @@ def _why_adding(say: Speaker) -> LessonStep:
     ]  # fmt: skip
     score = run["score"]
     rows.append((say("part sum"), number(sum(values))))
-    said = say("adding", score=number(float(score.value)), sum=number(sum(values)))
-    parts = (Paragraph(said), formula(score[()]), Table("", (say("part"), say("product")),
-             tuple(rows)), Paragraph(say("adding maps")))  # fmt: skip
-    return LessonStep("adding", say("adding title"), parts)
+    yield say("adding", score=number(float(score.value)), sum=number(sum(values)))
+    yield formula(score[()])
+    yield Table("", (say("part"), say("product")), tuple(rows))
+    yield say("adding maps")
 
 
 def read_from_sums(width: int, seed: int = 0) -> tuple[float, float, float]:
@@ -223,7 +226,7 @@ def read_from_sums(width: int, seed: int = 0) -> tuple[float, float, float]:
     return tuple(float(share.double().mean()) for share in shares)  # type: ignore[return-value]
 
 
-def _separable(say: Speaker) -> LessonStep:
+def _separable(say: Speaker) -> Parts:
     found = [read_from_sums(width) for width in WIDTHS]
     kinds: dict[str, Role] = {"read word": "input", "read position": "score", "read both": "query"}
     series = [
@@ -244,8 +247,9 @@ def _separable(say: Speaker) -> LessonStep:
         (str(width), *map(percent, shares)) for width, shares in zip(WIDTHS, found, strict=True)
     )
     table = Table("", (say("width"), *map(say, kinds)), rows)
-    parts = (Paragraph(say("separable", **facts)), table, Figure("separable", drawing))
-    return LessonStep("separable", say("separable title"), parts)
+    yield say("separable", **facts)
+    yield table
+    yield Figure("separable", drawing)
 
 
 @lru_cache(maxsize=4)
@@ -255,7 +259,7 @@ def _learned_now(encoding: str) -> tuple[float, ...]:
     return tuple(learn_left_neighbour(encoding, lengths))
 
 
-def _experiment(say: Speaker, encoding: str) -> LessonStep:
+def _experiment(say: Speaker, encoding: str) -> Parts:
     """The chosen encoding trained here; all four as stored."""
     now = _learned_now(encoding)
     (stored,) = stored_results("left neighbour")
@@ -286,12 +290,12 @@ def _experiment(say: Speaker, encoding: str) -> LessonStep:
     )  # fmt: skip
     table = Table(say("all four"), (say("choice encoding"), *heads), rows)
     origin = say("stored", command=stored.command, date=stored.date)
-    parts = (
-        Paragraph(say("experiment", **facts)), Table(say("trained here"), heads, (row,)),
-        Figure("neighbours", drawing), table, Paragraph(_verdict(stored.figures, say)),
-        Paragraph(with_code(origin), "quiet"),
-    )  # fmt: skip
-    return LessonStep("experiment", say("experiment title"), parts)
+    yield say("experiment", **facts)
+    yield Table(say("trained here"), heads, (row,))
+    yield Figure("neighbours", drawing)
+    yield table
+    yield _verdict(stored.figures, say)
+    yield Paragraph(with_code(origin), "quiet")
 
 
 def _verdict(figures: Figures, say: Speaker) -> str:

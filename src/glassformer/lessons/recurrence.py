@@ -14,11 +14,11 @@ from torch import nn
 from glassformer.claims.claim import Stored, measured_on, stored_results
 from glassformer.claims.properties import influence, layer_cost, make_layer, path_length
 from glassformer.claims.specimens import accuracy, fit, seeded, vectors
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.lessons.figures.model_family_figures import influence_figure, path_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import percent
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Int, Tensor
@@ -96,13 +96,13 @@ def recall(kind: str, length: int, seed: int = _SEED) -> float:
 
 def steps(say: Speaker, *, model: str = "recurrence") -> Iterator[LessonStep]:
     kind = _kind(model)
-    yield _path(kind, say)
-    yield _influence(kind, say)
-    yield _distances(say)
-    yield _recall(say)
-    yield _growth(say)
-    yield _seconds(say)
-    yield _translators(say)
+    yield say.step("path", f"path {kind}", _path(kind, say))
+    yield say.step("influence", "influence", _influence(kind, say))
+    yield say.step("path", "distances", _distances(say))
+    yield say.step("recall", "recall", _recall(say))
+    yield say.step("growth", "growth", _growth(say))
+    yield say.step("seconds", "seconds", _seconds(say))
+    yield say.step("translators", "translators", _translators(say))
 
 
 def _layer(kind: Kind) -> nn.Module:
@@ -121,7 +121,7 @@ def _cell(kind: Kind) -> Cell:
     return run["context"][0, 0, _TO, 0] if kind == "attention" else run["mixed"][0, 0, _TO]
 
 
-def _path(kind: Kind, say: Speaker) -> LessonStep:
+def _path(kind: Kind, say: Speaker) -> Parts:
     distance = _TO - _FROM
     facts = {
         "start": WORDS[_FROM], "end": WORDS[_TO], "distance": distance,
@@ -130,21 +130,19 @@ def _path(kind: Kind, say: Speaker) -> LessonStep:
     }  # fmt: skip
     drawing = path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} caption"))
     chosen = _cell(kind)
-    parts: list[Part] = [
-        Paragraph(say("question", **facts)),
-        Paragraph(say(f"path {kind}", **facts)),
-        Figure("path", drawing),
-    ]
+    yield say("question", **facts)
+    yield say(f"path {kind}", **facts)
+    yield Figure("path", drawing)
     if kind == "recurrence":
         both = chosen.operands[0]
-        before = both.step.trace[f"from_state.{_TO + 1}"][0, 0]
-        parts += [Paragraph(say("state", **facts)), *map(formula, (chosen, both, before))]
+        yield say("state", **facts)
+        yield from map(formula, (chosen, both, both.step.trace[f"from_state.{_TO + 1}"][0, 0]))
     else:
-        parts += [Paragraph(say(f"cell {kind}", **facts)), formula(chosen)]
-    return LessonStep("path", say(f"path {kind} title"), tuple(parts))
+        yield say(f"cell {kind}", **facts)
+        yield formula(chosen)
 
 
-def _influence(kind: Kind, say: Speaker) -> LessonStep:
+def _influence(kind: Kind, say: Speaker) -> Parts:
     found = influence(_layer(kind), vectors(len(WORDS), _WIDTH)).strength.double()
     far, near = float(found[_TO, _FROM]), float(found[_TO, _TO])
     facts = {
@@ -153,15 +151,12 @@ def _influence(kind: Kind, say: Speaker) -> LessonStep:
         "word": WORDS[_TO - 1],
     }  # fmt: skip
     drawing = influence_figure(found.numpy(), WORDS, say("influence caption"))
-    parts: list[Part] = [
-        Paragraph(say("influence", **facts)),
-        Figure("influence", drawing),
-        Paragraph(say(f"influence {kind}", **facts)),
-    ]
-    return LessonStep("influence", say("influence title"), tuple(parts))
+    yield say("influence", **facts)
+    yield Figure("influence", drawing)
+    yield say(f"influence {kind}", **facts)
 
 
-def _distances(say: Speaker) -> LessonStep:
+def _distances(say: Speaker) -> Parts:
     kinds: tuple[Kind, ...] = get_args(Kind)
     lines = [
         Series(
@@ -176,11 +171,11 @@ def _distances(say: Speaker) -> LessonStep:
     )  # fmt: skip
     last = _DISTANCES[-1]
     facts = {"last": last} | {kind: path_length(kind, last) for kind in kinds}
-    parts: list[Part] = [Paragraph(say("distances", **facts)), Figure("distances", chart)]
-    return LessonStep("path", say("distances title"), tuple(parts))
+    yield say("distances", **facts)
+    yield Figure("distances", chart)
 
 
-def _recall(say: Speaker) -> LessonStep:
+def _recall(say: Speaker) -> Parts:
     found = {kind: [recall(kind, n) for n in RECALL_LENGTHS] for kind in _RECALL_KINDS}
     lines = [Series(say(kind), shares, _ROLES[kind]) for kind, shares in found.items()]
     chart = line_chart(
@@ -198,16 +193,13 @@ def _recall(say: Speaker) -> LessonStep:
         **{kind: percent(shares[-1]) for kind, shares in found.items()},
     }  # fmt: skip
     best = all(found["attention"][-1] > found[kind][-1] for kind in _RECALL_KINDS[1:])
-    parts: list[Part] = [
-        Paragraph(say("recall", **facts)),
-        Figure("recall", chart),
-        Table("", heads, rows),
-        Paragraph(say("recall attention" if best else "recall others", **facts)),
-    ]
-    return LessonStep("recall", say("recall title"), tuple(parts))
+    yield say("recall", **facts)
+    yield Figure("recall", chart)
+    yield Table("", heads, rows)
+    yield say("recall attention" if best else "recall others", **facts)
 
 
-def _growth(say: Speaker) -> LessonStep:
+def _growth(say: Speaker) -> Parts:
     kinds: tuple[Kind, ...] = ("recurrence", "attention")
     costs = {
         kind: [layer_cost(kind, n, _COST_WIDTH).multiply_adds for n in _LENGTHS] for kind in kinds
@@ -238,15 +230,12 @@ def _growth(say: Speaker) -> LessonStep:
         "ratio": f"{costs['attention'][-1] / costs['recurrence'][-1]:.1f}",
         "recurrence": f"{rates['recurrence']:.2f}", "attention": f"{rates['attention']:.2f}",
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("growth", **facts)),
-        Figure("growth", chart),
-        Table(say("price table"), heads, rows),
-    ]
-    return LessonStep("growth", say("growth title"), tuple(parts))
+    yield say("growth", **facts)
+    yield Figure("growth", chart)
+    yield Table(say("price table"), heads, rows)
 
 
-def _seconds(say: Speaker) -> LessonStep:
+def _seconds(say: Speaker) -> Parts:
     """What a clock says: the stored timings of claims C91 and C70."""
     (timed,), (trained,) = stored_results("C91"), stored_results("C70")
     t, r = timed.figures, trained.figures
@@ -261,20 +250,17 @@ def _seconds(say: Speaker) -> LessonStep:
         "blocks": f"{t['blocks_last']:.0f}", "lstm": f"{t['lstm_last']:.0f}",
     }  # fmt: skip
     slower = float(t["blocks_last"]) > float(t["lstm_last"])
-    parts: list[Part] = [
-        Paragraph(say("seconds slower" if slower else "seconds faster", **facts)),
-        Table("", ("", say("blocks"), say("lstm")), rows),
-        Paragraph(say("review", **facts)),
-        *(_origin(stored, say) for stored in (timed, trained)),
-    ]
-    return LessonStep("seconds", say("seconds title"), tuple(parts))
+    yield say("seconds slower" if slower else "seconds faster", **facts)
+    yield Table("", ("", say("blocks"), say("lstm")), rows)
+    yield say("review", **facts)
+    yield from (_origin(stored, say) for stored in (timed, trained))
 
 
 def _two(figures: Mapping[str, float], which: str) -> list[str]:
     return [f"{figures[f'{kind}_{which}']:.1f}" for kind in ("blocks", "lstm")]
 
 
-def _translators(say: Speaker) -> LessonStep:
+def _translators(say: Speaker) -> Parts:
     names = ("transformer", "attention rnn", "convolutional")
     stored = stored_results("multi30k")
     bleu = [float(one.figures["bleu_2016"]) for one in stored]
@@ -296,13 +282,10 @@ def _translators(say: Speaker) -> LessonStep:
         name.replace(" ", "_"): f"{score:.2f}" for name, score in zip(names, bleu, strict=True)
     }
     key = "translators" if bleu[0] > max(bleu[1:]) else "translators other"
-    parts: list[Part] = [
-        Paragraph(say(key, **facts)),
-        Figure("translators", chart),
-        Table("", heads, rows),
-        *(_origin(one, say) for one in stored),
-    ]
-    return LessonStep("translators", say("translators title"), tuple(parts))
+    yield say(key, **facts)
+    yield Figure("translators", chart)
+    yield Table("", heads, rows)
+    yield from (_origin(one, say) for one in stored)
 
 
 def _origin(stored: Stored, say: Speaker) -> Paragraph:

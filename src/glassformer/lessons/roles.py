@@ -8,14 +8,14 @@ from functools import lru_cache
 from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
 from glassformer.claims.studies import NOUNS, PLACES, SENTENCE, VERBS, Relatedness
 from glassformer.claims.studies import learn_relatedness as train_embeddings
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.attention_figures import (
     basic_figure,
     key_query_value_figure,
     roles_figure,
 )
 from glassformer.lessons.illustrated import illustrated_trace
-from glassformer.lessons.lesson import LessonStep, Speaker, cell_name, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, cell_name, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.attention import basic_self_attention
 from glassformer.tracing import Step, Trace, trace
@@ -28,34 +28,25 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     names = run["scores"].labels[-1]
     assert names is not None
     name = names[_CHOSEN]
-    yield _basic(run, name, say)
-    yield _related(say)
-    maps = [
-        heat_map(run[step], say, run[step][_CHOSEN, 0])
-        for step in ("projected_queries", "projected_keys", "projected_values")
-    ]
-    parts: list[Part] = [Paragraph(say("vector", name=name)), heat_map(run["x"], say), *maps]
-    parts.append(Figure("key-query-value", key_query_value_figure(run, say.language)))
-    yield LessonStep("inputs", say("vector title"), tuple(parts))
-    yield _scores_step("query", run["projected_queries"], run, name, say)
-    yield _scores_step("key", run["projected_keys"], run, name, say)
-    yield _value_step(run, names, say).with_(Figure("roles", roles_figure(run, say.language)))
+    yield say.step("basic", "basic", _basic(run, name, say))
+    yield say.step("basic", "related", _related(say))
+    yield say.step("inputs", "vector", _vector(run, name, say))
+    for role, step in (("query", "projected_queries"), ("key", "projected_keys")):
+        yield say.step(role, role, _scores(role, run[step], run, name, say))
+    yield say.step("value", "value", _value_step(run, names, say))
 
 
-def _basic(run: Trace, name: str, say: Speaker) -> LessonStep:
+def _basic(run: Trace, name: str, say: Speaker) -> Parts:
     """The same inputs through attention without parameters."""
     labels = run["x"].labels[-2]
     assert labels is not None
     basic = trace(basic_self_attention, run["x"].value[0], axis_labels={"x": list(labels)})
     own = basic["scores"][_CHOSEN, _CHOSEN]
-    parts: list[Part] = [
-        Paragraph(say("basic", name=name, score=number(own.value))),
-        formula(own),
-        heat_map(basic["scores"], say, own, rows=labels, columns=labels),
-        heat_map(basic["weights"], say, rows=labels, columns=labels),
-        Figure("basic", basic_figure(basic, say.language)),
-    ]
-    return LessonStep("basic", say("basic title"), tuple(parts))
+    yield say("basic", name=name, score=number(own.value))
+    yield formula(own)
+    yield heat_map(basic["scores"], say, own, rows=labels, columns=labels)
+    yield heat_map(basic["weights"], say, rows=labels, columns=labels)
+    yield Figure("basic", basic_figure(basic, say.language))
 
 
 @lru_cache(maxsize=1)
@@ -63,7 +54,7 @@ def _trained() -> Relatedness:
     return train_embeddings("who", decay=DECAY, steps=DECAY_STEPS)
 
 
-def _related(say: Speaker) -> LessonStep:
+def _related(say: Speaker) -> Parts:
     """Embeddings trained so that a verb finds its subject: their products are the scores."""
     learnt = _trained()
     words = tuple(dict.fromkeys(SENTENCE))
@@ -77,16 +68,21 @@ def _related(say: Speaker) -> LessonStep:
         "place": number(max(learnt.products_between(NOUNS, PLACES)), 3),
         "the": number(max(learnt.products_between(("the",), (*NOUNS, *VERBS, *PLACES))), 3),
     }
-    parts: list[Part] = [
-        Paragraph(say("related", **facts)),
-        formula(own),
-        heat_map(basic["scores"], say, own, rows=words, columns=words),
-        Paragraph(with_code(say("related pairs", **facts))),
-    ]
-    return LessonStep("basic", say("related title"), tuple(parts))
+    yield say("related", **facts)
+    yield formula(own)
+    yield heat_map(basic["scores"], say, own, rows=words, columns=words)
+    yield Paragraph(with_code(say("related pairs", **facts)))
 
 
-def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker) -> LessonStep:
+def _vector(run: Trace, name: str, say: Speaker) -> Parts:
+    yield say("vector", name=name)
+    yield heat_map(run["x"], say)
+    for step in ("projected_queries", "projected_keys", "projected_values"):
+        yield heat_map(run[step], say, run[step][_CHOSEN, 0])
+    yield Figure("key-query-value", key_query_value_figure(run, say.language))
+
+
+def _scores(role: str, projected: Step, run: Trace, name: str, say: Speaker) -> Parts:
     """The scores that depend on the vector's query or key, as found by the trace."""
     scores = run["scores"]
     touched = [
@@ -95,17 +91,15 @@ def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker
         if found.step is scores
         for cell in found.cells()
     ]
-    listed = say.listed([cell_name(cell) for cell in touched])
-    parts: list[Part] = [Paragraph(say(role, name=name, cells=listed))]
-    parts += [formula(cell) for cell in touched]
+    own = scores[0, 0, _CHOSEN, _CHOSEN]
+    yield say(role, name=name, cells=say.listed([cell_name(cell) for cell in touched]))
+    yield from map(formula, touched)
     if role == "key":
-        own = cell_name(scores[0, 0, _CHOSEN, _CHOSEN])
-        parts.append(Paragraph(say("both", cell=own, name=name)))
-    parts.append(heat_map(scores, say, scores[0, 0, _CHOSEN, _CHOSEN]))
-    return LessonStep(role, say(f"{role} title"), tuple(parts))
+        yield say("both", cell=cell_name(own), name=name)
+    yield heat_map(scores, say, own)
 
 
-def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> LessonStep:
+def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> Parts:
     rows = []
     for place, label in enumerate(names):
         cell = run["context"][0, 0, place, _ENTRY]
@@ -113,6 +107,7 @@ def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> LessonStep:
         share = cell.terms[_CHOSEN].value
         rows.append((label, number(weight.value), number(share), number(cell.value)))
     heads = (say("output"), say("weight"), say("part"), say("whole"))
-    parts: list[Part] = [Paragraph(say("value", entry=_ENTRY + 1, name=names[_CHOSEN]))]
-    parts += [formula(run["context"][0, 0, 0, _ENTRY]), Table("", heads, tuple(rows))]
-    return LessonStep("value", say("value title"), tuple(parts))
+    yield say("value", entry=_ENTRY + 1, name=names[_CHOSEN])
+    yield formula(run["context"][0, 0, 0, _ENTRY])
+    yield Table("", heads, tuple(rows))
+    yield Figure("roles", roles_figure(run, say.language))

@@ -14,7 +14,7 @@ from glassformer.claims.studies import (
 )
 from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part, Table
 from glassformer.lessons.figures.attention_figures import gave_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.tracing import Trace, trace
 
@@ -29,8 +29,7 @@ def _reading(n_heads: int, positions: Positions, seed: int = 0) -> RoleReading:
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
-    question = Paragraph(say("question"))
-    yield LessonStep("question", say("question title"), (question,))
+    yield say.step("question", "question", [say("question")])
     bags = [_reading(1, "none"), _reading(2, "none")]
     change = number(max(found.change_when_swapped for found in bags), 2)
     yield _step("none", say("none", change=change), bags, say)
@@ -122,17 +121,20 @@ def _weight(share: float) -> str:
 
 
 def _step(key: str, said: str, readings: list[RoleReading], say: Speaker) -> LessonStep:
+    return say.step(key, key, _parts(key, said, readings, say))
+
+
+def _parts(key: str, said: str, readings: list[RoleReading], say: Speaker) -> Parts:
     heads = tuple(say(name) for name in ("heads", "giver", "gift", "receiver", "both"))
     rows = tuple((str(found.n_heads), *map(percent, _shares(found))) for found in readings)
-    parts: list[Part] = [Paragraph(said), Table("", heads, rows)]
+    yield said
+    yield Table("", heads, rows)
     runs = [_trace(found) for found in readings]
     if key == "two":
-        drawing = gave_figure(runs[0], ROLE_SENTENCE, _GAVE, say.language)
-        parts.append(Figure("gave", drawing))
-    parts.append(Paragraph(say("matrices")))
+        yield Figure("gave", gave_figure(runs[0], ROLE_SENTENCE, _GAVE, say.language))
+    yield say("matrices")
     for run in runs:
-        parts += _weights(run, say)
-    return LessonStep(key, say(f"{key} title"), tuple(parts))
+        yield from _weights(run, say)
 
 
 def _shares(found: RoleReading) -> tuple[float, ...]:

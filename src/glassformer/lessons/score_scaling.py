@@ -11,10 +11,10 @@ from torch import nn
 
 from glassformer.claims.properties import ScoreSpread, score_spread
 from glassformer.claims.scaling_claims import look_up
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Part, Table
 from glassformer.lessons.figures.canvas import Role, SvgDrawing
 from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Trace, trace
@@ -60,26 +60,27 @@ def _spread(name: str, width: int) -> ScoreSpread:
 
 def steps(say: Speaker, *, divisor: str = "root") -> Iterator[LessonStep]:
     narrow, wide = traced(_NARROW, divisor), traced(_WIDE, divisor)
-    yield _scores(narrow, say)
-    yield _growth(say)
-    yield _scaled(narrow, wide, say, divisor)
-    yield _saturation(narrow, wide, say, divisor)
-    yield _gradient(say, divisor)
-    yield _experiment(say)
+    yield say.step("scores", "scores", _scores(narrow, say))
+    yield say.step("growth", "growth", _growth(say))
+    yield say.step("scaled", "scaled", _scaled(narrow, wide, say, divisor))
+    yield say.step("weights", "weights", _saturation(narrow, wide, say, divisor))
+    yield say.step("gradient", "gradient", _gradient(say, divisor))
+    yield say.step("experiment", "experiment", _experiment(say))
 
 
-def _scores(run: Trace, say: Speaker) -> LessonStep:
+def _scores(run: Trace, say: Speaker) -> Parts:
     cell = run["scores"][0]
-    said = say("scores", width=_NARROW, keys=_KEYS, value=number(cell.value))
-    parts = (Paragraph(said), formula(cell), heat_map(run["keys"], say), _row(run, "scores", say))
-    return LessonStep("scores", say("scores title"), parts)
+    yield say("scores", width=_NARROW, keys=_KEYS, value=number(cell.value))
+    yield formula(cell)
+    yield heat_map(run["keys"], say)
+    yield _row(run, "scores", say)
 
 
 def _row(run: Trace, name: str, say: Speaker, *, title: str | None = None) -> Part:
     return heat_map(run[name], say, title=title)
 
 
-def _growth(say: Speaker) -> LessonStep:
+def _growth(say: Speaker) -> Parts:
     """Spread of dot products by width, measured; the rule √d beside it."""
     measured = [_spread("none", width).deviation for width in WIDTHS]
     rows = tuple(
@@ -88,15 +89,15 @@ def _growth(say: Speaker) -> LessonStep:
     )
     heads = tuple(say(name) for name in ("width", "variance", "deviation", "root of width"))
     widest = WIDTHS[-1]
-    said = say(
+    yield say(
         "growth", widest=widest, measured=number(measured[-1], 3),
         root=number(math.sqrt(widest), 3), variance=number(measured[-1] ** 2),
     )  # fmt: skip
     drawing = _chart(
         say, "spread", {name: [_spread(name, w).deviation for w in WIDTHS] for name in _ROLES}
     )
-    parts = (Paragraph(said), Table("", heads, rows), Figure("spread", drawing))
-    return LessonStep("growth", say("growth title"), parts)
+    yield Table("", heads, rows)
+    yield Figure("spread", drawing)
 
 
 def _chart(
@@ -122,11 +123,11 @@ def _table(
     return Table(say(f"{key} figure"), heads, rows)
 
 
-def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> LessonStep:
+def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts:
     """The scores after the division, at both widths."""
     cell = narrow["scaled"][0]
     largest = [float(run["scaled"].value.abs().max()) for run in (narrow, wide)]
-    said = say(
+    yield say(
         f"scaled {divisor}", narrow=_NARROW, wide=_WIDE,
         divisor=number(divisor_of(divisor, _WIDE)), narrow_most=number(largest[0], 3),
         wide_most=number(largest[1], 3),
@@ -135,14 +136,15 @@ def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> LessonSte
         _row(run, "scaled", say, title=say("at width", width=width))
         for run, width in ((narrow, _NARROW), (wide, _WIDE))
     ]
-    return LessonStep("scaled", say("scaled title"), (Paragraph(said), formula(cell), *maps))
+    yield formula(cell)
+    yield from maps
 
 
-def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> LessonStep:
+def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts:
     most = [float(run["weights"].value.max()) for run in (narrow, wide)]
     spread = _spread(divisor, _WIDE)
     key = "saturated" if spread.largest_weight > 0.8 else "even" if most[1] < 0.3 else "moderate"
-    said = say(
+    yield say(
         f"weights {key}", narrow=_NARROW, wide=_WIDE, narrow_most=percent(most[0]),
         wide_most=percent(most[1]), average=percent(spread.largest_weight),
         keys=_KEYS, even=percent(1 / _KEYS),
@@ -154,11 +156,12 @@ def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Lesso
     lines = {name: [100 * _spread(name, w).largest_weight for w in WIDTHS] for name in _ROLES}
     drawing = _chart(say, "largest", lines, log_up=False)
     table = _table(say, "largest", lines, lambda share: percent(share / 100))
-    parts = (Paragraph(said), *maps, Figure("largest", drawing), table)
-    return LessonStep("weights", say("weights title"), parts)
+    yield from maps
+    yield Figure("largest", drawing)
+    yield table
 
 
-def _gradient(say: Speaker, divisor: str) -> LessonStep:
+def _gradient(say: Speaker, divisor: str) -> Parts:
     """How far weights move when scores do: w·(1 − w) for one key."""
     sizes = {name: [_spread(name, width).gradient_size for width in WIDTHS] for name in _ROLES}
     first, last = sizes[divisor][1], sizes[divisor][-1]
@@ -171,8 +174,11 @@ def _gradient(say: Speaker, divisor: str) -> LessonStep:
     table = Table("", (say("weight"), say("derivative")), rows)
     figure = Figure("gradient", _chart(say, "gradient", sizes))
     sizes_table = _table(say, "gradient", sizes, lambda size: number(size, 2))
-    parts = (Paragraph(say("derivative text")), table, Paragraph(said), figure, sizes_table)
-    return LessonStep("gradient", say("gradient title"), parts)
+    yield say("derivative text")
+    yield table
+    yield said
+    yield figure
+    yield sizes_table
 
 
 @lru_cache(maxsize=4)
@@ -182,11 +188,11 @@ def accuracies(name: str) -> tuple[float, ...]:
     return tuple(look_up(_WIDE, divisor=divisor, seed=seed) for seed in range(_SEEDS))
 
 
-def _experiment(say: Speaker) -> LessonStep:
+def _experiment(say: Speaker) -> Parts:
     found = {name: accuracies(name) for name in CHOICES["divisor"]}
     means = {name: sum(shares) / len(shares) for name, shares in found.items()}
     best = max(means, key=lambda name: means[name])
-    said = say(
+    yield say(
         "experiment", wide=_WIDE, seeds=_SEEDS, best=say(f"choice divisor {best}"),
         share=percent(means[best]),
     )  # fmt: skip
@@ -196,7 +202,6 @@ def _experiment(say: Speaker) -> LessonStep:
     )
     runs = tuple(say("start", number=seed + 1) for seed in range(_SEEDS))
     heads = (say("choice divisor"), *runs, say("average"))
-    parts: list[Part] = [Paragraph(said), Table("", heads, rows)]
+    yield Table("", heads, rows)
     if best == "root":
-        parts.append(Paragraph(say("experiment root")))
-    return LessonStep("experiment", say("experiment title"), tuple(parts))
+        yield say("experiment root")

@@ -17,10 +17,10 @@ from glassformer.claims.studies import (
     learn_roles,
 )
 from glassformer.documents.heat_maps import shape_text
-from glassformer.documents.parts import Figure, Paragraph, Part, Span, Table
+from glassformer.documents.parts import Figure, Paragraph, Span, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.lessons.figures.idea_figures import fold_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
@@ -49,13 +49,13 @@ def _roles(n_heads: int) -> RoleReading:
 
 def steps(say: Speaker, *, heads: str = "2") -> Iterator[LessonStep]:
     n_heads = int(heads)
-    yield _blur(say)
-    yield _trained(n_heads, say)
-    yield _errors(say)
-    yield _gave(n_heads, say)
+    yield say.step("blur", "blur", _blur(say))
+    yield say.step("weights", "trained", _trained(n_heads, say))
+    yield say.step("errors", "errors", _errors(say))
+    yield say.step("gave", "gave", _gave(n_heads, say))
     run = _folded(n_heads)
-    yield _folding(run, n_heads, say)
-    yield _one_product(run, n_heads, say)
+    yield say.step("folding", "folding", _folding(run, n_heads, say))
+    yield say.step("product", "product", _one_product(run, n_heads, say))
 
 
 def unexplained(a: float, b: float) -> tuple[float, float]:
@@ -67,7 +67,7 @@ def unexplained(a: float, b: float) -> tuple[float, float]:
     return b * b / whole, a * a / whole
 
 
-def _blur(say: Speaker) -> LessonStep:
+def _blur(say: Speaker) -> Parts:
     """The bound for one head: both errors, whatever the weights."""
     shares = [place / 20 for place in range(21)]
     lost = [unexplained(share, 1 - share) for share in shares]
@@ -82,13 +82,12 @@ def _blur(say: Speaker) -> LessonStep:
         Axes(say("left weight"), say("lost axis")), least=0, most=100,
     )  # fmt: skip
     left, right = unexplained(2 / 3, 1 / 3)
-    said = say("blur", ring=_RING, left=percent(left), right=percent(right))
-    bound = Paragraph(say("bound", bound=percent(ONE_HEAD_BOUND)))
-    parts = (Paragraph(said), bound, Figure("blur", drawing))
-    return LessonStep("blur", say("blur title"), parts)
+    yield say("blur", ring=_RING, left=percent(left), right=percent(right))
+    yield Paragraph(say("bound", bound=percent(ONE_HEAD_BOUND)))
+    yield Figure("blur", drawing)
 
 
-def _trained(n_heads: int, say: Speaker) -> LessonStep:
+def _trained(n_heads: int, say: Speaker) -> Parts:
     """Where the heads of the trained model look."""
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(1, _RING, _VECTOR, generator=generator)
@@ -103,7 +102,7 @@ def _trained(n_heads: int, say: Speaker) -> LessonStep:
     looks = weights.value[0, :, _ASKED]
     apart = bool(looks[:, _ASKED - 1].max() > 0.9 and looks[:, _ASKED + 1].max() > 0.9)
     key = "trained one" if n_heads == 1 else "trained apart" if apart else "trained"
-    said = say(
+    yield say(
         key, heads=n_heads, asked=places[_ASKED],
         left=places[_ASKED - 1], right=places[_ASKED + 1],
         left_weight=percent(float(looks[:, _ASKED - 1].max())),
@@ -116,16 +115,17 @@ def _trained(n_heads: int, say: Speaker) -> LessonStep:
     ]
     heads = (say("head"), say("on left", place=places[_ASKED - 1]),
              say("on right", place=places[_ASKED + 1]))  # fmt: skip
-    parts: list[Part] = [Paragraph(said), Table("", heads, tuple(rows)), formula(cell), *maps]
-    return LessonStep("weights", say("trained title"), tuple(parts))
+    yield Table("", heads, tuple(rows))
+    yield formula(cell)
+    yield from maps
 
 
-def _errors(say: Speaker) -> LessonStep:
+def _errors(say: Speaker) -> Parts:
     found = {count: _neighbours(count) for count in COUNTS}
     one, two = found[1].error, found[2].error
     apart = two < 0.1 * one and abs(one - ONE_HEAD_BOUND) < 0.05
     key = "errors apart" if apart else "errors"
-    said = say(key, one=percent(one), two=percent(two), bound=percent(ONE_HEAD_BOUND))
+    yield say(key, one=percent(one), two=percent(two), bound=percent(ONE_HEAD_BOUND))
     rows = tuple(
         (str(count), percent(result.error), f"{result.parameters:,}")
         for count, result in found.items()
@@ -136,16 +136,14 @@ def _errors(say: Speaker) -> LessonStep:
         Axes(say("choice heads"), say("error axis")), most=60,
         write=lambda share: "< 0.1" if share < 0.1 else f"{share:.1f}",
     )  # fmt: skip
-    table = Table("", (say("choice heads"), say("error"), say("parameters")), rows)
-    return LessonStep("errors", say("errors title"), (
-        Paragraph(said), table, Figure("errors", drawing),
-    ))  # fmt: skip
+    yield Table("", (say("choice heads"), say("error"), say("parameters")), rows)
+    yield Figure("errors", drawing)
 
 
-def _gave(n_heads: int, say: Speaker) -> LessonStep:
+def _gave(n_heads: int, say: Speaker) -> Parts:
     """The same with words: who gave what to whom."""
     found = _roles(n_heads)
-    said = say(
+    yield say(
         "gave", heads=n_heads, both=percent(found.giver_and_receiver), giver=percent(found.giver),
         receiver=percent(found.receiver),
     )  # fmt: skip
@@ -153,8 +151,7 @@ def _gave(n_heads: int, say: Speaker) -> LessonStep:
         (str(head + 1), *(percent(float(weight)) for weight in found.weights[head, [0, 2, 4]]))
         for head in range(n_heads)
     )
-    table = Table(say("weights of gave"), (say("head"), "mary", "roses", "susan"), rows)
-    return LessonStep("gave", say("gave title"), (Paragraph(said), table))
+    yield Table(say("weights of gave"), (say("head"), "mary", "roses", "susan"), rows)
 
 
 # --- folding ---------------------------------------------------------------------------------
@@ -186,9 +183,9 @@ def _folded(n_heads: int) -> Trace:
     return trace(FoldedHeads(n_heads), *drawn())
 
 
-def _folding(run: Trace, n_heads: int, say: Speaker) -> LessonStep:
+def _folding(run: Trace, n_heads: int, say: Speaker) -> Parts:
     width = _WIDTH // n_heads
-    said = say(
+    yield say(
         "folding", batch=_BATCH, words=_WORDS, width=_WIDTH, heads=n_heads, each=width,
         before=shape_text((_BATCH, _WORDS, _WIDTH)),
         after=shape_text((_BATCH * n_heads, _WORDS, width)),
@@ -201,8 +198,8 @@ def _folding(run: Trace, n_heads: int, say: Speaker) -> LessonStep:
         ".reshape(b * h, t, e)": FOLDS["chunks"](queries, n_heads),
     }  # fmt: skip
     rows = tuple((Span(line, "code"), shape_text(made.shape)) for line, made in shapes.items())
-    lines = Table("", ("PyTorch", say("shape")), rows)
-    return LessonStep("folding", say("folding title"), (Paragraph(said), lines, figure))
+    yield Table("", ("PyTorch", say("shape")), rows)
+    yield figure
 
 
 @torch.no_grad()
@@ -219,7 +216,7 @@ def head_by_head(n_heads: int) -> Float[Tensor, "B T HE"]:
     return outputs
 
 
-def _one_product(run: Trace, n_heads: int, say: Speaker) -> LessonStep:
+def _one_product(run: Trace, n_heads: int, say: Speaker) -> Parts:
     """One batched product for all heads; equal to the loop."""
     output = next(iter(run.outputs.values()))
     apart = float((output.value - head_by_head(n_heads)).abs().max())
@@ -228,12 +225,13 @@ def _one_product(run: Trace, n_heads: int, say: Speaker) -> LessonStep:
     rows.append((say("shape of joined"), shape_text(output.shape)))
     last = _BATCH * n_heads - 1
     cell = run["scores"][last, 0, 1]
-    said = say(
+    yield say(
         "product", products=_BATCH * n_heads, sentence=_BATCH, head=n_heads, matrix=last + 1,
         value=number(cell.value),
     )  # fmt: skip
     equal = say("loop equal" if apart < 1e-12 else "loop differs", apart=number(apart, 2),
                 products=_BATCH * n_heads)  # fmt: skip
     table = Table("", (say("tensor"), say("shape")), tuple(rows))
-    parts = (Paragraph(said), formula(cell), table, Paragraph(equal))
-    return LessonStep("product", say("product title"), parts)
+    yield formula(cell)
+    yield table
+    yield equal

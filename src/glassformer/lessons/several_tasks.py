@@ -13,10 +13,10 @@ import torch.nn.functional as F
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.decoding import Greedy, translate
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import pairs_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula
 from glassformer.lessons.lesson_steps import Predictor, heat_map, likeliest, percent
 from glassformer.nn import Seq2Seq, count_parameters, presets
 from glassformer.nn.attention import set_attention
@@ -149,28 +149,25 @@ def _target(pair: TaskPair) -> list[int]:
 
 def steps(say: Speaker, *, task: str = "translate") -> Iterator[LessonStep]:
     learned = learn_all()
-    yield _pairs(say)
-    yield _training(learned, say)
+    yield say.step("tasks", "pairs", _pairs(say))
+    yield say.step("training", "training", _training(learned, say))
     run, said = _traced(learned, task)
-    yield _attention(run, task, said, say)
-    yield _prediction(run, task, said, say)
-    yield _other_task(learned, say)
+    yield say.step("weights", "attention", _attention(run, task, said, say))
+    yield say.step("prediction", "prediction", _prediction(run, task, said, say))
+    yield say.step("tasks", "other", _other_task(learned, say))
 
 
-def _pairs(say: Speaker) -> LessonStep:
+def _pairs(say: Speaker) -> Parts:
     shown = [TaskPair(task, EXAMPLES[task], answer(task, EXAMPLES[task])) for task in TASKS]
     drawing = pairs_figure(
         [(pair.read, pair.target) for pair in shown], say("model box"), say("pairs caption")
     )  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("pairs", late=_LATE)),
-        Figure("pairs", drawing),
-        Paragraph(say("one token")),
-    ]
-    return LessonStep("tasks", say("pairs title"), tuple(parts))
+    yield say("pairs", late=_LATE)
+    yield Figure("pairs", drawing)
+    yield say("one token")
 
 
-def _training(learned: TrainedOnAll, say: Speaker) -> LessonStep:
+def _training(learned: TrainedOnAll, say: Speaker) -> Parts:
     shares = [learned.right[task] for task in TASKS]
     chart = bar_chart(
         say("training caption"), [say(task) for task in TASKS],
@@ -185,13 +182,10 @@ def _training(learned: TrainedOnAll, say: Speaker) -> LessonStep:
         "steps": sum(n_steps for n_steps, _ in _TRAINING), "least": percent(min(shares)),
     }  # fmt: skip
     key = "training perfect" if min(shares) == 1 else "training good"
-    parts: list[Part] = [
-        Paragraph(say("training", **facts)),
-        Figure("accuracy", chart),
-        Table("", (say("task"), say("held out"), say("right")), rows),
-        Paragraph(say(key, **facts)),
-    ]
-    return LessonStep("training", say("training title"), tuple(parts))
+    yield say("training", **facts)
+    yield Figure("accuracy", chart)
+    yield Table("", (say("task"), say("held out"), say("right")), rows)
+    yield say(key, **facts)
 
 
 def _traced(learned: TrainedOnAll, task: str) -> tuple[Trace, tuple[str, ...]]:
@@ -213,7 +207,7 @@ def looks(weights: Float[Tensor, "T S"]) -> list[int]:
     return [int(place) for place in weights.argmax(dim=-1)]
 
 
-def _attention(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> LessonStep:
+def _attention(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> Parts:
     weights = run["model.decoder.blocks.0.cross_attention.weights"]
     source = (task, *EXAMPLES[task])
     written = (*said, "<end>")
@@ -227,13 +221,10 @@ def _attention(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> Le
         "right": " ".join(answer(task, EXAMPLES[task])),
     }  # fmt: skip
     correct = said == answer(task, EXAMPLES[task])
-    parts: list[Part] = [
-        Paragraph(say("answer right" if correct else "answer wrong", **facts)),
-        heat_map(weights, say, chosen, head=0, rows=written, columns=source),
-        formula(chosen),
-        Paragraph(say(f"attention {task}" if _as_expected(task, places) else "attention", **facts)),
-    ]
-    return LessonStep("weights", say("attention title"), tuple(parts))
+    yield say("answer right" if correct else "answer wrong", **facts)
+    yield heat_map(weights, say, chosen, head=0, rows=written, columns=source)
+    yield formula(chosen)
+    yield say(f"attention {task}" if _as_expected(task, places) else "attention", **facts)
 
 
 def _as_expected(task: str, places: Sequence[int]) -> bool:
@@ -243,21 +234,18 @@ def _as_expected(task: str, places: Sequence[int]) -> bool:
     return list(places) in expected[task]
 
 
-def _prediction(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> LessonStep:
+def _prediction(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> Parts:
     first = run["probabilities"][0, 0, VOCABULARY.index(said[0])]
     facts = {
         "word": said[0], "percent": percent(float(first.value)), "count": len(VOCABULARY),
         "tokens": len(said) + 1,
     }  # fmt: skip
-    parts: list[Part] = [
-        Paragraph(say("prediction class" if task == "classify" else "prediction", **facts)),
-        likeliest(run, VOCABULARY, say, (0,), most=4),
-        formula(first),
-    ]
-    return LessonStep("prediction", say("prediction title"), tuple(parts))
+    yield say("prediction class" if task == "classify" else "prediction", **facts)
+    yield likeliest(run, VOCABULARY, say, (0,), most=4)
+    yield formula(first)
 
 
-def _other_task(learned: TrainedOnAll, say: Speaker) -> LessonStep:
+def _other_task(learned: TrainedOnAll, say: Speaker) -> Parts:
     """The same letters with another first word."""
     letters = EXAMPLES["reverse"]
     sources = [(task, *letters) for task in TASKS]
@@ -266,10 +254,7 @@ def _other_task(learned: TrainedOnAll, say: Speaker) -> LessonStep:
         (" ".join(source), " ".join(words)) for source, words in zip(sources, said, strict=True)
     )
     changes = said[1] != said[2]
-    parts: list[Part] = [
-        Paragraph(say("other changes" if changes else "other same", letters=" ".join(letters))),
-        Table("", (say("read"), say("written")), rows),
-        Paragraph(say("never", letters=" ".join(letters), said=" ".join(said[0]))),
-        Paragraph(with_code(say("own"))),
-    ]
-    return LessonStep("tasks", say("other title"), tuple(parts))
+    yield say("other changes" if changes else "other same", letters=" ".join(letters))
+    yield Table("", (say("read"), say("written")), rows)
+    yield say("never", letters=" ".join(letters), said=" ".join(said[0]))
+    yield Paragraph(with_code(say("own")))

@@ -18,11 +18,11 @@ from glassformer.claims.studies import (
     learn_at_width,
     signals_at_depth,
 )
-from glassformer.documents.parts import Figure, Paragraph, Part, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role, SvgDrawing
 from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
 from glassformer.lessons.figures.idea_figures import residual_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import percent
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
@@ -61,13 +61,13 @@ def steps(say: Speaker, *, residual: str = "on", norm: str = "post") -> Iterator
     block = switched_block(residual, norm)
     x = torch.randn(1, _POSITIONS, _WIDTH, generator=torch.Generator().manual_seed(2))
     run = trace(block, x)
-    yield _block(run, say, residual, norm)
-    yield _alone(block, say)
-    yield _forwards(say, residual, norm)
-    yield _alike(say, residual, norm)
-    yield _backwards(say, residual, norm)
-    yield _training(say, residual, norm)
-    yield _width(say)
+    yield say.step("block", "block", _block(run, say, residual, norm))
+    yield say.step("alone", "alone", _alone(block, say))
+    yield say.step("forwards", "forwards", _forwards(say, residual, norm))
+    yield say.step("alike", "alike", _alike(say, residual, norm))
+    yield say.step("backwards", "backwards", _backwards(say, residual, norm))
+    yield say.step("training", "training", _training(say, residual, norm))
+    yield say.step("width", "width", _width(say))
 
 
 def switched_block(residual: str, norm: str) -> SwitchedBlock:
@@ -84,14 +84,14 @@ def _named(say: Speaker, residual: str, norm: str) -> str:
     return say("variant", residual=say(f"residual {residual}"), norm=say(f"norm {norm}"))
 
 
-def _block(run: Trace, say: Speaker, residual: str, norm: str) -> LessonStep:
+def _block(run: Trace, say: Speaker, residual: str, norm: str) -> Parts:
     """One block drawn as it is switched, and one number of its stream."""
     switches = {
         "residual": say("choice residual"), "residual_is": say(f"choice residual {residual}"),
         "norm": say("choice norm"), "norm_is": say(f"choice norm {norm}"),
     }  # fmt: skip
-    parts: list[Part] = [Paragraph(say("block", **switches))]
-    parts.append(Figure("block", residual_figure(residual == "on", norm, say)))
+    yield say("block", **switches)
+    yield Figure("block", residual_figure(residual == "on", norm, say))
     summed = run["attention_sum"] if residual == "on" else run["attention.output"]
     cell = summed[0, 0, 0]
     before, attended = (
@@ -100,8 +100,9 @@ def _block(run: Trace, say: Speaker, residual: str, norm: str) -> LessonStep:
     facts = {"before": number(before), "value": number(cell.value)}
     if residual == "on":
         facts["attended"] = number(attended)
-    said = say(f"with residual {residual}", **facts)
-    parts += [Paragraph(said), formula(cell), Paragraph(say(f"norm text {norm}"))]
+    yield say(f"with residual {residual}", **facts)
+    yield formula(cell)
+    yield say(f"norm text {norm}")
     if norm != "none":
         normed = run["attention_in" if norm == "pre" else "resid_mid"]
         read = run["resid_pre"] if norm == "pre" else summed
@@ -109,8 +110,7 @@ def _block(run: Trace, say: Speaker, residual: str, norm: str) -> LessonStep:
             (say(key), *(number(value, 3) for value in moments(step.value[0, 0])))
             for key, step in (("before norm", read), ("after norm", normed))
         )
-        parts.append(Table("", (say("vector of word"), say("mean"), say("deviation")), rows))
-    return LessonStep("block", say("block title"), tuple(parts))
+        yield Table("", (say("vector of word"), say("mean"), say("deviation")), rows)
 
 
 def moments(vector: Float[Tensor, " D"]) -> tuple[float, float]:
@@ -119,7 +119,7 @@ def moments(vector: Float[Tensor, " D"]) -> tuple[float, float]:
     return 0.0 if abs(mean) < 1e-6 else mean, float(vector.std(correction=0))
 
 
-def _alone(block: SwitchedBlock, say: Speaker) -> LessonStep:
+def _alone(block: SwitchedBlock, say: Speaker) -> Parts:
     """Attention mixes positions, the feed-forward takes each alone."""
     x = torch.randn(_POSITIONS, _WIDTH, generator=torch.Generator().manual_seed(2))
     mixed, alone = (influence(part, x) for part in (block.attention, block.feed_forward))
@@ -132,8 +132,8 @@ def _alone(block: SwitchedBlock, say: Speaker) -> LessonStep:
     )
     heads = (say("output at"), say("attention reads"), say("feed-forward reads"))
     key = "alone" if mixed.mixes_positions and not alone.mixes_positions else "alone no"
-    parts = (Paragraph(say(key, positions=_POSITIONS)), Table("", heads, rows))
-    return LessonStep("alone", say("alone title"), parts)
+    yield say(key, positions=_POSITIONS)
+    yield Table("", heads, rows)
 
 
 def _chart(say: Speaker, key: str, lines: dict[tuple[str, str], tuple[float, ...]], *,
@@ -165,47 +165,46 @@ def _growth(first: float, last: float) -> str:
     return "grows" if last > 10 * first else "shrinks" if last < 0.1 * first else "stays"
 
 
-def _forwards(say: Speaker, residual: str, norm: str) -> LessonStep:
+def _forwards(say: Speaker, residual: str, norm: str) -> Parts:
     """The size of the numbers from block to block."""
     sizes = signals(residual, norm).sizes
-    said = say(
+    yield say(
         f"size {_growth(sizes[0], sizes[-1])}", blocks=_DEEPEST, first=number(sizes[0], 2),
         last=number(sizes[-1], 2),
     )  # fmt: skip
     lines = {variant: signals(*variant).sizes for variant in VARIANTS}
-    figure = Figure("size", _chart(say, "size", lines))
-    parts = (Paragraph(said), figure, _table(say, "size", lines))
-    return LessonStep("forwards", say("forwards title"), parts)
+    yield Figure("size", _chart(say, "size", lines))
+    yield _table(say, "size", lines)
 
 
-def _alike(say: Speaker, residual: str, norm: str) -> LessonStep:
+def _alike(say: Speaker, residual: str, norm: str) -> Parts:
     """How alike all positions become."""
     found = signals(residual, norm).similarities
     key = "alike soon" if found[4] > 0.99 else "alike late" if found[-1] > 0.99 else "alike not"
-    said = say(
+    yield say(
         key, blocks=_DEEPEST, first=number(found[0], 2), fourth=number(found[4], 4),
         last=number(found[-1], 4),
     )  # fmt: skip
     lines = {variant: signals(*variant).similarities for variant in VARIANTS}
     drawing = _chart(say, "alike", lines, log_up=False)
-    parts = (Paragraph(said), Figure("alike", drawing), _table(say, "alike", lines, 3))
-    return LessonStep("alike", say("alike title"), parts)
+    yield Figure("alike", drawing)
+    yield _table(say, "alike", lines, 3)
 
 
-def _backwards(say: Speaker, residual: str, norm: str) -> LessonStep:
+def _backwards(say: Speaker, residual: str, norm: str) -> Parts:
     """The gradient on its way back to the first block."""
     found = signals(residual, norm).gradients
-    said = say(
+    yield say(
         f"gradient {_growth(found[-1], found[0])}", blocks=_DEEPEST, last=number(found[-1], 2),
         first=number(found[0], 2),
     )  # fmt: skip
     lines = {variant: signals(*variant).gradients for variant in VARIANTS}
     drawing = _chart(say, "gradient", lines)
-    parts = (Paragraph(said), Figure("gradient", drawing), _table(say, "gradient", lines))
-    return LessonStep("backwards", say("backwards title"), parts)
+    yield Figure("gradient", drawing)
+    yield _table(say, "gradient", lines)
 
 
-def _training(say: Speaker, residual: str, norm: str) -> LessonStep:
+def _training(say: Speaker, residual: str, norm: str) -> Parts:
     """Small stacks trained here; all of them as stored."""
     (stored,) = stored_results("depth")
     figures = stored.figures
@@ -226,14 +225,13 @@ def _training(say: Speaker, residual: str, norm: str) -> LessonStep:
         say("training figure"), DEPTHS, series, Axes(say("blocks"), say("right axis")),
         log_across=True, least=0, most=100, height=430,
     )  # fmt: skip
-    chosen = say("training", chosen=_named(say, residual, norm))
+    yield say("training", chosen=_named(say, residual, norm))
     origin = say("stored", command=stored.command, date=stored.date)
-    parts = (
-        Paragraph(chosen), Table("", (say("blocks"), say("right here")), here),
-        Paragraph(_verdict(figures, say)), Figure("training", drawing), Table("", heads, rows),
-        Paragraph(with_code(origin), "quiet"),
-    )  # fmt: skip
-    return LessonStep("training", say("training title"), parts)
+    yield Table("", (say("blocks"), say("right here")), here)
+    yield _verdict(figures, say)
+    yield Figure("training", drawing)
+    yield Table("", heads, rows)
+    yield Paragraph(with_code(origin), "quiet")
 
 
 def _key(variant: tuple[str, str], depth: int) -> str:
@@ -257,7 +255,7 @@ def width_result(d_ff: int) -> WidthResult:
     return learn_at_width(d_ff, steps=150)
 
 
-def _width(say: Speaker) -> LessonStep:
+def _width(say: Speaker) -> Parts:
     """How wide the feed-forward must be: memorising random pairs."""
     found = [width_result(d_ff) for d_ff in (2, 8, 32)]
     k = found[0].d_model
@@ -267,6 +265,6 @@ def _width(say: Speaker) -> LessonStep:
     )
     heads = (say("feed-forward width"), say("times k"), say("parameters"), say("remembered"))
     rises = found[0].accuracy < found[1].accuracy < found[2].accuracy
-    said = say("width rises" if rises else "width", k=k, least=percent(found[0].accuracy),
+    yield say("width rises" if rises else "width", k=k, least=percent(found[0].accuracy),
                most=percent(found[-1].accuracy))  # fmt: skip
-    return LessonStep("width", say("width title"), (Paragraph(said), Table("", heads, rows)))
+    yield Table("", heads, rows)

@@ -137,8 +137,7 @@ def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
     model, run = switched_trace(frozenset())
     line = _line(model, run, say)
     table = [(say("no switch"), *line)]
-    parts: list[Part] = [Paragraph(say("start")), _output(run, say)]
-    yield LessonStep("switch", say("start title"), tuple(parts))
+    yield say.step("switch", "start", [say("start"), _output(run, say)])
     for place, name in enumerate(chosen, start=1):
         before = line
         model, run = switched_trace(frozenset(chosen[:place]))
@@ -148,8 +147,7 @@ def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
         said = [_said(name, model, run, say), *_changed(name, before, line, run, say)]
         yield LessonStep("switch", title, tuple(said))
     heads = (say("switch"), *_heads(say))
-    parts = [Paragraph(say("all")), Table("", heads, tuple(table))]
-    yield LessonStep("switch", say("all title"), tuple(parts))
+    yield say.step("switch", "all", [say("all"), Table("", heads, tuple(table))])
 
 
 def _heads(say: Speaker) -> tuple[str, ...]:

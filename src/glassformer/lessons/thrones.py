@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from glassformer.claims.specimens import one_thread, seeded
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.flow_figures import TranslationFlow, translation_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
     Predictor,
@@ -125,9 +125,9 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     run = trace(
         Predictor(learned.model), learned.source, learned.target[:, :-1], axis_labels=labels
     )
-    yield _word_step(learned, say)
-    yield _untrained_step(learned, say)
-    yield _training_step(learned, run, say)
+    yield say.step("words", "words", _word_step(learned, say))
+    yield say.step("training", "untrained", _untrained_step(learned, say))
+    yield say.step("training", "training", _training_step(learned, run, say))
     yield role_step("embedding", run["model.encoder.embedding.looked_up"][2, 1], say)
     factor = formula(run["model.encoder.embedding.scaled"][2, 1])
     scaled: list[Part] = [Paragraph(say("factor")), factor]
@@ -136,8 +136,10 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield from walk.walk()
     yield from prediction_steps(run, say, _vocabulary(learned), _id(learned, 1), at=(0,))
     for place in range(1, len(learned.target_tokens) - 1):
-        yield _decode_step(learned, run, place, say)
-    yield _done_step(learned, run, say)
+        given = say.quoted(learned.target_tokens[place])
+        parts = _decoded(learned, run, place, say)
+        yield say.step("prediction", "decode", parts, number=place + 1, given=given)
+    yield say.step("prediction", "done", _done_step(learned, run, say))
 
 
 def _vocabulary(learned: TrainedTranslator) -> list[str]:
@@ -148,64 +150,60 @@ def _id(learned: TrainedTranslator, place: int) -> int:
     return int(learned.target[0, place])
 
 
-def _word_step(learned: TrainedTranslator, say: Speaker) -> LessonStep:
+def _word_step(learned: TrainedTranslator, say: Speaker) -> Parts:
     tokens = [*learned.source_tokens, *learned.target_tokens]
     ids = [*learned.source[0].tolist(), *learned.target[0].tolist()]
     numbers = {token: str(id_) for token, id_ in zip(tokens, ids, strict=True)}
-    parts: list[Part] = [Paragraph(say("words", question=QUESTION, answer=ANSWER))]
-    parts += [*Remarker("thrones", say).verdict("sentence_words")]
+    yield say("words", question=QUESTION, answer=ANSWER)
+    yield from Remarker("thrones", say).verdict("sentence_words")
     row = (say("number"), *numbers.values())
-    parts.append(Table("", (say("word head"), *numbers), (row,)))
-    return LessonStep("words", say("words title"), tuple(parts))
+    yield Table("", (say("word head"), *numbers), (row,))
 
 
-def _untrained_step(learned: TrainedTranslator, say: Speaker) -> LessonStep:
+def _untrained_step(learned: TrainedTranslator, say: Speaker) -> Parts:
     parameters = sum(parameter.numel() for parameter in learned.model.parameters())
-    said = say(
+    yield say(
         "untrained", parameters=parameters, layers=_N_LAYERS, width=_D_MODEL, heads=_N_HEADS,
         said=learned.history[0][2],
     )  # fmt: skip
-    return LessonStep("training", say("untrained title"), (Paragraph(said),))
 
 
-def _training_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonStep:
+def _training_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
     probabilities = run["probabilities"].value[0]
     least = probabilities.gather(-1, learned.target[0, 1:, None]).min()
-    said = say(
+    yield say(
         "training", steps=learned.n_steps, seconds=f"{learned.seconds:.1f}",
         least=percent(float(least)),
     )  # fmt: skip
     rows = tuple((str(step), number(loss), text) for step, loss, text in learned.history)
-    table = Table("", (say("step head"), say("loss head"), say("says")), rows)
-    return LessonStep("training", say("training title"), (Paragraph(said), table))
+    yield Table("", (say("step head"), say("loss head"), say("says")), rows)
 
 
-def _decode_step(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -> LessonStep:
+def _decoded(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -> Parts:
     """One word: what is given, what is predicted, what the decoder attends to."""
     tokens, words = learned.target_tokens, _vocabulary(learned)
     weights = run["model.decoder.blocks.0.cross_attention.weights"]
     best = int(weights.value[0, 0, place].argmax())
     word = words[int(run["probabilities"].value[0, place].argmax())]
     cell = weights[0, 0, place, best]
-    said = say(
+    yield say(
         "decode", so_far=say.quoted(" ".join(tokens[: place + 1])), word=say.quoted(word),
         percent=percent(float(run["probabilities"].value[0, place].max())),
         best=say.quoted(learned.source_tokens[best]),
     )  # fmt: skip
-    parts: list[Part] = [Paragraph(said), likeliest(run, words, say, (place,), most=3)]
-    parts.append(heat_map(weights, say, cell, head=0, title=say("cross")))
-    title = say("decode title", number=place + 1, given=say.quoted(tokens[place]))
-    return LessonStep("prediction", title, tuple(parts))
+    yield likeliest(run, words, say, (place,), most=3)
+    yield heat_map(weights, say, cell, head=0, title=say("cross"))
 
 
-def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonStep:
+def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
     columns = _vocabulary(learned)
     shown = heat_map(run["probabilities"], say, columns=columns)
-    said = Paragraph(say("done", said=learned.history[-1][2]))
+    yield Paragraph(say("done", said=learned.history[-1][2]))
     likeliest_of = run["probabilities"].value[0].max(dim=-1)
     answers = [columns[id_] for id_ in likeliest_of.indices.tolist()]
     flow = TranslationFlow(
         learned.source_tokens, learned.target_tokens[:-1], answers, likeliest_of.values.tolist()
     )
     figure = Figure("translation", translation_figure(run, flow, say.language))
-    return LessonStep("prediction", say("done title"), (said, shown, figure))
+    yield shown
+    yield figure

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from glassformer.documents.parts import Paragraph, Part
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn.config import FeedForwardConfig
@@ -68,28 +67,28 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     direction = say("small" if float(error.value) < 0 else "large")
     said = say("error", place=1, value=number(error.value), direction=direction)
     share = error.operands[0]
-    yield _step("gradient", say("error title"), said, [share, error], ["gradients.error"], say)
+    yield say.step("gradient", "error", _parts(said, [share, error], ["gradients.error"], say))
     second = run["gradients.contract.weight"][0, 0]
     names = ["activated", "gradients.contract.weight"]
-    step = _step("gradient", say("second title"), say("second"), [second], names, say)
+    step = say.step("gradient", "second", _parts(say("second"), [second], names, say))
     given = {"H_relu": heat_map(run["activated"], say), "∂error": heat_map(error.step, say)}
     yield with_question(step, second.step, 2, "H_relu.T @ ∂error", given, say)
     passed = [run["gradients.activated"][0], run["gradients.expanded"][0]]
     passed.append(run["gradients.expand.weight"][0, 1])
     names = ["gradients.expanded", "gradients.expand.weight"]
-    yield _step("gradient", say("hidden title"), say("hidden"), passed, names, say)
+    yield say.step("gradient", "hidden", _parts(say("hidden"), passed, names, say))
     moved = run["update.contract.weight.weight"][0, 0]
     said = say(
         "update", rate=_RATE, before=number(run["contract.weight"][0, 0].value),
         after=number(moved.value),
     )  # fmt: skip
     names = ["contract.weight", "update.contract.weight.weight"]
-    step = _step("update", say("update title"), said, [moved], names, say)
+    step = say.step("update", "update", _parts(said, [moved], names, say))
     given = {"W_2": heat_map(run["contract.weight"], say), "∂W_2": heat_map(second.step, say)}
     yield with_question(step, moved.step, 2, f"W_2 - {_RATE} * ∂W_2", given, say)
     after = both.second["loss"][()]
     said = say("again", before=number(run["loss"][()].value), after=number(after.value))
-    yield _step("loss", say("again title"), said, [after], [], say)
+    yield say.step("loss", "again", _parts(said, [after], [], say))
 
 
 def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
@@ -97,20 +96,17 @@ def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     said = say("forward", place=1, linear=number(linear.value), output=number(output.value))
     names = ["x", "expand.weight", "expanded", "activated", "contract.weight", "contracted"]
     cells = [linear, run["activated"][0], output]
-    yield _step("feed-forward", say("forward title"), said, cells, names, say)
+    yield say.step("feed-forward", "forward", _parts(said, cells, names, say))
     wanted = say.listed([number(x) for x in _WANTED])
     said = say("loss", wanted=wanted, value=number(run["loss"][()].value))
-    yield _step("loss", say("loss title"), said, [run["error"][0], run["loss"][()]], [], say)
+    yield say.step("loss", "loss", _parts(said, [run["error"][0], run["loss"][()]], [], say))
 
 
-def _step(
-    role: str, title: str, said: str, cells: list[Cell], names: list[str], say: Speaker
-) -> LessonStep:
+def _parts(said: str, cells: list[Cell], names: list[str], say: Speaker) -> Parts:
     """Prose, the formulas of the cells, and the named steps with these cells framed."""
-    parts: list[Part] = [Paragraph(said), *(formula(cell) for cell in cells)]
+    yield said
+    yield from map(formula, cells)
     run = cells[0].step.trace
     for name in names:
         step = run[name]
-        framed = next((cell for cell in cells if cell.step is step), None)
-        parts.append(heat_map(step, say, framed))
-    return LessonStep(role, title, tuple(parts))
+        yield heat_map(step, say, next((cell for cell in cells if cell.step is step), None))

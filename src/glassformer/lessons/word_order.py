@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.claims.position_claims import positions_make_order_matter
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.classifier import REVIEWS, learn
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.idea_figures import order_figure
-from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
@@ -78,19 +78,18 @@ def steps(say: Speaker, *, encoding: str = "none") -> Iterator[LessonStep]:
         trace(model, encoded(sentence), axis_labels={"ids": list(sentence)})
         for sentence in (SENTENCE, OTHER)
     )
-    yield _question(one, say, encoding)
-    yield _weights(one, other, say)
-    yield _outputs(one, other, say)
-    yield _mean(one, other, say)
-    yield _all_orders(model, say)
-    yield _classifier(say)
+    yield say.step("question", "question", _question(one, say, encoding))
+    yield say.step("weights", "weights", _weights(one, other, say))
+    yield say.step("outputs", "outputs", _outputs(one, other, say))
+    yield say.step("mean", "mean", _mean(one, other, say))
+    yield say.step("orders", "orders", _all_orders(model, say))
+    yield say.step("classifier", "classifier", _classifier(say))
 
 
-def _question(one: Trace, say: Speaker, encoding: str) -> LessonStep:
-    said = say("question", words=len(SENTENCE), width=_WIDTH)
-    chosen = say(f"with {encoding}")
-    parts: tuple[Part, ...] = (Paragraph(said), Paragraph(chosen), heat_map(_inputs(one), say))
-    return LessonStep("question", say("question title"), parts)
+def _question(one: Trace, say: Speaker, encoding: str) -> Parts:
+    yield say("question", words=len(SENTENCE), width=_WIDTH)
+    yield say(f"with {encoding}")
+    yield heat_map(_inputs(one), say)
 
 
 def _inputs(run: Trace) -> Step:
@@ -98,12 +97,12 @@ def _inputs(run: Trace) -> Step:
     return run["x"] if "x" in run else run["tokens"]
 
 
-def _weights(one: Trace, other: Trace, say: Speaker) -> LessonStep:
+def _weights(one: Trace, other: Trace, say: Speaker) -> Parts:
     """How much “bites” attends to “dog”, in both sentences."""
     cell = one["attention.weights"][0, 0, _BITES, _DOG]
     there = float(other["attention.weights"].value[0, 0, _BITES, _MAN])
     same = abs(float(cell.value) - there) < ROUNDING
-    said = say(
+    yield say(
         "weights same" if same else "weights differ", value=number(cell.value), other=number(there)
     )
     maps = [
@@ -112,12 +111,13 @@ def _weights(one: Trace, other: Trace, say: Speaker) -> LessonStep:
         )
         for run, words, mark in ((one, SENTENCE, cell), (other, OTHER, None))
     ]
-    return LessonStep("weights", say("weights title"), (Paragraph(said), formula(cell), *maps))
+    yield formula(cell)
+    yield from maps
 
 
-def _outputs(one: Trace, other: Trace, say: Speaker) -> LessonStep:
+def _outputs(one: Trace, other: Trace, say: Speaker) -> Parts:
     difference = _apart(_outputs_of(one)[list(MOVED)], _outputs_of(other))
-    said = say(_kind("outputs", difference), difference=number(difference, 2))
+    yield say(_kind("outputs", difference), difference=number(difference, 2))
     drawing = order_figure(
         one["attention.joined"], other["attention.joined"], MOVED, say,
         say(_kind("outputs figure", difference)),
@@ -126,8 +126,8 @@ def _outputs(one: Trace, other: Trace, say: Speaker) -> LessonStep:
         heat_map(run["attention.joined"], say, title=say("of outputs", number=place))
         for place, run in enumerate((one, other), start=1)
     ]
-    parts: tuple[Part, ...] = (Paragraph(said), Figure("order", drawing), *maps)
-    return LessonStep("outputs", say("outputs title"), parts)
+    yield Figure("order", drawing)
+    yield from maps
 
 
 def _outputs_of(run: Trace) -> Float[Tensor, "T D"]:
@@ -146,17 +146,17 @@ def _kind(key: str, difference: float) -> str:
     return f"{key} rounding" if difference < ROUNDING else f"{key} differ"
 
 
-def _mean(one: Trace, other: Trace, say: Speaker) -> LessonStep:
+def _mean(one: Trace, other: Trace, say: Speaker) -> Parts:
     means = [run["mean"].value[0] for run in (one, other)]
     difference = _apart(*means)
-    said = say(_kind("mean", difference), difference=number(difference, 2))
+    yield say(_kind("mean", difference), difference=number(difference, 2))
     rows = tuple(
         (str(place + 1), *(f"{float(mean[place]):.16f}".replace("-", "−") for mean in means))
         for place in range(_WIDTH)
     )
     heads = (say("entry"), *(" ".join(words) for words in (SENTENCE, OTHER)))
-    parts = (Paragraph(said), formula(one["mean"][0, 0]), Table("", heads, rows))
-    return LessonStep("mean", say("mean title"), parts)
+    yield formula(one["mean"][0, 0])
+    yield Table("", heads, rows)
 
 
 def orders() -> list[tuple[str, ...]]:
@@ -175,21 +175,20 @@ def different_means(model: OrderReader) -> int:
     return len(found)
 
 
-def _all_orders(model: OrderReader, say: Speaker) -> LessonStep:
+def _all_orders(model: OrderReader, say: Speaker) -> Parts:
     counts = {kind: different_means(OrderReader(kind)) for kind in CHOICES["encoding"]}
     found = different_means(model)
     key = "orders one" if found == 1 else "orders several"
-    said = say(key, count=len(orders()), found=found)
+    yield say(key, count=len(orders()), found=found)
     rows = tuple((say(f"choice encoding {kind}"), str(count)) for kind, count in counts.items())
-    table = Table("", (say("choice encoding"), say("different means")), rows)
-    return LessonStep("orders", say("orders title"), (Paragraph(said), table))
+    yield Table("", (say("choice encoding"), say("different means")), rows)
 
 
-def _classifier(say: Speaker) -> LessonStep:
+def _classifier(say: Speaker) -> Parts:
     """What blindness costs: reviews of the same words, and shuffled words in a classifier."""
     without, with_ = learn(positions=False).right, learn(positions=True).right
     key = "classifier" if with_ > without else "classifier no difference"
-    said = say(key, reviews=len(REVIEWS), without=without, with_=with_)
+    yield say(key, reviews=len(REVIEWS), without=without, with_=with_)
     moved = positions_make_order_matter()
     kinds = CHOICES["encoding"]
     shares = [100 * float(moved[{"none": "without"}.get(kind, kind)]) for kind in kinds]
@@ -203,6 +202,6 @@ def _classifier(say: Speaker) -> LessonStep:
         for kind, share in zip(kinds, shares, strict=True)
     )
     table = Table("", (say("choice encoding"), say("shuffled axis")), rows)
-    shuffled = say("shuffled text", without=number(shares[0] / 100, 1))
-    parts = (Paragraph(said), Paragraph(shuffled), Figure("shuffled", drawing), table)
-    return LessonStep("classifier", say("classifier title"), parts)
+    yield say("shuffled text", without=number(shares[0] / 100, 1))
+    yield Figure("shuffled", drawing)
+    yield table
