@@ -30,8 +30,8 @@ from glassformer.claims.studies import (
     SENTENCE,
     VERBS,
     Relatedness,
-    content_recovered,
     learn_relatedness,
+    learn_tastes,
 )
 from glassformer.nn import TokenEmbedding, attention_weights, basic_self_attention, presets
 from glassformer.nn.attention import basic_self_attention_loop, softmax_over_keys
@@ -297,9 +297,9 @@ def likes_reveal_content() -> Figures:
     """Content recovered from film vectors: invented likes now, real ratings as stored."""
     (real,) = stored_results("movielens")
     return {
-        "noisy": content_recovered(),
-        "sharp": content_recovered(chance=0.0),
-        "control": content_recovered(shuffled=True),
+        "noisy": learn_tastes().explained,
+        "sharp": learn_tastes(chance=0.0).explained,
+        "control": learn_tastes(shuffled=True).explained,
         "genres": real.figures["mean"],
         "genres_control": real.figures["control"],
     }

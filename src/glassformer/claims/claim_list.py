@@ -19,84 +19,15 @@ from glassformer.claims import (
 )
 from glassformer.claims.claim import Claim, Group, Outcome
 from glassformer.errors import UnknownNameError
+from glassformer.language import words
 
+_DATA = words("glassformer.claims.claim_report").data
 PROPERTIES: dict[str, tuple[str, ...]] = {
-    "A06": ("C17",),
-    "B01": ("C04", "C05"),
-    "B02": ("C06", "C60"),
-    "B03": ("C09",),
-    "B04": ("C12", "C03"),
-    "B05": ("C13",),
-    "B06": ("C38", "C39"),
-    "B07": ("C42",),
-    "B08": ("C40", "C41"),
-    "B09": ("C46",),
-    "B10": ("C91", "C92", "C70"),
-    "B11": ("C10",),
-    "B12": ("C56",),
-    "B13": ("C53",),
-    "B14": ("C54",),
-    "B15": ("C67",),
-    "B16": ("C96",),
+    id_: tuple(ids) for id_, ids in _DATA["demonstrated"].items()
 }
 """Properties that the texts describe, and the claims whose experiments demonstrate them."""
-
 ROWS: dict[str, tuple[str, ...]] = PROPERTIES | {
-    "A01": ("C11", "C01"),
-    "A02": ("C07", "C08"),
-    "A03": ("C08",),
-    "A04": ("C02",),
-    "A05": ("C27", "C28"),
-    "A07": ("C32",),
-    "A08": ("C30", "C31", "C32"),
-    "A09": ("C25", "C37"),
-    "A10": ("C25",),
-    "A11": ("C20",),
-    "A12": ("C23",),
-    "A13": ("C26",),
-    "A14": ("C78",),
-    "A15": ("C78",),
-    "A16": ("C40",),
-    "A17": ("C41", "C47"),
-    "A18": ("C72", "C73"),
-    "A19": ("C44", "C45"),
-    "A20": ("C45",),
-    "A21": ("C29", "C43"),
-    "A22": ("C24",),
-    "A23": ("C49", "C50"),
-    "A24": ("C79", "C80"),
-    "R01": ("C14",),
-    "R02": ("C15",),
-    "R03": ("C15",),
-    "D03": ("C95",),
-    "D05": ("C96",),
-    "D06": ("C86",),
-    "D07": ("C61", "C62"),
-    "D08": ("C66",),
-    "D09": ("C62", "C63", "C64"),
-    "D10": ("C65",),
-    "E01": ("C51",),
-    "E02": ("C55",),
-    "E03": ("C52", "C57", "C58"),
-    "E04": ("C53",),
-    "E05": ("C56",),
-    "E07": ("C88",),
-    "E09": ("C88",),
-    "E10": ("C88",),
-    "E11": ("C90",),
-    "E12": ("C89",),
-    "E13": ("C59",),
-    "E14": ("C98",),
-    "F03": ("C68",),
-    "F04": ("C69",),
-    "F05": ("C70",),
-    "F06": ("C71",),
-    "G03": ("C76", "C77"),
-    "G04": ("C85",),
-    "G05": ("C75",),
-    "G06": ("C83", "C84"),
-    "G08": ("C94",),
-    "G11": ("C74",),
+    id_: tuple(ids) for id_, ids in _DATA["rows"].items()
 }
 """All that the texts describe and claims bear on, by its id: the properties and more."""
 

@@ -52,8 +52,6 @@ class DepthResult:
     norm_first: bool
     similarity: float
     """Mean cosine between the outputs of two positions before training; 1: all the same."""
-    gradient_ratio: float
-    """Gradient of the first layer's value map over that of the last, before training."""
     loss: float
     accuracy: float
     """Share of words right on new sequences; chance is 1/8."""
@@ -131,9 +129,7 @@ def learn_at_depth(
     with seeded(seed):
         model = SwitchedStack(n_layers, residual=residual, norm=norm, norm_first=norm_first)
     with seeded(seed + 1):
-        first = _random_ids(_BATCH)
-        similarity = _similarity(model.transform(first))
-        gradient_ratio = _gradient_ratio(model, first)
+        similarity = _similarity(model.transform(_random_ids(_BATCH)))
         loss = fit(
             model.parameters(),
             lambda: model.loss(_random_ids(_BATCH)),
@@ -143,9 +139,7 @@ def learn_at_depth(
         fresh = _random_ids(16 * _BATCH)
     with torch.no_grad():
         right = accuracy(model(fresh), fresh.flip(dims=(1,)))
-    return DepthResult(
-        n_layers, residual, norm, norm_first, similarity, gradient_ratio, loss, right
-    )
+    return DepthResult(n_layers, residual, norm, norm_first, similarity, loss, right)
 
 
 @dataclass(frozen=True)
@@ -193,14 +187,6 @@ def _similarity(outputs: Float[Tensor, "B T D"]) -> float:
     n_positions = outputs.size(1)
     beside_diagonal = cosines.sum(dim=(1, 2)) - n_positions
     return float(beside_diagonal.mean() / (n_positions * (n_positions - 1)))
-
-
-def _gradient_ratio(model: SwitchedStack, ids: Int[Tensor, "B T"]) -> float:
-    maps = [
-        part.to_values.weight for part in model.modules() if isinstance(part, MultiHeadAttention)
-    ]
-    gradients = torch.autograd.grad(model.loss(ids), [maps[0], maps[-1]])
-    return float(gradients[0].norm() / gradients[1].norm())
 
 
 # --- relatedness ---
@@ -453,10 +439,8 @@ class RoleReader(nn.Module):
         self.positions = positions
         self.word_table = nn.Embedding(len(_ROLE_WORDS), d_model)
         self.position_table = nn.Embedding(_N_ROLE_POSITIONS, d_model)
-        for table in (self.word_table, self.position_table):
-            nn.init.normal_(
-                table.weight, std=0.25
-            )  # small, so that heads start by looking everywhere
+        for table in (self.word_table, self.position_table):  # small: heads first look everywhere
+            nn.init.normal_(table.weight, std=0.25)
         self.to_queries = nn.Linear(d_model, d_model, bias=False)
         self.to_keys = nn.Linear(d_model, d_model, bias=False)
         self.to_values = nn.Linear(d_model, d_model, bias=False)
@@ -592,16 +576,6 @@ class Tastes:
         return 1 - float(left / (self.content - self.content.mean(dim=0)).square().sum())
 
 
-def content_recovered(
-    *, chance: float = 1.0, shuffled: bool = False, steps: int = 200, seed: int = 0
-) -> float:
-    """R² of hidden content, read by a linear map from the learned film vectors.
-
-    `shuffled` assigns each like to a random film: the control, with nothing to find.
-    """
-    return learn_tastes(chance=chance, shuffled=shuffled, steps=steps, seed=seed).explained
-
-
 def learn_tastes(
     content: Float[Tensor, "M C"] | None = None,
     *,
@@ -611,7 +585,10 @@ def learn_tastes(
     steps: int = 200,
     seed: int = 0,
 ) -> Tastes:
-    """Fit two features to likes; content and tastes are drawn at random where none are given."""
+    """Fit two features to likes; content and tastes are drawn at random where none are given.
+
+    `shuffled` assigns each like to a random film: the control, with nothing to find.
+    """
     with seeded(seed):
         content = torch.randn(_N_FILMS, _N_FEATURES) if content is None else content
         if tastes is None:
