@@ -291,3 +291,64 @@ def test_derivatives_by_torch_func() -> None:
         torch.testing.assert_close(traced.outputs["output"].value, expected)
         report = traced.verify()
         assert report.ok and not report.opaque, str(report)
+
+
+def test_tensors_of_the_users_that_share_a_storage() -> None:
+    packed = torch.randn(3, 6)
+    keys, values = packed[:, :2], packed[:, 2:4]  # a cache may keep parts of one projection
+
+    def attend(queries: Tensor) -> Tensor:
+        return (queries @ keys.mT).softmax(-1) @ values
+
+    traced = trace(attend, packed[:, 4:])
+    torch.testing.assert_close(traced.outputs["output"].value, attend(packed[:, 4:]))
+    report = traced.verify()
+    assert report.ok and not report.opaque, str(report)
+    assert [operand.step for operand in traced["matmul"].operands] == [
+        traced["queries"],
+        traced["constant"],
+    ]
+    edited = traced.edit({("constant.2", (0, 1)): 5.0})
+    assert edited["constant"].value.equal(keys)
+    assert not edited.outputs["output"].value.equal(traced.outputs["output"].value)
+
+
+def test_windows_that_overlap() -> None:
+    windows = torch.arange(6.0).unfold(0, 3, 1)
+    traced = trace(lambda windows: windows * 2, windows)
+    assert traced.verify().ok
+    assert traced["windows"][3, 2].value == 5
+    assert traced["windows"][0, 1].dependents()[0].mask.nonzero().tolist() == [[0, 1], [1, 0]]
+    sums = trace(lambda x: x.unfold(0, 3, 1).sum(-1), torch.arange(6.0))
+    assert sums["x"][2].dependents()[0].mask.tolist() == [True, True, True, False]
+
+
+def test_bits_read_as_another_type_are_not_called_the_number_itself() -> None:
+    x = torch.randn(2, 3)
+    traced = trace(lambda x: (x.view(torch.int16) + 1, x.view(torch.int32) + 1), x)
+    assert traced.verify().ok
+    assert traced["add"][0, 3].formula == "view(x)[0, 3] + 1"
+    assert traced["add"][0, 3].operands[0].name == "x[0, 1]"
+    assert [found.step.name for found in traced["x"][0, 1].dependents()] == ["add", "add.2"]
+
+
+def test_a_conjugate_is_compared_with_the_plain_run() -> None:
+    class Conjugate(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.complex(x, x * 2).conj()
+
+    traced = trace(Conjugate().eval(), torch.ones(3))
+    assert traced.outputs["output"].value.tolist() == [[1, -2]] * 3
+    assert traced.notes == []
+
+
+def test_a_sparse_parameter_is_refused() -> None:
+    model = nn.Linear(3, 3)
+    model.weight = nn.Parameter(torch.eye(3).to_sparse(), requires_grad=False)
+    with pytest.raises(TraceError, match="layout torch.sparse_coo has no dense storage"):
+        trace(model, torch.ones(2, 3))
+
+
+def test_a_layer_named_by_a_number_is_not_written_as_that_number() -> None:
+    traced = trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.ones(2))
+    assert traced["1"][0].formula == "max(linear[0], 0)"

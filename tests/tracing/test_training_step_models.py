@@ -398,3 +398,14 @@ def test_a_random_slope_is_traced_in_training(training: bool) -> None:
     model = Map(lambda x: F.rrelu(x - 0.5, training=training))
     traced, _ = traced_and_gradients(model, X, loss=lambda y: y.square().sum())
     assert traced.verify().ok
+
+
+def test_results_written_into_given_memory_pass_gradients_on() -> None:
+    torch.manual_seed(0)
+    model = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4)).train()  # div(out=) of torch
+    traced, gradients = traced_and_gradients(
+        model, torch.randn(2, 3), loss=lambda out: out.square().sum()
+    )
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(traced[f"gradients.{name}"].value, gradient)
+    assert traced.verify().ok

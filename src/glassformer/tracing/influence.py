@@ -80,18 +80,16 @@ class Readers:
         ]
 
     def dependents(self, index: Index) -> list[Dependent]:
-        address, dtype = self._step.view.address(index), self._step.dtype
+        address = self._step.view.address(index)
         living = set(self._lives_in(address))
-        return [
-            found for reader in self._readers for found in reader.dependents(living, address, dtype)
-        ]
+        return [found for reader in self._readers for found in reader.dependents(living, address)]
 
     def _lives_in(self, address: int) -> Iterator[int]:
         """The versions of the storage that contain the cell, until it is overwritten."""
         for version in self._versions:
             if version is not self._versions[0]:
                 owners = version.owners
-                if any(o.view.find(address, self._step.dtype) is not None for o in owners):
+                if any(o.view.find(address) is not None for o in owners):
                     return
             yield id(version)
 
@@ -106,14 +104,14 @@ class _CallReader:
         self._is_small = sum(view.numel for view in self._views.values()) < _SMALL
         self._as_they_are: dict[tuple[str, ...], list[Tensor]] = {}
 
-    def dependents(self, living: set[int], address: int, dtype: torch.dtype) -> Iterator[Dependent]:
+    def dependents(self, living: set[int], address: int) -> Iterator[Dependent]:
         """The outputs that change with the cell; an edited number depends on nothing."""
         places = {
-            name: _everywhere(view, at)
+            name: place
             for name, view in self._views.items()
-            if id(view.version) in living and (at := view.find(address, dtype)) is not None
+            if id(view.version) in living and (place := _everywhere(view, address)) is not None
         }
-        masks = self._changed(places, dtype) if places else {}
+        masks = self._changed(places) if places else {}
         for step in self._call.steps:
             if step.output not in masks:
                 continue
@@ -123,9 +121,9 @@ class _CallReader:
             if bool(mask.any()):
                 yield Dependent(step, mask)
 
-    def _changed(self, places: dict[str, _Place], dtype: torch.dtype) -> dict[int, Tensor]:
+    def _changed(self, places: dict[str, _Place]) -> dict[int, Tensor]:
         masks: dict[int, Tensor] = {}
-        for poison in _poisons(dtype, self._call):
+        for poison in _poisons(self._views[next(iter(places))].dtype, self._call):
             outputs = self._run(places, poison)
             if outputs is None:
                 continue
@@ -177,7 +175,8 @@ class _CallReader:
         return returned + unreturned if len(call.outputs) > len(call.unreturned) else unreturned
 
 
-_Place = tuple[int | slice, ...]
+_Place = tuple[int | slice, ...] | Tensor
+"""An index, or a mask."""
 _SMALL = 1 << 16
 """Operators on fewer numbers run on one thread: to wait for another takes longer than they do."""
 
@@ -199,8 +198,21 @@ def _one_thread(wanted: bool) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _everywhere(view: View, index: Index) -> _Place:
-    """Where a cell is in a tensor: along an expanded axis, at every position."""
+def _everywhere(view: View, address: int) -> _Place | None:
+    """Where a cell is in a tensor: along an expanded axis, and in windows that overlap, everywhere.
+
+    None if it is not in it.
+    """
+    index = view.find(address)
+    if index is None:
+        return None
+    if view.overlaps:
+        shown = np.lib.stride_tricks.as_strided(
+            np.arange(view.version.nbytes // view.dtype.itemsize)[view.offset :],
+            view.shape,
+            [8 * stride for stride in view.strides],
+        )
+        return torch.from_numpy(shown == address // view.dtype.itemsize)
     places = zip(index, view.strides, strict=True)
     return tuple(slice(None) if stride == 0 else place for place, stride in places)
 

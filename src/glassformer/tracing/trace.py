@@ -242,7 +242,7 @@ class Trace:
             target = origin.targets[0] if named else None
             name = self._names.take(join(origin.owner, target or "constant"))
             step = Step(self, name, found.view, "constant", module=origin.owner, line=origin.line)
-            found.view.version.owners.append(step)
+            found.view.version.owners.insert(0, step)  # an input that shows the same cells is first
             self._add(step, self.constants)
 
     def _add_steps(self) -> None:

@@ -230,7 +230,7 @@ def _again(program: Program) -> Callable[..., Any] | None:
         return None
     if not isinstance(own, nn.Module):
         return own
-    n_bytes = sum({id(p): p.nbytes for p in own.parameters()}.values())
+    n_bytes = sum({id(p): p.numel() * p.element_size() for p in own.parameters()}.values())
     if n_bytes > _SMALL_MODULE and not any(isinstance(m, _FAST_PATHS) for m in own.modules()):
         return None
     if any(part._forward_hooks or part._forward_pre_hooks for part in own.modules()):

@@ -39,7 +39,7 @@ def as_floats(values: Array | np.generic) -> npt.NDArray[np.float64]:
 
 def as_real(tensor: Tensor) -> Tensor:
     """A tensor as a `View` shows it: complex numbers as pairs of real numbers."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def gaps(one: Tensor, other: Tensor) -> Tensor:
@@ -81,6 +81,11 @@ class Version:
     @storage.setter
     def storage(self, storage: torch.UntypedStorage) -> None:
         self._storage = storage
+
+    @property
+    def first(self) -> Version:
+        """The contents before the first write."""
+        return self if self.base is None else self.base.first
 
     @property
     def made_as(self) -> Version:
@@ -253,21 +258,15 @@ class View:
         place: int = self.offset + sum(map(operator.mul, index, self.strides))
         return place * self.dtype.itemsize
 
-    def find(self, address: int, dtype: torch.dtype) -> Index | None:
-        """The index of the cell at that address, or None if this window does not hold it."""
-        width = self.dtype.itemsize
-        if dtype is not self.dtype and dtype.itemsize != width:
-            return None
-        place, odd = divmod(address, width)
-        rest = place - self.offset
-        if odd or rest < 0:
+    def find(self, address: int) -> Index | None:
+        """The index of the cell that contains the byte, or None if this window does not hold it."""
+        rest = address // self.dtype.itemsize - self.offset
+        if rest < 0:
             return None
         index = [0] * len(self.shape)
         for axis, stride, size in self._digits or self._find_digits():
-            place, rest = divmod(rest, stride)
-            if place >= size:
-                return None
-            index[axis] = place
+            index[axis] = min(rest // stride, size - 1)
+            rest -= index[axis] * stride  # in overlapping windows, the last that shows the cell
         return None if rest else tuple(index)
 
     def _find_digits(self) -> list[tuple[int, int, int]]:
@@ -280,13 +279,23 @@ class View:
             self._digits = [(0, 1, 0)]  # a digit that no number has: nothing is found
         return self._digits
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether several positions may show one cell, apart from expanded axes: sliding windows."""
+        reach = 0
+        for _, stride, size in reversed(self._digits or self._find_digits()):
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+        return False
+
     def owner(self, index: Index) -> tuple[Step, Index]:
         """The step that wrote the cell, and the cell's index there."""
         address = self.address(index)
         version: Version | None = self.version
         while version is not None:
             for step in reversed(version.owners):
-                found = step.view.find(address, self.dtype)
+                found = step.view.find(address)
                 if found is not None:
                     return step, found
             version = version.base

@@ -214,6 +214,8 @@ class Recorder(TorchDispatchMode):
         self._budget = budget
         self._stop = stop
         self._versions: dict[int, Version] = {}
+        self._shown: dict[int, Tensor] = {}
+        """Of storages that the user's tensors so far show in part: the bytes they show."""
         self._visit = 0
         self._last: tuple[FrameType | None, Line | None] = (None, None)
         self._forced: str | None = None
@@ -235,7 +237,23 @@ class Recorder(TorchDispatchMode):
             version = Version(tensor.untyped_storage())
             version.stamp = None if tensor.is_inference() else (tensor, tensor._version)
             self._versions[self._key(tensor)] = version
+            if tensor.nbytes != version.nbytes or not tensor.is_contiguous():
+                self._shown[self._key(tensor)] = torch.zeros(version.nbytes, dtype=torch.bool)
+        self._shows_more(tensor)
         return View.of(tensor, version)
+
+    def _shows_more(self, tensor: Tensor) -> bool:
+        """Whether a tensor shows cells of a user's storage that no tensor before it showed."""
+        shown = self._shown.get(self._key(tensor))
+        if shown is None:
+            return False
+        width = tensor.element_size()
+        strides = [width * stride for stride in tensor.stride()]
+        window = ([*tensor.shape, width], [*strides, 1], width * int(tensor.storage_offset()))
+        if shown.as_strided(*window).all():
+            return False
+        shown[torch.arange(len(shown)).as_strided(*window).flatten()] = True
+        return True
 
     def replace(self, view: View, storage: torch.UntypedStorage) -> None:
         """Make the run read and write `storage` instead of an adopted view's own."""
@@ -455,11 +473,14 @@ class Recorder(TorchDispatchMode):
                 viewed.append(value)
             elif isinstance(value, Tensor):
                 version = self._versions.get(self._key(value))
-                if version is not None:
-                    viewed.append(View.of(value, version))
+                if version is None:
+                    viewed.append(self.adopt(value))
+                    self.found.append(FoundTensor(viewed[-1], origin, literal=False))
                     continue
-                viewed.append(self.adopt(value))
-                self.found.append(FoundTensor(viewed[-1], origin, literal=False))
+                viewed.append(View.of(value, version))
+                if self._shown and self._shows_more(value):
+                    part = viewed[-1].on(version.first)
+                    self.found.append(FoundTensor(part, origin, literal=False))
             elif isinstance(value, _SEQUENCES):
                 viewed.append(type(value)(self._views(value, origin)))
             else:

@@ -208,7 +208,7 @@ class Names:
         That is the step that wrote it; in a packed projection (QKV), the part it belongs to.
         """
         for part in self._windows.get(id(view.version), ()):
-            place = part.view.find(view.address(index), view.dtype)
+            place = part.view.find(view.address(index))
             if place is not None:
                 return part, place
         return view.owner(index)
@@ -261,9 +261,11 @@ class Names:
             return self._of_training(step)
         if step.role == "parameter":
             return self._of_parameter(step)
+        word = _word(step.name)
+        named = Symbol(step.op if word.isdigit() else word)  # a layer 0 would be read as a number
         if step.role == "activation":
-            return self._of_stage(step) or self._of_structure(step) or Symbol(_word(step.name))
-        return Symbol(_word(step.name))
+            return self._of_stage(step) or self._of_structure(step) or named
+        return named
 
     def _of_training(self, step: Step) -> Symbol:
         kind, _, name = step.name.partition(".")

@@ -81,6 +81,8 @@ def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | 
     """
     running = [part for part in entry.index if isinstance(part, Axis) and part.size > 1]
     owner, base = find(entry.view, _at(entry, {}))
+    if entry.view.dtype is not owner.dtype:  # the bits of one type, read as another
+        return owner, None
     places = _one_axis_each(entry, running, owner, base, find)
     return owner, places if places is not None else _several_axes(entry, running, owner)
 
@@ -98,6 +100,8 @@ def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
     view = lookup.view
     owner, base = view.owner((0,) * view.ndim)
     own = owner.view
+    if view.dtype is not own.dtype:
+        return owner, None
     parts: list[Part] = list(base)
     free = {axis for axis, size in enumerate(own.shape) if size > 1}
     for part, size, stride in zip(lookup.index, view.shape, view.strides, strict=True):

@@ -360,4 +360,8 @@ def _run_again(forward: Forward, leaves: dict[str, Tensor]) -> list[Any]:
         return given.clone() if name in written else given
 
     args, kwargs = call.mapped(tensor)
-    return as_list(call.operator.func(*args, **kwargs))
+    outs = {a.name for a in call.operator.func._schema.arguments if a.is_out}
+    if not outs:
+        return as_list(call.operator.func(*args, **kwargs))
+    kwargs = {name: value for name, value in kwargs.items() if name not in outs}
+    return as_list(call.operator.func.overloadpacket(*args, **kwargs))
