@@ -24,21 +24,7 @@ import torch
 
 from glassformer.documents.addresses import Addresses, Cells
 from glassformer.documents.workbook_layout import LEFT, Layout, cell_name
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Convert,
-    Entry,
-    Expression,
-    Function,
-    Lookup,
-    Named,
-    Number,
-    Operation,
-    Reduce,
-    Scalar,
-    fix,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate
 
 # --- pieces ---
@@ -164,13 +150,13 @@ _BEYOND: dict[tuple[str, bool], str | None] = {
 
 
 def compare_infinity(
-    operation: Operation, left: FormulaText, right: FormulaText
+    operation: e.Operation, left: FormulaText, right: FormulaText
 ) -> FormulaText | None:
     """A comparison with an infinite constant, by the threshold; None if it is none."""
     constant, other = operation.right, left
     if not _is_infinite(constant):
         constant, other = operation.left, right
-    if not (isinstance(constant, Number) and _is_infinite(constant)):
+    if not (isinstance(constant, e.Number) and _is_infinite(constant)):
         return None
     sign = operation.operator
     if constant is operation.left:
@@ -182,7 +168,7 @@ def compare_infinity(
 
 
 def _is_infinite(expression: object) -> bool:
-    return isinstance(expression, Number) and math.isinf(float(expression.value))
+    return isinstance(expression, e.Number) and math.isinf(float(expression.value))
 
 
 # --- ranges ---
@@ -261,7 +247,7 @@ _WRITTEN_OUT = 16
 """Up to so many products of a row with a column are written out, since that reads better."""
 
 
-def gather(reduce: Reduce, factors: Sequence[FormulaText]) -> FormulaText | None:
+def gather(reduce: e.Reduce, factors: Sequence[FormulaText]) -> FormulaText | None:
     """A reduction of range pieces; None if it has to be written out term by term."""
     shapes = {shape for factor in factors for shape in factor.shapes}
     if reduce.kind == "sum":
@@ -285,7 +271,7 @@ def gather(reduce: Reduce, factors: Sequence[FormulaText]) -> FormulaText | None
 
 
 def _sum(
-    reduce: Reduce, factors: Sequence[FormulaText], shapes: set[tuple[int, int]]
+    reduce: e.Reduce, factors: Sequence[FormulaText], shapes: set[tuple[int, int]]
 ) -> FormulaText | None:
     if len(shapes) == 1:
         if all(factor.is_range for factor in factors):
@@ -305,7 +291,7 @@ def _sum(
     return FormulaText(f"SUMPRODUCT({','.join(texts)})", ATOM)
 
 
-def _ranked(reduce: Reduce, text: str, shape: tuple[int, int]) -> FormulaText:
+def _ranked(reduce: e.Reduce, text: str, shape: tuple[int, int]) -> FormulaText:
     """The cell of a given rank in a range, or its place."""
     rank = reduce.rank + 1
     match reduce.kind:
@@ -369,41 +355,41 @@ class Formulas:
         self._sheet = sheet
         self._auxiliary = auxiliary
 
-    def of(self, expression: Expression) -> str:
+    def of(self, expression: e.Expression) -> str:
         """The formula of a cell, without the leading `=`."""
         text = value(self._write(expression, ()))
         if len(text) > LONGEST:
             raise InexpressibleError(f"a formula would have {len(text):,} characters")
         return text
 
-    def _write(self, expression: Expression, scope: tuple[Axis, ...]) -> FormulaText:
+    def _write(self, expression: e.Expression, scope: tuple[e.Axis, ...]) -> FormulaText:
         """A piece of formula; with a scope, one that computes on whole ranges."""
         match expression:
-            case Number(value=number):
+            case e.Number(value=number):
                 return constant(number)
-            case Entry():
+            case e.Entry():
                 return self._entry(expression, scope)
-            case Operation():
+            case e.Operation():
                 return self._operation(expression, scope)
-            case Function(name=name, arguments=arguments):
+            case e.Function(name=name, arguments=arguments):
                 written = [self._write(part, scope) for part in arguments]
                 bounded = name == "exp" and _is_bounded(expression)
                 if scope and not (name in _ON_RANGES or bounded):
                     raise _MustUnrollError
                 return call(name, written, bounded=bounded)
-            case Reduce():
+            case e.Reduce():
                 if scope:
                     raise _MustUnrollError
                 return self._reduce(expression)
-            case Named(symbol=symbol, body=body):
+            case e.Named(symbol=symbol, body=body):
                 return self._named(symbol, body)
-            case Convert(dtype=dtype, body=body):
+            case e.Convert(dtype=dtype, body=body):
                 return _convert(self._write(body, scope), dtype, bool(scope))
-            case Lookup() | Choose() if scope:
+            case e.Lookup() | e.Choose() if scope:
                 raise _MustUnrollError
-            case Lookup():
+            case e.Lookup():
                 return self._lookup(expression)
-            case Choose(condition=condition, yes=yes, no=no):
+            case e.Choose(condition=condition, yes=yes, no=no):
                 parts = (self._write(part, ()) for part in (yes, no))
                 branches = ",".join(value(part) for part in parts)
                 return FormulaText(f"IF({truth(self._write(condition, ()))},{branches})", ATOM)
@@ -416,7 +402,7 @@ class Formulas:
         quoted = sheet.replace("'", "''")
         return f"'{quoted}'!{name}"
 
-    def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> FormulaText:
+    def _entry(self, entry: e.Entry, scope: tuple[e.Axis, ...]) -> FormulaText:
         cells = self._addresses.of(entry)
         if not cells.letters:
             assert cells.step is not None, "one cell has one writer"
@@ -429,16 +415,16 @@ class Formulas:
         text = self._on_sheet(found.sheet, found.text)
         return FormulaText(text, ATOM, shapes=frozenset([found.shape]), is_range=True)
 
-    def _lookup(self, lookup: Lookup) -> FormulaText:
+    def _lookup(self, lookup: e.Lookup) -> FormulaText:
         """INDEX into the cells that the computed positions may reach."""
         places = tuple(part for part in lookup.index if isinstance(part, int))
         if len(places) == len(lookup.index):
-            return self._entry(Entry(lookup.view, places), ())
+            return self._entry(e.Entry(lookup.view, places), ())
         fixed = tuple(part if isinstance(part, int) else None for part in lookup.index)
         computed = [
             (part, size)
             for part, size in zip(lookup.index, lookup.view.shape, strict=True)
-            if not isinstance(part, int | Axis)
+            if not isinstance(part, int | e.Axis)
         ]
         cells = self._addresses.along(lookup.view, fixed)
         found = as_range(cells, self._layout, spaced=True)
@@ -454,12 +440,12 @@ class Formulas:
         text = self._on_sheet(found.sheet, found.text)
         return FormulaText(f"INDEX({text},{','.join(wanted)})", ATOM)
 
-    def _named(self, symbol: str, body: Expression) -> FormulaText:
+    def _named(self, symbol: str, body: e.Expression) -> FormulaText:
         text = value(self._write(body, ()))
         match body:
             # Of a row that is −∞ throughout, torch's exponentials are NaN: −∞ − (−∞).
-            case Reduce(kind="sum", body=Function(name="exp", arguments=(inner,)) as each) if (
-                _is_bounded(each) and isinstance(inner, Operation)
+            case e.Reduce(kind="sum", body=e.Function(name="exp", arguments=(inner,)) as each) if (
+                _is_bounded(each) and isinstance(inner, e.Operation)
             ):
                 largest = value(self._write(inner.right, ()))
                 text = f"IF({largest}<=-{INFINITE},NA(),{text})"
@@ -467,7 +453,7 @@ class Formulas:
 
     # --- inner nodes ---
 
-    def _operation(self, operation: Operation, scope: tuple[Axis, ...]) -> FormulaText:
+    def _operation(self, operation: e.Operation, scope: tuple[e.Axis, ...]) -> FormulaText:
         left = self._write(operation.left, scope)
         right = self._write(operation.right, scope)
         shapes = left.shapes | right.shapes
@@ -483,7 +469,7 @@ class Formulas:
         text = f"{value(left, strength)}{sign}{value(right, strength + tight)}"
         return FormulaText(text, strength, strength == COMPARE, shapes)
 
-    def _reduce(self, reduce: Reduce) -> FormulaText:
+    def _reduce(self, reduce: e.Reduce) -> FormulaText:
         try:
             parts = _factors(reduce.body) if reduce.kind == "sum" else [reduce.body]
             factors = [self._write(part, reduce.axes) for part in parts]
@@ -495,7 +481,7 @@ class Formulas:
                 return done
         return self._unrolled(reduce)
 
-    def _unrolled(self, reduce: Reduce) -> FormulaText:
+    def _unrolled(self, reduce: e.Reduce) -> FormulaText:
         """Every term written out, in auxiliary cells of many terms where they are long."""
         if reduce.kind in ("argmax", "argmin"):
             return self._place_unrolled(reduce)
@@ -517,9 +503,9 @@ class Formulas:
             wrap(joint.join(text for text, _ in terms)), strength if joint != "," else ATOM
         )
 
-    def _place_unrolled(self, reduce: Reduce) -> FormulaText:
+    def _place_unrolled(self, reduce: e.Reduce) -> FormulaText:
         """The first place that holds the extreme, of cells that lie in no range."""
-        extreme = Reduce("max" if reduce.kind == "argmax" else "min", reduce.body, reduce.axes)
+        extreme = e.Reduce("max" if reduce.kind == "argmax" else "min", reduce.body, reduce.axes)
         text = value(self._unrolled(extreme))
         name = self._auxiliary(f"{extreme.kind} …", text, lambda: evaluate(extreme))
         terms = [value(self._write(term, ()), COMPARE + 1) for term in _terms(reduce)]
@@ -528,7 +514,7 @@ class Formulas:
 
     def _shortened(
         self,
-        reduce: Reduce,
+        reduce: e.Reduce,
         terms: list[tuple[str, float]],
         joint: str,
         wrap: Callable[[str], str],
@@ -556,7 +542,7 @@ class Formulas:
         return shorter
 
 
-def constant(number: Scalar) -> FormulaText:
+def constant(number: e.Scalar) -> FormulaText:
     """A number as a spreadsheet reads it."""
     number = float(number)
     if math.isnan(number):
@@ -568,16 +554,16 @@ def constant(number: Scalar) -> FormulaText:
     return FormulaText(text, ATOM if number >= 0 else ADD)
 
 
-def _terms(reduce: Reduce) -> Iterator[Expression]:
+def _terms(reduce: e.Reduce) -> Iterator[e.Expression]:
     """What a reduction gathers, one by one."""
     letters = [axis.letter for axis in reduce.axes]
     for at in product(*(range(axis.size) for axis in reduce.axes)):
-        yield fix(reduce.body, dict(zip(letters, at, strict=True)))
+        yield e.fix(reduce.body, dict(zip(letters, at, strict=True)))
 
 
-def _factors(body: Expression) -> list[Expression]:
+def _factors(body: e.Expression) -> list[e.Expression]:
     """What a sum's body multiplies: SUMPRODUCT takes the factors one by one."""
-    if isinstance(body, Operation) and body.operator == "*":
+    if isinstance(body, e.Operation) and body.operator == "*":
         return [*_factors(body.left), *_factors(body.right)]
     return [body]
 
@@ -586,10 +572,10 @@ _ON_RANGES = frozenset(["neg", "abs", "sqrt", "sin", "cos", "tanh", "sign"])
 """What SUMPRODUCT applies cell by cell; MAX, MIN and IF would see the whole range."""
 
 
-def _is_bounded(function: Function) -> bool:
+def _is_bounded(function: e.Function) -> bool:
     """Whether an exponential cannot overflow, since a row's maximum is taken off before."""
     match function.arguments:
-        case (Operation(operator="-", right=Named(body=Reduce(kind="max"))),):
+        case (e.Operation(operator="-", right=e.Named(body=e.Reduce(kind="max"))),):
             return True
         case _:
             return False

@@ -40,7 +40,7 @@ The files, in reading order: `schemas`, what is said and heard; `server`, `conne
 `security`, a port, slow clients, who may ask; `api`, from a request to a question, over `state`,
 `open_traces` and `model_list`, what outlives a request; then what is answered: `overview` of a
 trace, `map_info` of its model, `panels` of an equation, `cell_cards`, `trace_edits`,
-`experiment_api` with `experiment_schemas`, `saved_page`, the page and a trace in one file, and
+`experiment_api`, `saved_page`, the page and a trace in one file, and
 `saved_playlist`, the views of a lecture in one. `explore_function` is `glassformer.explore`.
 """
 

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, 
 from glassformer import __version__
 from glassformer.documents.heat_maps import may_have_holes
 from glassformer.errors import InputError
+from glassformer.explorer import schemas
 from glassformer.explorer.audit_api import audits_router
 from glassformer.explorer.cell_cards import (
     card_info,
@@ -39,33 +40,6 @@ from glassformer.explorer.panels import (
 )
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
 from glassformer.explorer.saved_playlist import playlist_page
-from glassformer.explorer.schemas import (
-    AnswerInfo,
-    AnswerRequest,
-    CardInfo,
-    CellRef,
-    Changes,
-    DecodeAnswer,
-    DecodeRequest,
-    DependentInfo,
-    EditRequest,
-    Equation,
-    ExportRequest,
-    LessonInfo,
-    LessonSetting,
-    LessonSummary,
-    MapInfo,
-    MeaningInfo,
-    ModelInfo,
-    PlaylistRequest,
-    RunCurves,
-    TermPage,
-    Thumbnail,
-    TraceInfo,
-    TraceRequest,
-    WatchInfo,
-    WatchTraceRequest,
-)
 from glassformer.explorer.state import Holds, Opened, RunReader, State
 from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
 from glassformer.language import Language
@@ -105,8 +79,8 @@ def _packed(request: Request, packed: bytes, status: int = 200) -> Response:
     return Response(gzip.decompress(packed), status, head, "application/json")
 
 
-@traces_router.post("", status_code=201, response_model=TraceInfo)
-async def create_trace(request: Request, state: Holds, wanted: TraceRequest) -> Response:
+@traces_router.post("", status_code=201, response_model=schemas.TraceInfo)
+async def create_trace(request: Request, state: Holds, wanted: schemas.TraceRequest) -> Response:
     """Run a model over a text and record every number; cancelled if the client disconnects."""
 
     def work() -> bytes:
@@ -118,7 +92,7 @@ async def create_trace(request: Request, state: Holds, wanted: TraceRequest) -> 
     return _packed(request, await state.runs.do(request, work), 201)
 
 
-@traces_router.get("/{id}", response_model=TraceInfo)
+@traces_router.get("/{id}", response_model=schemas.TraceInfo)
 def read_trace(request: Request, opened: Opened) -> Response:
     """A trace: everything but its numbers."""
     return _packed(request, described(opened))
@@ -130,8 +104,10 @@ def delete_trace(state: Holds, id: str) -> None:  # noqa: A002 - the API's name
     state.store.remove(id)
 
 
-@traces_router.post("/{id}/edits", status_code=201, response_model=TraceInfo)
-async def edit(request: Request, state: Holds, opened: Opened, wanted: EditRequest) -> Response:
+@traces_router.post("/{id}/edits", status_code=201, response_model=schemas.TraceInfo)
+async def edit(
+    request: Request, state: Holds, opened: Opened, wanted: schemas.EditRequest
+) -> Response:
     """Set numbers; returns a new trace in which everything downstream is recomputed."""
 
     def work() -> bytes:
@@ -145,19 +121,21 @@ async def edit(request: Request, state: Holds, opened: Opened, wanted: EditReque
 
 
 @traces_router.get("/{id}/changes")
-def changes(opened: Opened) -> Changes:
+def changes(opened: Opened) -> schemas.Changes:
     """The steps that differ from the trace before any edit."""
     return changes_of(opened)
 
 
 @traces_router.get("/{id}/map")
-def read_map(opened: Opened) -> MapInfo:
+def read_map(opened: Opened) -> schemas.MapInfo:
     """The model as one picture: towers of blocks with their tokens, or a plain graph."""
     return map_info(opened)
 
 
 @traces_router.post("/{id}/export", response_class=Response, responses=_FILES)
-async def export(request: Request, state: Holds, opened: Opened, wanted: ExportRequest) -> Response:
+async def export(
+    request: Request, state: Holds, opened: Opened, wanted: schemas.ExportRequest
+) -> Response:
     """A file of some steps, or of the whole trace."""
     name = file_name(opened, wanted)
     made = await state.runs.do(request, lambda: export_file(opened, wanted))
@@ -169,7 +147,7 @@ async def export(request: Request, state: Holds, opened: Opened, wanted: ExportR
 def thumbnails(
     opened: Opened,
     steps: Annotated[str, Query(max_length=4_000, description="numbers: `1,2,3`")],
-) -> list[Thumbnail]:
+) -> list[schemas.Thumbnail]:
     """Small pictures of some steps, at most 256 of them."""
     numbers = parse_numbers(steps, "steps")[:MOST_THUMBNAILS]
     info = describe(opened)
@@ -201,7 +179,7 @@ def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
 
 
 @steps_router.get("/equation")
-def read_equation(opened: Opened, number: int, lead: Lead = "") -> Equation:
+def read_equation(opened: Opened, number: int, lead: Lead = "") -> schemas.Equation:
     """The step as an equation of matrices."""
     return equation(describe(opened), opened.step(number), parse_index(lead))
 
@@ -213,7 +191,7 @@ def read_meaning(
     lead: Lead = "",
     index: Annotated[str | None, Query(max_length=100, description="of a cell: `0,1,2`")] = None,
     language: Language = "en",
-) -> MeaningInfo:
+) -> schemas.MeaningInfo:
     """What the step is for, or with an index, a number of it."""
     step = opened.step(number)
     if index is not None:
@@ -276,7 +254,7 @@ def read_cell(
     index: Index = "",
     operand: int | None = None,
     language: Language = "en",
-) -> CardInfo:
+) -> schemas.CardInfo:
     """Everything about a number."""
     return card_info(opened, find_cell(opened, step, parse_index(index), operand), language)
 
@@ -295,19 +273,19 @@ def read_terms(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     order: Literal["size", "index"] = "size",
     language: Language = "en",
-) -> TermPage:
+) -> schemas.TermPage:
     """Some of the summands of a number that is a sum."""
     return term_page(cell, offset, limit, order == "size", language)
 
 
 @cells_router.get("/dependents")
-def read_dependents(cell: Found) -> list[DependentInfo]:
+def read_dependents(cell: Found) -> list[schemas.DependentInfo]:
     """What was computed directly from a number."""
     return dependents_of(cell)
 
 
 @cells_router.get("/path")
-def read_path(cell: Found) -> list[CellRef]:
+def read_path(cell: Found) -> list[schemas.CellRef]:
     """From a number back along the largest contributions, to a parameter or an input."""
     return path_of(cell)
 
@@ -320,7 +298,7 @@ models_router = APIRouter(tags=["models"])
 
 
 @models_router.get("/models")
-def models(state: Holds) -> list[ModelInfo]:
+def models(state: Holds) -> list[schemas.ModelInfo]:
     """The cards of the start page."""
     return [*state.own, *state.catalogue.cards]
 
@@ -331,13 +309,13 @@ def models(state: Holds) -> list[ModelInfo]:
 
 lessons_router = APIRouter(prefix="/lessons", tags=["lessons"])
 Settings = Annotated[
-    tuple[LessonSetting, ...],
+    tuple[schemas.LessonSetting, ...],
     Query(alias="set", max_length=8, description="switches of the lesson: `encoding=rotary`"),
 ]
 
 
 @lessons_router.get("")
-def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
+def summaries(state: Holds, language: Language = "en") -> list[schemas.LessonSummary]:
     """The list of lessons."""
     return state.lessons.summaries(language)
 
@@ -345,13 +323,15 @@ def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
 @lessons_router.get("/{name}")
 async def lesson(
     request: Request, state: Holds, name: str, language: Language = "en", settings: Settings = ()
-) -> LessonInfo:
+) -> schemas.LessonInfo:
     """One lesson; its matrices and formulas link to cells of open traces."""
     return await state.runs.do(request, lambda: state.lessons.get(name, language, settings))
 
 
 @lessons_router.post("/{name}/answers")
-async def answer(request: Request, state: Holds, name: str, answers: AnswerRequest) -> AnswerInfo:
+async def answer(
+    request: Request, state: Holds, name: str, answers: schemas.AnswerRequest
+) -> schemas.AnswerInfo:
     """Whether an answer to a question of a lesson is right, and what went wrong."""
     return await state.runs.do(request, lambda: state.lessons.answer(name, answers))
 
@@ -362,7 +342,7 @@ async def answer(request: Request, state: Holds, name: str, answers: AnswerReque
 
 claims_router = APIRouter(prefix="/claims", tags=["claims"])
 Turned = Annotated[
-    tuple[LessonSetting, ...],
+    tuple[schemas.LessonSetting, ...],
     Query(alias="set", max_length=8, description="switches of the experiment: `width=256`"),
 ]
 
@@ -393,7 +373,9 @@ decoding_router = APIRouter(tags=["decoding"])
 
 
 @decoding_router.post("/decode")
-async def search(request: Request, state: Holds, wanted: DecodeRequest) -> DecodeAnswer:
+async def search(
+    request: Request, state: Holds, wanted: schemas.DecodeRequest
+) -> schemas.DecodeAnswer:
     """A translation or a continuation, with the candidates of every step."""
     return await state.runs.do(request, lambda: decode(state.models, wanted))
 
@@ -406,7 +388,9 @@ playlist_router = APIRouter(tags=["playlists"])
 
 
 @playlist_router.post("/playlist", response_class=Response, responses=_FILES)
-async def save_playlist(request: Request, state: Holds, wanted: PlaylistRequest) -> Response:
+async def save_playlist(
+    request: Request, state: Holds, wanted: schemas.PlaylistRequest
+) -> Response:
     """A page in one file that shows the views in order, read-only."""
     made = await state.runs.do(request, lambda: playlist_page(wanted, state).encode())
     head = {"Content-Disposition": 'attachment; filename="playlist.html"'}
@@ -435,19 +419,21 @@ def _watched(state: State) -> RunReader:
 
 
 @watch_router.get("")
-def watch(state: Holds, since: Count = 0) -> WatchInfo | None:
+def watch(state: Holds, since: Count = 0) -> schemas.WatchInfo | None:
     """Metrics from an offset on, and the attention snapshots; null if no run is watched."""
     return None if state.watched is None else state.watched.info(since)
 
 
 @watch_router.get("/runs/{name}")
-def other_run(state: Holds, name: str) -> RunCurves:
+def other_run(state: Holds, name: str) -> schemas.RunCurves:
     """The metrics of another run in the folder of the watched one."""
     return _watched(state).other(name)
 
 
-@watch_router.post("/traces", status_code=201, response_model=TraceInfo)
-async def trace_update(request: Request, state: Holds, wanted: WatchTraceRequest) -> Response:
+@watch_router.post("/traces", status_code=201, response_model=schemas.TraceInfo)
+async def trace_update(
+    request: Request, state: Holds, wanted: schemas.WatchTraceRequest
+) -> Response:
     """Trace the model that the run had after an update, over the text of its pictures."""
     run = _watched(state)
 

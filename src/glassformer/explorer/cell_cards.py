@@ -13,20 +13,9 @@ import numpy as np
 from glassformer.documents.parts import UNWRITTEN
 from glassformer.documents.step_meaning import meaning
 from glassformer.errors import InputError
+from glassformer.explorer import schemas
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import operand_of
-from glassformer.explorer.schemas import (
-    CardInfo,
-    CellRef,
-    DefinitionInfo,
-    DependentInfo,
-    MeaningInfo,
-    Piece,
-    SourceInfo,
-    SumInfo,
-    TermInfo,
-    TermPage,
-)
 from glassformer.language import Language
 from glassformer.tracing import Cell, Line, Step
 from glassformer.tracing.arithmetic.float64_values import at_precisions
@@ -74,13 +63,13 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
     return Cell(*view.owner(index))
 
 
-Link = Callable[[Cell], CellRef]
+Link = Callable[[Cell], schemas.CellRef]
 """Makes the link to a cell: `cell_ref`, or what remembers those it has made."""
 
 
 def card_info(
     opened: OpenTrace, cell: Cell, language: Language = "en", link: Link | None = None
-) -> CardInfo:
+) -> schemas.CardInfo:
     """The card of a cell; words inside formulas are in `language`."""
     card = Card(cell, language=language)
     link = link or partial(cell_ref, sight=card.sight)
@@ -90,14 +79,14 @@ def card_info(
         card.name_tree if expression is None else Infix(card.relation, card.name_tree, card.tree)
     )
     is_real = expression is not None and cell.step.dtype.is_floating_point
-    return CardInfo.copy_of(
+    return schemas.CardInfo.copy_of(
         card,
         cell=link(cell),
         exact=UNWRITTEN if card.is_unwritten else number(cell.value, 9),
         tex=to_tex(whole, language=language),
         pieces=[] if expression is None else _pieces(card, card.number_tree, link),
         definitions=[
-            DefinitionInfo.copy_of(part, pieces=_pieces(card, part.number_tree, link))
+            schemas.DefinitionInfo.copy_of(part, pieces=_pieces(card, part.number_tree, link))
             for part in card.definitions
         ],
         sum=_sum(card, link) if card.parts else None,
@@ -114,20 +103,20 @@ def card_info(
     )
 
 
-def _pieces(card: Card, formula: Formula, link: Link) -> list[Piece]:
+def _pieces(card: Card, formula: Formula, link: Link) -> list[schemas.Piece]:
     """Arithmetic in numbers, its operands as links."""
     return [
-        Piece(text=text, cell=None if operand is None else link(next(leaves(operand))))
+        schemas.Piece(text=text, cell=None if operand is None else link(next(leaves(operand))))
         for text, operand in to_pieces(formula, language=card.language)
     ]
 
 
-def _sum(card: Card, link: Link) -> SumInfo:
+def _sum(card: Card, link: Link) -> schemas.SumInfo:
     values = card.terms.values
     factors, products = card.factors()
     with np.errstate(invalid="ignore"):
         positive, negative = float(values[values > 0].sum()), float(values[values < 0].sum())
-    return SumInfo.copy_of(
+    return schemas.SumInfo.copy_of(
         card,
         n_terms=len(values),
         shown=[_term(card, part, link) for part in card.parts],
@@ -139,8 +128,8 @@ def _sum(card: Card, link: Link) -> SumInfo:
     )
 
 
-def _term(card: Card, part: Summand, link: Link) -> TermInfo:
-    return TermInfo.copy_of(
+def _term(card: Card, part: Summand, link: Link) -> schemas.TermInfo:
+    return schemas.TermInfo.copy_of(
         part,
         pieces=_pieces(card, part.number_tree, link),
         share=part.share if math.isfinite(part.value) else 1.0,
@@ -148,14 +137,16 @@ def _term(card: Card, part: Summand, link: Link) -> TermInfo:
     )
 
 
-def term_page(cell: Cell, offset: int, limit: int, by_size: bool, language: Language) -> TermPage:
+def term_page(
+    cell: Cell, offset: int, limit: int, by_size: bool, language: Language
+) -> schemas.TermPage:
     """Some of the summands, in their own order or the largest first."""
     card = Card(cell, language=language)
     link = partial(cell_ref, sight=card.sight)
     values = card.terms.values
     order = np.argsort(-np.abs(np.nan_to_num(values, nan=np.inf)), kind="stable")
     places = order if by_size else np.arange(len(values))
-    return TermPage(
+    return schemas.TermPage(
         total=len(values),
         offset=offset,
         terms=[
@@ -176,9 +167,11 @@ def _before(opened: OpenTrace, cell: Cell) -> float | None:
     return None if same else old
 
 
-def meaning_info(what: Step | Cell, language: Language, lead: Index | None = None) -> MeaningInfo:
+def meaning_info(
+    what: Step | Cell, language: Language, lead: Index | None = None
+) -> schemas.MeaningInfo:
     """What a step (of which a slice is shown) or a number is for."""
-    return MeaningInfo.copy_of(meaning(what, language, lead))
+    return schemas.MeaningInfo.copy_of(meaning(what, language, lead))
 
 
 # --- following ---
@@ -187,11 +180,11 @@ def meaning_info(what: Step | Cell, language: Language, lead: Index | None = Non
 
 def dependents_of(
     cell: Cell, readers: Readers | None = None, link: Link | None = None
-) -> list[DependentInfo]:
+) -> list[schemas.DependentInfo]:
     """The steps that depend on this cell directly; `readers` of its step, if many are asked for."""
     link = link or cell_ref
     return [
-        DependentInfo(
+        schemas.DependentInfo(
             step=found.step.number,
             name=found.step.trace.naming.short(found.step),
             count=found.count,
@@ -204,7 +197,7 @@ def dependents_of(
 
 def path_of(
     cell: Cell, known: dict[Cell, Cell | None] | None = None, link: Link | None = None
-) -> list[CellRef]:
+) -> list[schemas.CellRef]:
     """The cell, its largest contribution, and so on back to a parameter or an input."""
     return [(link or cell_ref)(below) for below in path(cell, known)]
 
@@ -213,10 +206,10 @@ def path_of(
 # Cells and source lines as links.
 
 
-def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
+def cell_ref(cell: Cell, sight: Sight | None = None) -> schemas.CellRef:
     """A link to a cell with its value; `sight` names it as in a formula."""
     step = cell.step
-    return CellRef.copy_of(
+    return schemas.CellRef.copy_of(
         cell,
         step=step.number,
         name=str(leaf_of(cell, sight or step.trace.naming.sight(step))),
@@ -227,14 +220,14 @@ def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
     )
 
 
-def source_info(line: Line | None, around: int = 0) -> SourceInfo | None:
+def source_info(line: Line | None, around: int = 0) -> schemas.SourceInfo | None:
     """A source line, its path relative to the package root, with `around` lines of context."""
     if line is None:
         return None
 
     lines = linecache.getlines(line.file) if around else []
     at = line.number - 1
-    return SourceInfo(
+    return schemas.SourceInfo(
         file=from_package(line.file),
         line=line.number,
         text=line.text,

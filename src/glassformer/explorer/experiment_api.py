@@ -9,54 +9,221 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 import torch
 from fastapi import APIRouter, Request
+from pydantic import Field
 
 from glassformer.errors import CancelledError, GlassformerError, InputError, cancelled_by
 from glassformer.experiments import attribution, compare, contributions, logit_lens, sweep
+from glassformer.experiments.attribution import Method
 from glassformer.experiments.intervention import heads_of, position_axis
 from glassformer.experiments.lens import residual_stream
 from glassformer.experiments.sweeps import swept_layers
 from glassformer.explorer.cell_cards import cell_ref
-from glassformer.explorer.experiment_schemas import (
-    Asked,
-    ComparedInfo,
-    CompareRequest,
-    ComparisonInfo,
-    ContributionInfo,
-    ContributionsAnswer,
-    ContributionsRequest,
-    InputWords,
-    LensAnswer,
-    LensLayer,
-    LensRequest,
-    LensWord,
-    SweepRequest,
-    SweepRow,
-    SweepSquare,
-    WordsAnswer,
-    WordShare,
-    WordsRequest,
-)
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import answer_after, answer_of
-from glassformer.explorer.schemas import Answer, Edit, EditRequest
+from glassformer.explorer.schemas import (
+    MOST_CHARACTERS,
+    Answer,
+    CellRef,
+    Edit,
+    EditRequest,
+    Message,
+    Number,
+)
 from glassformer.explorer.state import Holds, Opened, State
 from glassformer.explorer.trace_edits import OtherRuns, edited_run
+from glassformer.language import Language
 from glassformer.tracing import Cell, Step
 from glassformer.tracing.cell_block import CellBlock
 
 experiments_router = APIRouter(prefix="/traces/{id}/experiments", tags=["experiments"])
 
 T = TypeVar("T")
+OtherText = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
 MOST_SECONDS = 60.0
 MOST_COMPARED = 200
 """Steps of a comparison."""
 INTEGRATION_POINTS = 20
 """Of integrated gradients: the page shows whether the shares add up."""
+
+
+# --- messages ---
+# An experiment asks about one number of a trace: a step and an index. What it finds names cells and
+# edits, so that every square and every bar opens on the page.
+
+
+class Asked(Message):
+    """The number that an experiment is about."""
+
+    step: Annotated[int, Field(ge=0)]
+    index: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)]
+    language: Language = "en"
+
+
+class WordsRequest(Asked):
+    """Share a number out among the words of the input."""
+
+    method: Method = "leave one out"
+
+
+class WordShare(Message):
+    """A token and its share."""
+
+    token: str
+    score: Number
+
+
+class InputWords(Message):
+    """The tokens of one input: an encoder-decoder has two."""
+
+    name: str
+    words: list[WordShare]
+
+
+class WordsAnswer(Message):
+    """A number in words of the input."""
+
+    cell: CellRef
+    method: Method
+    inputs: list[InputWords]
+    whole: Number | None
+    """What the shares add up to, where the method promises it."""
+    note: str
+    """What the method assumes."""
+
+
+class CompareRequest(Message):
+    """Hold the run against one of the same model over another text."""
+
+    text: OtherText
+    language: Language = "en"
+
+
+class ComparedInfo(Message):
+    """A step that differs between two runs."""
+
+    name: str
+    size: Number
+    """The root mean square of the difference, over that of the first run's numbers."""
+    largest: Number
+    changed: int
+    compared: int
+    cell: CellRef
+    """Where the difference is largest, in this run."""
+    other: CellRef
+    """The same place in the other run."""
+    same_shape: bool
+    """Whether the two matrices can be subtracted cell by cell."""
+
+
+class ComparisonInfo(Message):
+    """Two runs of one model, largest differences first."""
+
+    other: str
+    """The id of the other run's trace."""
+    text: str
+    answer: str
+    """What the model says to the other text."""
+    steps: list[ComparedInfo]
+    n_different: int
+    """How many steps differ; the list has the first of them."""
+    n_same: int
+    unaligned: list[str]
+    note: str
+
+
+class SweepRequest(Asked):
+    """One row of a sweep: each head, or each position, of one layer switched off or replaced."""
+
+    over: Literal["head", "position"] = "head"
+    to: Literal["zero", "mean", "other"] = "zero"
+    text: OtherText | None = None
+    """Of the run that numbers are taken from, with `other`."""
+    layer: Annotated[int, Field(ge=0)] = 0
+
+
+class SweepSquare(Message):
+    """One intervention."""
+
+    place: str
+    value: Number
+    """The number after it."""
+    edit: Edit
+    """The intervention itself."""
+
+
+class SweepRow(Message):
+    """The interventions in one layer."""
+
+    layers: list[str]
+    """All layers that can be swept, in order."""
+    layer: int
+    cell: CellRef
+    """The number that is watched, as it is without any intervention."""
+    squares: list[SweepSquare]
+    note: str
+
+
+class LensRequest(Message):
+    """What each layer would answer."""
+
+    language: Language = "en"
+
+
+class LensWord(Message):
+    """The likeliest answer of a layer at a position."""
+
+    text: str
+    probability: float
+
+
+class LensLayer(Message):
+    """The answers of a layer, a word for each position."""
+
+    name: str
+    step: int | None
+    """The step of the residual stream that is read."""
+    words: list[LensWord]
+
+
+class LensAnswer(Message):
+    """The logit lens: layers × positions."""
+
+    positions: list[str]
+    layers: list[LensLayer]
+    note: str
+
+
+class ContributionsRequest(Asked):
+    """What each part adds to a number."""
+
+    heads: bool = False
+
+
+class ContributionInfo(Message):
+    """One part and what it adds."""
+
+    name: str
+    value: Number
+    step: int | None
+    edit: Edit | None
+    """The part switched off; None for the biases."""
+
+
+class ContributionsAnswer(Message):
+    """A number as a sum of parts."""
+
+    cell: CellRef
+    parts: list[ContributionInfo]
+    total: Number
+    note: str
+
+
+# --- questions ---
 
 
 class TooSlowError(GlassformerError, RuntimeError):

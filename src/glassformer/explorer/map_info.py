@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from glassformer.documents.map_layout import MOST_COLUMNS, MapBox, MapLayout, lay_out
+from glassformer.explorer import schemas
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import NOT_FINITE, as_base64
-from glassformer.explorer.schemas import (
-    MapArcsInfo,
-    MapBoxInfo,
-    MapColumnsInfo,
-    MapHeatInfo,
-    MapInfo,
-)
 from glassformer.tracing import Step
 from glassformer.tracing.model_map import MapTower, find_map, mean_weights, stream_stripes
 
@@ -23,7 +17,7 @@ _SATURATED = 92.0
 """The percentile at which colours end: a few huge features would leave the others pale."""
 
 
-def map_info(opened: OpenTrace) -> MapInfo:
+def map_info(opened: OpenTrace) -> schemas.MapInfo:
     """The picture of a trace's model, cached."""
     with opened.lock:
         if opened.map is None:
@@ -31,7 +25,7 @@ def map_info(opened: OpenTrace) -> MapInfo:
         return opened.map
 
 
-def pruned_map(info: MapInfo, wanted: set[int]) -> MapInfo:
+def pruned_map(info: schemas.MapInfo, wanted: set[int]) -> schemas.MapInfo:
     """The picture as if there were only some steps: a click leads to no other."""
 
     def kept(step: int | None) -> int | None:
@@ -45,16 +39,16 @@ def pruned_map(info: MapInfo, wanted: set[int]) -> MapInfo:
     )
 
 
-def _drawn(layout: MapLayout) -> MapInfo:
+def _drawn(layout: MapLayout) -> schemas.MapInfo:
     towers = [columns.tower for columns in layout.columns]
-    return MapInfo.copy_of(
+    return schemas.MapInfo.copy_of(
         layout,
         boxes=[
-            MapBoxInfo.copy_of(box, step=None if box.step is None else box.step.number)
+            schemas.MapBoxInfo.copy_of(box, step=None if box.step is None else box.step.number)
             for box in layout.boxes
         ],
         columns=[
-            MapColumnsInfo.copy_of(one, kind=one.tower.kind, n_tokens=one.tower.n_tokens)
+            schemas.MapColumnsInfo.copy_of(one, kind=one.tower.kind, n_tokens=one.tower.n_tokens)
             for one in layout.columns
         ],
         heat=[
@@ -66,7 +60,7 @@ def _drawn(layout: MapLayout) -> MapInfo:
     )
 
 
-def _heat(box: int, tower: MapTower, stream: Step) -> MapHeatInfo:
+def _heat(box: int, tower: MapTower, stream: Step) -> schemas.MapHeatInfo:
     stripes = stream_stripes(tower, stream, MOST_COLUMNS, N_STRIPES)
     finite = np.isfinite(stripes)
     sizes = np.abs(stripes[finite])
@@ -74,7 +68,7 @@ def _heat(box: int, tower: MapTower, stream: Step) -> MapHeatInfo:
     limit = limit or float(sizes.max(initial=0.0)) or 1.0
     share = np.clip(np.where(finite, stripes, 0.0) / limit, -1, 1)
     bytes_ = np.where(finite, np.rint((share + 1) / 2 * 254), NOT_FINITE)
-    return MapHeatInfo(
+    return schemas.MapHeatInfo(
         box=box,
         rows=stripes.shape[0],
         columns=stripes.shape[1],
@@ -84,13 +78,13 @@ def _heat(box: int, tower: MapTower, stream: Step) -> MapHeatInfo:
     )
 
 
-def _arcs(box: MapBox, towers: list[MapTower]) -> MapArcsInfo | None:
+def _arcs(box: MapBox, towers: list[MapTower]) -> schemas.MapArcsInfo | None:
     if box.part is None or box.part.attention is None or box.tower is None:
         return None
     tower, weights = towers[box.tower], box.part.attention["weights"]
     mean, n_heads = mean_weights(tower, weights, MOST_COLUMNS)
     crosses = box.kind == "cross" and tower.memory is not None
-    return MapArcsInfo(
+    return schemas.MapArcsInfo(
         box=box.number,
         weights=weights.number,
         n_heads=n_heads,

@@ -18,17 +18,8 @@ from glassformer import checkpoint
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling
 from glassformer.documents.meaning_phrases import digits, percent
 from glassformer.errors import CheckpointError, InputError, UnknownNameError
+from glassformer.explorer import schemas
 from glassformer.explorer.open_traces import OpenTrace
-from glassformer.explorer.schemas import (
-    CandidateInfo,
-    DecodeAnswer,
-    DecodeRequest,
-    DecodeStep,
-    ModelInfo,
-    Task,
-    TraceRequest,
-    TrialInfo,
-)
 from glassformer.files import TensorEntry, as_path, read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
@@ -37,7 +28,7 @@ from glassformer.tasks.hugging_face_folder import check_folder, is_hugging_face
 from glassformer.text import Tokenizer, load_tokenizer
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
-_TASKS: dict[str, Task] = {
+_TASKS: dict[str, schemas.Task] = {
     "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate",
     "MaskedLanguageModel": "module", "ImageClassifier": "module", "TextEncoder": "module",
 }  # fmt: skip
@@ -94,7 +85,7 @@ class Catalogue:
         return self._folders[name]
 
 
-def _card(name: str, folder: Path) -> ModelInfo | None:
+def _card(name: str, folder: Path) -> schemas.ModelInfo | None:
     config = read_object(folder / checkpoint.CONFIG, error=CheckpointError, what="a model's config")
     if is_hugging_face(config):
         return _foreign_card(name, folder, config)
@@ -105,7 +96,7 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
     about = config.get("about") or {}
     made = about.get("what") or about.get("recipe") or architecture
     weights = folder / checkpoint.WEIGHTS
-    return ModelInfo(
+    return schemas.ModelInfo(
         name=name,
         task=_TASKS[architecture],
         title=say[f"{name} title"] if shipped else Bilingual(name, name),
@@ -121,11 +112,11 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
     )
 
 
-def _trial(name: str, kind: str) -> TrialInfo:
+def _trial(name: str, kind: str) -> schemas.TrialInfo:
     """A text of a shipped model, from model_list.toml."""
     found = say.data[name][kind]
     why = say[f"{name} fails why"] if kind == "fails" else None
-    return TrialInfo(text=found["text"], right=found.get("right"), why=why)
+    return schemas.TrialInfo(text=found["text"], right=found.get("right"), why=why)
 
 
 def _few_words(folder: Path) -> list[str]:
@@ -140,14 +131,14 @@ def _few_words(folder: Path) -> list[str]:
     return [word for word in spoken if not word.startswith("<")]
 
 
-def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
+def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> schemas.ModelInfo:
     """A folder of Hugging Face: what it is for is known when its module is loaded."""
     architecture = str((config.get("architectures") or [config.get("model_type")])[0])
-    endings: dict[str, Task] = {
+    endings: dict[str, schemas.Task] = {
         "ForSequenceClassification": "classify", "ForConditionalGeneration": "translate",
         "ForCausalLM": "generate", "LMHeadModel": "generate",
     }  # fmt: skip
-    return ModelInfo(
+    return schemas.ModelInfo(
         name=name,
         task=next((task for end, task in endings.items() if architecture.endswith(end)), "module"),
         title=Bilingual(name, name),
@@ -183,7 +174,7 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
 MOST_BYTES = 512 * 1024**2
 """The memory limit of one trace; a text that needs more is refused."""
 _MOST_LOADED = 6
-_ANSWERED: tuple[Task, ...] = ("classify", "translate", "generate")
+_ANSWERED: tuple[schemas.Task, ...] = ("classify", "translate", "generate")
 
 
 class Models:
@@ -195,7 +186,7 @@ class Models:
         self._loaded: OrderedDict[str, Model] = OrderedDict()
         self._kept: dict[str, Model] = {}
 
-    def keep(self, model: Model, text: str) -> ModelInfo:
+    def keep(self, model: Model, text: str) -> schemas.ModelInfo:
         """Take in a model that is in memory; answers its card, with a text to try."""
         self._kept[model.name] = model
         return card_of(model, text)
@@ -221,7 +212,7 @@ class Models:
             return self._loaded[name]
 
 
-def run_text(models: Models, request: TraceRequest) -> OpenTrace:
+def run_text(models: Models, request: schemas.TraceRequest) -> OpenTrace:
     """Run a model over a text and record every number."""
     model = models.get(request.model)
     if (image := model.image_of(request.text)) is not None:
@@ -255,16 +246,16 @@ def open_text(
     return OpenTrace(recorded, name, task_of(model), text, target, loaded=model, reading=reading)
 
 
-def task_of(model: Model) -> Task:
+def task_of(model: Model) -> schemas.Task:
     """What the page shows as a model's answer; the outputs alone where it knows no better."""
     answers_text = model.tokenizer is not None  # an image has no tokens to be unknown
     known = (task for task in _ANSWERED if answers_text and model.tasks[:1] == (task,))
     return next(known, "module")
 
 
-def card_of(model: Model, text: str) -> ModelInfo:
+def card_of(model: Model, text: str) -> schemas.ModelInfo:
     """The card of a model in memory, with a text to try."""
-    return ModelInfo(
+    return schemas.ModelInfo(
         name=model.name,
         task=task_of(model),
         title=Bilingual(model.name, model.name),
@@ -282,13 +273,13 @@ def card_of(model: Model, text: str) -> ModelInfo:
 MOST_CANDIDATES = 32
 
 
-def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
+def decode(models: Models, wanted: schemas.DecodeRequest) -> schemas.DecodeAnswer:
     """Decode with a ledger of every step's candidates."""
     model = models.get(wanted.model)
     found = _search(model, wanted)
     assert found.ledger is not None
     unknown, total = model.count_unknown(wanted.text)
-    return DecodeAnswer.copy_of(
+    return schemas.DecodeAnswer.copy_of(
         wanted,
         results=[(one.text, one.score) for one in found.alternatives],
         steps=_steps(found.ledger, model.writer),
@@ -299,7 +290,9 @@ def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
     )
 
 
-def _search_meaning(wanted: DecodeRequest, found: Translated, tokenizer: Tokenizer) -> Bilingual:
+def _search_meaning(
+    wanted: schemas.DecodeRequest, found: Translated, tokenizer: Tokenizer
+) -> Bilingual:
     """What the search does, and how close or how unsure it was."""
     assert found.ledger is not None
     steps, count = found.ledger.steps, len(found.ledger.steps)
@@ -320,7 +313,7 @@ def _search_meaning(wanted: DecodeRequest, found: Translated, tokenizer: Tokeniz
     return say.both(f"search {wanted.search}", count=count, token=token, share=share)
 
 
-def _search(model: Model, wanted: DecodeRequest) -> Translated:
+def _search(model: Model, wanted: schemas.DecodeRequest) -> Translated:
     search = _settings(wanted)
     if model.task == "generate":
         return model.generate(wanted.text, max_new=wanted.max_new, search=search, ledger=True)
@@ -329,7 +322,7 @@ def _search(model: Model, wanted: DecodeRequest) -> Translated:
     return model.translate([wanted.text], search=search, max_new=wanted.max_new, ledger=True)[0]
 
 
-def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
+def _settings(wanted: schemas.DecodeRequest) -> Greedy | Beam | Sampling:
     match wanted.search:
         case "greedy":
             return Greedy()
@@ -341,18 +334,18 @@ def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
             return Sampling(**{name: getattr(wanted, name) for name in fields})
 
 
-def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
+def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[schemas.DecodeStep]:
     """Each step with the prefixes that its candidates extend."""
-    told: list[DecodeStep] = []
+    told: list[schemas.DecodeStep] = []
     rivals = [""]
     for number, step in enumerate(ledger.steps):
         shown = step.candidates[:MOST_CANDIDATES]
         names = tokenizer.display_tokens([candidate.token for candidate in shown])
         told.append(
-            DecodeStep(
+            schemas.DecodeStep(
                 rivals=rivals,
                 candidates=[
-                    CandidateInfo.copy_of(candidate, text=name)
+                    schemas.CandidateInfo.copy_of(candidate, text=name)
                     for candidate, name in zip(shown, names, strict=True)
                 ],
             )

@@ -11,20 +11,14 @@ from glassformer.claims import GROUPS, Claim, Outcome, Verdict, claims, outcomes
 from glassformer.claims.claim_list import ROWS
 from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
 from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
-from glassformer.explorer.schemas import (
-    LessonChoiceInfo,
-    LessonChoiceValue,
-    LessonName,
-    Message,
-    Number,
-)
+from glassformer.explorer import schemas
 from glassformer.language import Language
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row, row_ids, settings_of
 from glassformer.lessons.figures.claim_figures import claim_figure
 
 
-class VerdictInfo(Message):
+class VerdictInfo(schemas.Message):
     """A verdict: its sign, and what it is called."""
 
     name: Verdict
@@ -32,25 +26,25 @@ class VerdictInfo(Message):
     label: str
 
 
-class TextInfo(Message):
+class TextInfo(schemas.Message):
     """A text that makes claims."""
 
     id: str
     title: str
 
 
-class RowInfo(Message):
+class RowInfo(schemas.Message):
     """Something that the texts describe, and what shows it."""
 
     id: str
     name: str
     claims: list[str]
-    lessons: list[LessonName]
+    lessons: list[schemas.LessonName]
     command: str | None
     """A command that shows it; None where lessons or claims do."""
 
 
-class ClaimSummary(Message):
+class ClaimSummary(schemas.Message):
     """A card of the gallery."""
 
     id: str
@@ -69,7 +63,7 @@ class ClaimSummary(Message):
     """None where it has not been measured since the server started."""
 
 
-class ClaimList(Message):
+class ClaimList(schemas.Message):
     """All claims, and what they can be filtered by."""
 
     can_measure: bool
@@ -81,14 +75,14 @@ class ClaimList(Message):
     claims: list[ClaimSummary]
 
 
-class ClaimFigure(Message):
+class ClaimFigure(schemas.Message):
     """The chart of a claim, as SVG."""
 
     title: str
     svg: str
 
 
-class StoredInfo(Message):
+class StoredInfo(schemas.Message):
     """Where a stored result comes from."""
 
     command: str
@@ -96,7 +90,7 @@ class StoredInfo(Message):
     where: str
 
 
-class ClaimInfo(Message):
+class ClaimInfo(schemas.Message):
     """A claim and what was measured for it, with its switches as they stand."""
 
     id: str
@@ -106,7 +100,7 @@ class ClaimInfo(Message):
     found: str
     """What was measured, in sentences."""
     figure: ClaimFigure | None
-    figures: dict[str, Number]
+    figures: dict[str, schemas.Number]
     """What the experiment returned, by name."""
     seconds: float | None
     """How long it took; None for a stored result."""
@@ -115,8 +109,8 @@ class ClaimInfo(Message):
     file: str
     """The module of the experiment."""
     command: str
-    switches: list[LessonChoiceInfo]
-    lessons: list[LessonName]
+    switches: list[schemas.LessonChoiceInfo]
+    lessons: list[schemas.LessonName]
     """Lessons about what it bears on."""
 
 
@@ -196,10 +190,10 @@ class OpenClaims:
         return claim.recall() if found is None and claim.slow else found
 
 
-def lessons_of(rows: Sequence[str], language: Language) -> list[LessonName]:
+def lessons_of(rows: Sequence[str], language: Language) -> list[schemas.LessonName]:
     """The lessons about some rows, in the order of the course."""
     return [
-        LessonName(name=name, title=entry.title.say(language))
+        schemas.LessonName(name=name, title=entry.title.say(language))
         for name, entry in LESSONS.items()
         if set(entry.rows) & set(rows)
     ]
@@ -234,13 +228,14 @@ def _info(outcome: Outcome, language: Language) -> ClaimInfo:
     )
 
 
-def _switches(outcome: Outcome, language: Language) -> list[LessonChoiceInfo]:
+def _switches(outcome: Outcome, language: Language) -> list[schemas.LessonChoiceInfo]:
     return [
-        LessonChoiceInfo(
+        schemas.LessonChoiceInfo(
             name=switch.name,
             label=switch.label.say(language),
             values=[
-                LessonChoiceValue(name=str(value), label=f"{value:,}") for value in switch.values
+                schemas.LessonChoiceValue(name=str(value), label=f"{value:,}")
+                for value in switch.values
             ],
             chosen=str(outcome.settings.get(switch.name, switch.default)),
         )

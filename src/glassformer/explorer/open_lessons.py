@@ -8,17 +8,8 @@ from typing import Any, TypeAlias
 
 from glassformer.claims.claim_list import claims_about
 from glassformer.errors import InputError, UnknownNameError
+from glassformer.explorer import schemas
 from glassformer.explorer.open_traces import OpenTrace, Store
-from glassformer.explorer.schemas import (
-    AnswerInfo,
-    AnswerRequest,
-    ClaimName,
-    LessonInfo,
-    LessonName,
-    LessonPart,
-    LessonStepInfo,
-    LessonSummary,
-)
 from glassformer.language import Language
 from glassformer.lessons import LESSONS, Formula, HeatMap, Lesson, Part, make_lesson
 from glassformer.lessons.course import settings_of
@@ -39,10 +30,10 @@ class Lessons:
         self._lock = threading.Lock()
         self._made: dict[tuple[str, Language, tuple[tuple[str, str], ...]], _Made] = {}
 
-    def summaries(self, language: Language) -> list[LessonSummary]:
+    def summaries(self, language: Language) -> list[schemas.LessonSummary]:
         """The course in order."""
         return [
-            LessonSummary.copy_of(
+            schemas.LessonSummary.copy_of(
                 entry,
                 name=name,
                 title=entry.title.say(language),
@@ -53,30 +44,34 @@ class Lessons:
             for name, entry in LESSONS.items()
         ]
 
-    def get(self, name: str, language: Language, settings: Sequence[str] = ()) -> LessonInfo:
+    def get(
+        self, name: str, language: Language, settings: Sequence[str] = ()
+    ) -> schemas.LessonInfo:
         """A lesson with its switches as `settings` say; its traces stay open."""
         lesson, traces = self._find(name, language, settings)
-        return LessonInfo.copy_of(
+        return schemas.LessonInfo.copy_of(
             lesson,
             language=language,
             place=None if lesson.place is None else lesson.place.to_dict(),
             choices=[choice.to_dict() for choice in lesson.choices],
             steps=[
-                LessonStepInfo.copy_of(step, parts=[_part(part, traces) for part in step.parts])
+                schemas.LessonStepInfo.copy_of(
+                    step, parts=[_part(part, traces) for part in step.parts]
+                )
                 for step in lesson.steps
             ],
             claims=[
-                ClaimName(id=claim.id, says=claim.says.say(language))
+                schemas.ClaimName(id=claim.id, says=claim.says.say(language))
                 for claim in claims_about(LESSONS[name].rows)
             ],
         )
 
-    def answer(self, name: str, request: AnswerRequest) -> AnswerInfo:
+    def answer(self, name: str, request: schemas.AnswerRequest) -> schemas.AnswerInfo:
         """Judge an answer to a question of a lesson."""
         lesson, _ = self._find(name, request.language, request.settings)
         for question in lesson.questions:
             if question.number == request.question:
-                return AnswerInfo.copy_of(question.check(request.answers))
+                return schemas.AnswerInfo.copy_of(question.check(request.answers))
         raise InputError(
             "the lesson {name} has no question {number}", name=name, number=request.question
         )
@@ -100,8 +95,8 @@ class Lessons:
             return self._made[key]
 
 
-def _named(name: str, language: Language) -> LessonName:
-    return LessonName(name=name, title=LESSONS[name].title.say(language))
+def _named(name: str, language: Language) -> schemas.LessonName:
+    return schemas.LessonName(name=name, title=LESSONS[name].title.say(language))
 
 
 def _made(name: str, language: Language, settings: dict[str, str]) -> _Made:
@@ -112,12 +107,12 @@ def _made(name: str, language: Language, settings: dict[str, str]) -> _Made:
     }
 
 
-def _part(part: Part, traces: dict[int, OpenTrace]) -> LessonPart:
+def _part(part: Part, traces: dict[int, OpenTrace]) -> schemas.LessonPart:
     """The part as data; parts that show numbers name their trace and step."""
     links: dict[str, Any] = {}
     for step in _shown_steps(part):
         links = {"trace": traces[id(step.trace)].id, "number": step.number}
-    return LessonPart(**part.to_dict(), **links)
+    return schemas.LessonPart(**part.to_dict(), **links)
 
 
 def _shown_steps(part: Part) -> Iterator[Any]:

@@ -17,20 +17,10 @@ from glassformer.documents.layer_meaning import softmax
 from glassformer.documents.step_meaning import role_title
 from glassformer.documents.step_roles import attentions, role_of
 from glassformer.documents.trace_words import note_in, words_in
+from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import scale_info
-from glassformer.explorer.schemas import (
-    Answer,
-    AnswerPosition,
-    AttentionInfo,
-    BranchInfo,
-    CellRef,
-    Choice,
-    OperandInfo,
-    StepInfo,
-    TraceInfo,
-)
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
 from glassformer.tasks.results import is_tie
@@ -58,7 +48,7 @@ NO_ANSWER = "—"
 """Shown when an edit leaves no probabilities: NaN and infinite logits have no argmax."""
 
 
-def answer_of(opened: OpenTrace) -> Answer:
+def answer_of(opened: OpenTrace) -> schemas.Answer:
     """The answer of a trace, cached."""
     if opened.answer is None:
         output = _Output(next(iter(opened.trace.outputs.values())))
@@ -70,7 +60,7 @@ def answer_of(opened: OpenTrace) -> Answer:
     return opened.answer
 
 
-def answer_after(opened: OpenTrace, edited: Trace) -> Answer:
+def answer_after(opened: OpenTrace, edited: Trace) -> schemas.Answer:
     """The answer of an edited run; its cells are named as in the trace that was edited.
 
     Naming a cell takes the labels of all steps before it, which takes longer than the replay.
@@ -94,32 +84,32 @@ class _Output:
         """The probabilities of the one text's logits."""
         return softmax(np.asarray(self._step.view.array[0], dtype=np.float64))
 
-    def ref(self, *place: int) -> CellRef:
+    def ref(self, *place: int) -> schemas.CellRef:
         ref = cell_ref(self._named[(0, *place)])
         return ref.model_copy(update={"value": float(self._step.view.array[(0, *place)])})
 
 
-def _said(opened: OpenTrace, trace: Trace, output: _Output) -> Answer:
+def _said(opened: OpenTrace, trace: Trace, output: _Output) -> schemas.Answer:
     model = opened.loaded
     if model is None or opened.task == "module":
         shapes = [shape_text(step.shape) for step in trace.outputs.values()]
-        return Answer(task="module", text=", ".join(shapes), output=output.number)
+        return schemas.Answer(task="module", text=", ".join(shapes), output=output.number)
     said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
     unknown, total = model.count_unknown(opened.text)
     named = model.unknown_words(opened.text)[:MOST_UNKNOWN] if unknown else []
     return said.model_copy(update={"n_tokens": total, "n_unknown": unknown, "unknown": named})
 
 
-def _class(model: Model, output: _Output) -> Answer:
+def _class(model: Model, output: _Output) -> schemas.Answer:
     chances = output.chances
     if not chances.any():
-        return Answer(task="classify", text=NO_ANSWER, output=output.number)
+        return schemas.Answer(task="classify", text=NO_ANSWER, output=output.number)
     names = model.labels or tuple(str(place) for place in range(len(chances)))
     classes = [
-        Choice(text=names[place], probability=float(chances[place]), cell=output.ref(place))
+        schemas.Choice(text=names[place], probability=float(chances[place]), cell=output.ref(place))
         for place in _best(chances, MOST_CLASSES)
     ]
-    return Answer(
+    return schemas.Answer(
         task="classify",
         text=classes[0].text,
         classes=classes,
@@ -128,7 +118,7 @@ def _class(model: Model, output: _Output) -> Answer:
     )
 
 
-def _written(opened: OpenTrace, model: Model, output: _Output) -> Answer:
+def _written(opened: OpenTrace, model: Model, output: _Output) -> schemas.Answer:
     """One position per token read; the last one is the prediction."""
     assert opened.reading is not None
     tokenizer, read = model.writer, list(opened.reading.ids)
@@ -144,7 +134,7 @@ def _written(opened: OpenTrace, model: Model, output: _Output) -> Answer:
         text = tokenizer.decode(best[: best.index(end)] if end in best else best)
     if not chances[-1 if opened.task == "generate" else slice(None)].any(axis=-1).all():
         text = NO_ANSWER
-    return Answer(
+    return schemas.Answer(
         task=opened.task,
         text=text,
         positions=positions,
@@ -158,15 +148,15 @@ def _position(
     place: int,
     chances: npt.NDArray[np.float64],
     read: list[int],
-) -> AnswerPosition:
+) -> schemas.AnswerPosition:
     best = _best(chances, MOST_CHOICES)
     names = tokenizer.display_tokens(best)
     following = tokenizer.display_tokens(read[place + 1 : place + 2])
-    return AnswerPosition(
+    return schemas.AnswerPosition(
         after=tokenizer.display_tokens([read[place]])[0],
         chosen=following[0] if following else None,
         choices=[
-            Choice(text=name, probability=float(chances[id_]), cell=output.ref(place, id_))
+            schemas.Choice(text=name, probability=float(chances[id_]), cell=output.ref(place, id_))
             for name, id_ in zip(names, best, strict=True)
         ],
     )
@@ -180,9 +170,9 @@ def _best(chances: npt.NDArray[np.float64], most: int) -> list[int]:
 # Where a trace's attention weights are, in our models and in others.
 
 
-def attention_layers(trace: Trace) -> list[AttentionInfo]:
+def attention_layers(trace: Trace) -> list[schemas.AttentionInfo]:
     """Every attention of a run, counted by kind."""
-    found: list[AttentionInfo] = []
+    found: list[schemas.AttentionInfo] = []
     seen: Counter[str] = Counter()
     for one in attentions(trace):
         step = one.weights
@@ -191,7 +181,7 @@ def attention_layers(trace: Trace) -> list[AttentionInfo]:
             causal = _is_causal(used) if used.shape[-1] > 1 else "decoder" in step.module
             part = "cross" if one.is_cross else "decoder" if causal else "encoder"
             found.append(
-                AttentionInfo.copy_of(
+                schemas.AttentionInfo.copy_of(
                     step, part=part, layer=seen[part], n_heads=step.shape[-3], weights=step.number
                 )
             )
@@ -222,7 +212,7 @@ class _Branch:
     branches: dict[str, _Branch] = field(default_factory=dict)
 
 
-def tree_of(trace: Trace, steps: list[Step], first: int) -> BranchInfo:
+def tree_of(trace: Trace, steps: list[Step], first: int) -> schemas.BranchInfo:
     """The tree; its upper levels and the path to the first step shown are expanded."""
     root = _Branch("", "")
     for step in steps:
@@ -257,12 +247,12 @@ def _nearest(root: _Branch, path: str) -> _Branch:
     return nearest
 
 
-def _told(branch: _Branch, module: nn.Module | None, way: str, depth: int) -> BranchInfo:
+def _told(branch: _Branch, module: nn.Module | None, way: str, depth: int) -> schemas.BranchInfo:
     inner: list[_Branch] = []
     for below in branch.branches.values():
         inner.extend(_unfolded(below))
     on_the_way = not branch.path or way.startswith(f"{branch.path}.")
-    return BranchInfo(
+    return schemas.BranchInfo(
         name=branch.name,
         path=branch.path,
         kind=_kind(module, branch.path),
@@ -301,14 +291,14 @@ def described(opened: OpenTrace) -> bytes:
         return opened.packed
 
 
-def describe(opened: OpenTrace) -> TraceInfo:
+def describe(opened: OpenTrace) -> schemas.TraceInfo:
     """Everything about a trace but its numbers."""
     if opened.info is None:
         trace, first = opened.trace, opened.first
         # An edit leaves the steps as they are, unless the model was rerun.
         is_new = first is None or opened.reran
         layout = _layout(opened) if is_new else _layout_after(opened.root, opened)
-        opened.info = TraceInfo.copy_of(
+        opened.info = schemas.TraceInfo.copy_of(
             opened,
             answer=answer_of(opened),
             before=None if first is None else answer_of(first),
@@ -362,11 +352,11 @@ def _step(
     operands: tuple[Operand, ...],
     labels: dict[tuple[str, ...], int],
     readers: dict[int, list[int]],
-) -> StepInfo:
+) -> schemas.StepInfo:
     """A step; each list of labels gets a place in `labels` where it has none yet."""
     names = step.trace.naming
     symbol = names.symbol(step)
-    return StepInfo.copy_of(
+    return schemas.StepInfo.copy_of(
         step,
         short=names.short(step),
         symbol=None if str(symbol) == names.word(step) else symbol_to_tex(symbol),
@@ -376,7 +366,7 @@ def _step(
         ],
         scale=scale_info(step),
         operands=[
-            OperandInfo.copy_of(
+            schemas.OperandInfo.copy_of(
                 operand,
                 step=None if operand.step is None else operand.step.number,
                 shape=operand.view.shape,

@@ -30,6 +30,7 @@ from glassformer.documents.heat_maps import unwritten_places
 from glassformer.documents.trace_data import json_number
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import (
     card_info,
     cell_ref,
@@ -41,15 +42,6 @@ from glassformer.explorer.map_info import map_info, pruned_map
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, lossless, thumbnail
-from glassformer.explorer.schemas import (
-    BranchInfo,
-    CardInfo,
-    CellRef,
-    Equation,
-    ExportRequest,
-    SumInfo,
-    TraceInfo,
-)
 from glassformer.explorer.trace_edits import changes_of
 from glassformer.language import Language
 from glassformer.tracing import Cell, Step, Trace
@@ -190,14 +182,14 @@ class Snapshot:
             "steps": chunks,
         }
 
-    def _info(self) -> TraceInfo:
+    def _info(self) -> schemas.TraceInfo:
         """The description, as if there were only the steps that are in the file."""
         told, wanted = describe(self._opened), self._wanted
 
         def kept(numbers: Iterable[int]) -> list[int]:
             return [number for number in numbers if number in wanted]
 
-        def pruned(branch: BranchInfo) -> BranchInfo:
+        def pruned(branch: schemas.BranchInfo) -> schemas.BranchInfo:
             inner = [pruned(below) for below in branch.branches]
             kept_parts = {
                 "steps": kept(branch.steps),
@@ -319,7 +311,7 @@ class Snapshot:
                 found.append(None)
                 continue
             self._cells -= bool(found)
-            made: Equation = equation(info, step, lead)
+            made: schemas.Equation = equation(info, step, lead)
             if not whole:
                 made = made.model_copy(update={"parts": made.parts[-1:]})
             found.append(made.model_dump(mode="json"))
@@ -353,7 +345,7 @@ class _StepWriter:
         self._reads: set[int] = set()
         self._sight = step.trace.naming.sight(step)
         self._link = cache(partial(cell_ref, sight=self._sight))
-        self._links: dict[int, tuple[CellRef, Any]] = {}
+        self._links: dict[int, tuple[schemas.CellRef, Any]] = {}
         """Links as they are told, by identity: the cards of a step share most of theirs."""
         self._names: dict[int, list[str]] = {}
         self.symbols: dict[int, str] = {}
@@ -437,14 +429,14 @@ class _StepWriter:
     def _cell(self, place: int) -> Cell:
         return Cell(self._step, index_of(place, self._step.shape))
 
-    def _fields(self, card: CardInfo, cell: Cell) -> dict[str, Any]:
+    def _fields(self, card: schemas.CardInfo, cell: Cell) -> dict[str, Any]:
         told = {field: self._told(value) for field, value in card if field not in ("cell", "sum")}
         told["sum"] = None if card.sum is None else self._sum(card.sum, cell)
         return told
 
     def _told(self, answer: object) -> Any:
         """An answer as JSON has it; a cell as its step and place, with its value if need be."""
-        if isinstance(answer, CellRef):
+        if isinstance(answer, schemas.CellRef):
             if id(answer) not in self._links:
                 self._links[id(answer)] = answer, self._link_told(answer)
             return self._links[id(answer)][1]
@@ -458,7 +450,7 @@ class _StepWriter:
             return [self._told(part) for part in answer]
         return answer
 
-    def _link_told(self, link: CellRef) -> dict[str, Any]:
+    def _link_told(self, link: schemas.CellRef) -> dict[str, Any]:
         step = self._opened.steps[link.step]
         place = flat_place(tuple(link.index), step.shape)
         self._reads.add(link.step)
@@ -468,7 +460,7 @@ class _StepWriter:
             told.append(None if link.step in self._flat else json_number(link.value))
         return {"$": told if is_named else [*told, link.name]}
 
-    def _sum(self, told: SumInfo, cell: Cell) -> dict[str, Any]:
+    def _sum(self, told: schemas.SumInfo, cell: Cell) -> dict[str, Any]:
         """A sum; the factors of a dot product as the cells they are, where they are cells."""
         answers: dict[str, Any] = {
             field: self._told(value)
@@ -514,7 +506,7 @@ def _written(cell: Cell) -> list[str]:
     return [str(place) for place, size in sizes if size != 1]
 
 
-def _has_words(card: CardInfo) -> bool:
+def _has_words(card: schemas.CardInfo) -> bool:
     texts: list[str] = [card.formula, card.tex, card.numbers]
     for part in card.definitions:
         texts += [part.symbols, part.numbers]
@@ -573,7 +565,7 @@ MEDIA_TYPES = {
 MOST_BYTES_EXPORTS = 256 * 1024**2
 
 
-def export_file(opened: OpenTrace, wanted: ExportRequest) -> bytes:
+def export_file(opened: OpenTrace, wanted: schemas.ExportRequest) -> bytes:
     """The file's content."""
     steps = [opened.step(number) for number in dict.fromkeys(wanted.steps)]
     if wanted.format == "html":
@@ -585,7 +577,7 @@ def export_file(opened: OpenTrace, wanted: ExportRequest) -> bytes:
     return made.encode() if isinstance(made, str) else made
 
 
-def file_name(opened: OpenTrace, wanted: ExportRequest) -> str:
+def file_name(opened: OpenTrace, wanted: schemas.ExportRequest) -> str:
     """A plain name: letters of the model and of a single step."""
     parts = [opened.model]
     if len(wanted.steps) == 1:

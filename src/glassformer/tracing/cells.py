@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from glassformer.errors import TraceError, expect_whole
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Entry,
-    Expression,
-    Lookup,
-    Operation,
-    Reduce,
-    Scalar,
-    fix,
-    walk,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import (
     Evaluation,
     Floats,
@@ -51,14 +40,14 @@ class Term:
     """One summand of a cell: its value, its arithmetic, and the cells it multiplies."""
 
     value: float
-    body: Expression
+    body: e.Expression
     places: dict[str, int]
     """The values of the summation letters in this term."""
 
     @property
-    def expression(self) -> Expression:
+    def expression(self) -> e.Expression:
         """The term on its own."""
-        return fix(self.body, self.places) if self.places else self.body
+        return e.fix(self.body, self.places) if self.places else self.body
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -73,13 +62,13 @@ class Terms(Sequence[Term]):
     """
 
     def __init__(
-        self, expression: Expression | None = None, named: dict[int, Floats] | None = None
+        self, expression: e.Expression | None = None, named: dict[int, Floats] | None = None
     ) -> None:
         """The summands of an expression; `named` as of `Evaluation`."""
         self._sums = [] if expression is None else list(summands_of(expression))
         values = [
             gathered(part, named)
-            if isinstance(part, Reduce) and part.kind == "sum"
+            if isinstance(part, e.Reduce) and part.kind == "sum"
             else np.array([Evaluation(part, named=named).value])
             for part in self._sums
         ]
@@ -102,7 +91,7 @@ class Terms(Sequence[Term]):
         which = int(np.searchsorted(self._ends, at, side="right"))
         part, before = self._sums[which], int(self._ends[which - 1]) if which else 0
         value = float(self.values[at])
-        if isinstance(part, Reduce) and part.kind == "sum":
+        if isinstance(part, e.Reduce) and part.kind == "sum":
             return Term(value, part.body, part.places(at - before))
         return Term(value, part, {})
 
@@ -135,9 +124,9 @@ class Cell:
         )
 
     @property
-    def value(self) -> Scalar:
+    def value(self) -> e.Scalar:
         """The number, as the run computed it."""
-        value: Scalar = self.step.view.array[self.index].item()
+        value: e.Scalar = self.step.view.array[self.index].item()
         return value
 
     @property
@@ -150,7 +139,7 @@ class Cell:
             expression = step.expression(index)
             if expression is None:
                 return step.rule is not None
-            if not isinstance(expression, Entry):
+            if not isinstance(expression, e.Entry):
                 return False
             step, index = expression.view.owner(_fixed(expression))
         return index not in step.pinned
@@ -166,7 +155,7 @@ class Cell:
         return self.step.line
 
     @property
-    def expression(self) -> Expression | None:
+    def expression(self) -> e.Expression | None:
         """Its arithmetic as a tree; None for given numbers and operators without a rule."""
         return self.step.expression(self.index)
 
@@ -261,36 +250,36 @@ class Cell:
         return to_dict(self, depth, terms)
 
 
-def _fixed(entry: Entry) -> Index:
+def _fixed(entry: e.Entry) -> Index:
     """The index of an entry that reads one cell."""
-    return tuple(part.start if isinstance(part, Axis) else part for part in entry.index)
+    return tuple(part.start if isinstance(part, e.Axis) else part for part in entry.index)
 
 
-def leaves(expression: Expression) -> Iterator[Cell]:
+def leaves(expression: e.Expression) -> Iterator[Cell]:
     """The cells that an expression reads, in order; of a choice, the chosen side."""
     for view, places in reads(expression):
         for index in product(*places):
             yield Cell(*view.owner(index))
 
 
-def reads(expression: Expression) -> Iterator[tuple[View, list[range]]]:
+def reads(expression: e.Expression) -> Iterator[tuple[View, list[range]]]:
     """The blocks that an expression reads: a window, and places on each of its axes.
 
     Of a choice, the condition and the branch taken. A sum whose reads depend on cells is unrolled.
     """
     match expression:
-        case Entry(view=view, index=index):
+        case e.Entry(view=view, index=index):
             yield view, [_places(part) for part in index]
-        case Lookup(view=view, index=index, wrap=wrap):
+        case e.Lookup(view=view, index=index, wrap=wrap):
             places = zip(index, view.shape, strict=True)
             yield view, [_places(part, size if wrap else 0) for part, size in places]
             for part in expression.parts:
                 yield from reads(part)
-        case Choose(condition=condition, yes=yes, no=no):
+        case e.Choose(condition=condition, yes=yes, no=no):
             yield from reads(condition)
             yield from reads(yes if evaluate(condition) else no)
-        case Reduce(body=body, axes=axes) if any(
-            isinstance(part, Lookup | Choose) for part in walk(body)
+        case e.Reduce(body=body, axes=axes) if any(
+            isinstance(part, e.Lookup | e.Choose) for part in e.walk(body)
         ):
             for place in range(math.prod(axis.size for axis in axes)):
                 yield from reads(expression.term(place))
@@ -299,9 +288,9 @@ def reads(expression: Expression) -> Iterator[tuple[View, list[range]]]:
                 yield from reads(part)
 
 
-def _places(part: int | Axis | Expression, wraps_at: int = 0) -> range:
+def _places(part: int | e.Axis | e.Expression, wraps_at: int = 0) -> range:
     """The positions of one part of an index; a negative one wraps around at `wraps_at`."""
-    if isinstance(part, Axis):
+    if isinstance(part, e.Axis):
         return range(part.start, part.start + part.step * part.size, part.step)
     if not isinstance(part, int):
         part = int(evaluate(part))
@@ -309,10 +298,10 @@ def _places(part: int | Axis | Expression, wraps_at: int = 0) -> range:
     return range(at, at + 1)
 
 
-def summands_of(expression: Expression) -> Iterator[Expression]:
+def summands_of(expression: e.Expression) -> Iterator[e.Expression]:
     """The parts of an expression that are added up; a Σ is one of them."""
     match expression:
-        case Operation(operator="+", left=left, right=right):
+        case e.Operation(operator="+", left=left, right=right):
             yield from summands_of(left)
             yield from summands_of(right)
         case _:

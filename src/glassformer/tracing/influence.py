@@ -15,17 +15,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.tracing.arithmetic.expressions import (
-    Choose,
-    Entry,
-    Expression,
-    Function,
-    Lookup,
-    Number,
-    Operation,
-    Reduce,
-    walk,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
 from glassformer.tracing.capture.memory import Index, Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call, as_list
@@ -281,40 +271,40 @@ def _varying(cell: Cell) -> set[int]:
         return set()
     return {
         id(one.view)
-        for one, other in zip(walk(here), walk(there), strict=False)
-        if isinstance(one, Entry)
-        and isinstance(other, Entry)
+        for one, other in zip(e.walk(here), e.walk(there), strict=False)
+        if isinstance(one, e.Entry)
+        and isinstance(other, e.Entry)
         and one.view is other.view
         and one.index != other.index
     }
 
 
-def _dominant(expression: Expression, varying: set[int]) -> Cell | None:
+def _dominant(expression: e.Expression, varying: set[int]) -> Cell | None:
     """The operand that a value mostly comes from."""
     match expression:
-        case Entry() | Lookup():
+        case e.Entry() | e.Lookup():
             cells = list(leaves(expression))
             # For an embedding, follow the token that selected the row, not the table.
             tokens = (cell for cell in cells[1:] if path(cell)[-1].role == "input")
             return next(tokens, cells[0])
-        case Number():
+        case e.Number():
             return None
-        case Choose(condition=condition, yes=yes, no=no):
+        case e.Choose(condition=condition, yes=yes, no=no):
             chosen = _dominant(yes if evaluate(condition) else no, varying)
             return chosen or _dominant(condition, varying)
-        case Reduce(kind=kind):
+        case e.Reduce(kind=kind):
             values = gathered(expression)
             place = _extreme(values, kind)
             return _dominant(expression.term(place), varying)
-        case Operation(operator="+" | "-", left=left, right=right):
+        case e.Operation(operator="+" | "-", left=left, right=right):
             sides = sorted((left, right), key=lambda side: -_size(side))
             return _best([_dominant(side, varying) for side in sides], constants_last=True)
-        case Operation(operator="/" | "^", left=left, right=right):
+        case e.Operation(operator="/" | "^", left=left, right=right):
             return _dominant(left, varying) or _dominant(right, varying)
-        case Operation(left=left, right=right):
+        case e.Operation(left=left, right=right):
             sides = sorted((left, right), key=lambda side: not _reads(side, varying))
             return _best([_dominant(side, varying) for side in sides], constants_last=False)
-        case Function(name="max" | "min", arguments=arguments):
+        case e.Function(name="max" | "min", arguments=arguments):
             value = evaluate(expression)
             equal = [part for part in arguments if evaluate(part) == value]
             found = [_dominant(part, varying) for part in (*equal, *arguments)]
@@ -324,8 +314,8 @@ def _dominant(expression: Expression, varying: set[int]) -> Cell | None:
             return _best(parts, constants_last=False)
 
 
-def _reads(expression: Expression, views: set[int]) -> bool:
-    return any(isinstance(part, Entry) and id(part.view) in views for part in walk(expression))
+def _reads(expression: e.Expression, views: set[int]) -> bool:
+    return any(isinstance(part, e.Entry) and id(part.view) in views for part in e.walk(expression))
 
 
 def _extreme(values: np.ndarray[Any, np.dtype[np.float64]], kind: str) -> int:
@@ -335,7 +325,7 @@ def _extreme(values: np.ndarray[Any, np.dtype[np.float64]], kind: str) -> int:
     return int(np.argmax(np.nan_to_num(sizes, nan=np.inf)))
 
 
-def _size(expression: Expression) -> float:
+def _size(expression: e.Expression) -> float:
     size = abs(evaluate(expression))
     return math.inf if math.isnan(size) else size
 

@@ -16,21 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Convert,
-    Entry,
-    Expression,
-    Function,
-    Lookup,
-    Named,
-    Number,
-    Operation,
-    Reduce,
-    ReduceKind,
-    Scalar,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.capture.memory import as_floats
 from glassformer.tracing.notes import ShownAsText
 
@@ -117,7 +103,7 @@ _OPERATIONS: dict[str, Callable[..., Floats]] = {
     "xor": np.logical_xor,
 }
 
-_REDUCTIONS: dict[ReduceKind, Callable[[npt.NDArray[Any], int], Any]] = {
+_REDUCTIONS: dict[e.ReduceKind, Callable[[npt.NDArray[Any], int], Any]] = {
     "sum": lambda row, _: row.sum(-1),
     "product": lambda row, _: row.prod(-1),
     "max": lambda row, _: row.max(-1),
@@ -166,7 +152,7 @@ class Evaluation:
 
     def __init__(
         self,
-        expression: Expression,
+        expression: e.Expression,
         rounding: Rounding | None = None,
         named: dict[int, Floats] | None = None,
     ) -> None:
@@ -207,48 +193,48 @@ class Evaluation:
         scale = self.scale if math.isfinite(gap) else 0.0
         return gap / scale if scale else math.inf
 
-    def _sum_of_terms(self, expression: Expression) -> float:
+    def _sum_of_terms(self, expression: e.Expression) -> float:
         """Σ|terms| of a sum; factors and divisors outside it apply to every term."""
         match expression:
-            case Operation(operator="+" | "-", left=left, right=right):
+            case e.Operation(operator="+" | "-", left=left, right=right):
                 return self._sum_of_terms(left) + self._sum_of_terms(right)
-            case Operation(operator="*", left=left, right=right):
+            case e.Operation(operator="*", left=left, right=right):
                 return self._sum_of_terms(left) * self._sum_of_terms(right)
-            case Operation(operator="/", left=left, right=right):
+            case e.Operation(operator="/", left=left, right=right):
                 divisor = abs(float(self._of(right, ())))
                 return self._sum_of_terms(left) / divisor if divisor else 0.0
-            case Reduce(kind="sum", body=body, axes=axes):
+            case e.Reduce(kind="sum", body=body, axes=axes):
                 terms = np.abs(self._of(body, axes))
                 size = float(np.sum(terms)) * math.prod(a.size for a in axes) / max(1, terms.size)
             case _:
                 size = abs(float(self._of(expression, ())))
         return size if math.isfinite(size) else 0.0
 
-    def _of(self, expression: Expression, scope: tuple[Axis, ...]) -> Floats:
+    def _of(self, expression: e.Expression, scope: tuple[e.Axis, ...]) -> Floats:
         """The value: a number, or an array with one axis per letter in scope."""
         match expression:
-            case Entry():
+            case e.Entry():
                 return self._entry(expression, scope)
-            case Number(value=value):
+            case e.Number(value=value):
                 return np.float64(value)
-            case Operation():
+            case e.Operation():
                 return self._operation(expression, scope)
-            case Reduce():
+            case e.Reduce():
                 return self._reduce(expression, scope)
-            case Function(name=name, arguments=arguments):
+            case e.Function(name=name, arguments=arguments):
                 return FUNCTIONS[name](*(self._of(part, scope) for part in arguments))
-            case Named(body=body):
+            case e.Named(body=body):
                 if id(expression) not in self._named:
                     self._named[id(expression)] = self._of(body, ())
                 return self._named[id(expression)]
-            case Lookup():
+            case e.Lookup():
                 return self._lookup(expression, scope)
-            case Choose(condition=condition, yes=yes, no=no):
+            case e.Choose(condition=condition, yes=yes, no=no):
                 if scope:
                     chosen = np.not_equal(self._of(condition, scope), 0)
                     return np.where(chosen, self._of(yes, scope), self._of(no, scope))
                 return self._of(yes if self._of(condition, scope) else no, scope)
-            case Convert(dtype=dtype, body=body):
+            case e.Convert(dtype=dtype, body=body):
                 return _convert(self._of(body, scope), dtype)
 
     def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
@@ -278,20 +264,20 @@ class Evaluation:
             self._sizes.append(abs(float(number)))
         return number
 
-    def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
-        running = [part for part in entry.index if isinstance(part, Axis)]
+    def _entry(self, entry: e.Entry, scope: tuple[e.Axis, ...]) -> Floats:
+        running = [part for part in entry.index if isinstance(part, e.Axis)]
         if not running:
             return self._read_one(entry.view.array[entry.index].item())  # type: ignore[index]  # no Axis
-        index = tuple([_positions(p) if isinstance(p, Axis) else p for p in entry.index])
+        index = tuple([_positions(p) if isinstance(p, e.Axis) else p for p in entry.index])
         values = self._read(entry.view.array[index])
         return _align(values, [part.letter for part in running], scope)
 
-    def _lookup(self, lookup: Lookup, scope: tuple[Axis, ...]) -> Floats:
+    def _lookup(self, lookup: e.Lookup, scope: tuple[e.Axis, ...]) -> Floats:
         places: list[npt.NDArray[np.int64]] = []
         for part, size in zip(lookup.index, lookup.view.shape, strict=True):
             if isinstance(part, int):
                 place = np.asarray(part)
-            elif isinstance(part, Axis):
+            elif isinstance(part, e.Axis):
                 steps = part.start + part.step * np.arange(part.size)
                 place = np.asarray(_align(steps.astype(np.float64), [part.letter], scope))
             else:
@@ -300,7 +286,7 @@ class Evaluation:
             places.append(np.where(whole < 0, whole + size, whole) if lookup.wrap else whole)
         return self._read(lookup.view.array[tuple(places)])
 
-    def _operation(self, operation: Operation, scope: tuple[Axis, ...]) -> Floats:
+    def _operation(self, operation: e.Operation, scope: tuple[e.Axis, ...]) -> Floats:
         left = self._of(operation.left, scope)
         right = self._of(operation.right, scope)
         if operation.operator in ("&", "|"):
@@ -309,7 +295,7 @@ class Evaluation:
             return bits.astype(np.float64)
         return _OPERATIONS[operation.operator](left, right)
 
-    def _reduce(self, reduce: Reduce, scope: tuple[Axis, ...]) -> Floats:
+    def _reduce(self, reduce: e.Reduce, scope: tuple[e.Axis, ...]) -> Floats:
         inner = scope + reduce.axes
         shape = tuple(axis.size for axis in inner)
         values = np.broadcast_to(self._of(reduce.body, inner), shape)
@@ -317,13 +303,13 @@ class Evaluation:
         return np.asarray(_REDUCTIONS[reduce.kind](flat, reduce.rank), dtype=np.float64)
 
 
-def _positions(axis: Axis) -> slice:
+def _positions(axis: e.Axis) -> slice:
     """The positions that a letter runs over; a slice that counts down past 0 has no end."""
     end = axis.start + axis.size * axis.step
     return slice(axis.start, end if end >= 0 else None, axis.step)
 
 
-def _align(values: Floats, letters: list[str], scope: tuple[Axis, ...]) -> Floats:
+def _align(values: Floats, letters: list[str], scope: tuple[e.Axis, ...]) -> Floats:
     """An array with axes `letters`, transposed and expanded to the axes of the scope."""
     wanted = [axis.letter for axis in scope]
     if letters == wanted:
@@ -339,15 +325,15 @@ def _convert(value: Floats, dtype: torch.dtype) -> Floats:
     return torch.as_tensor(np.asarray(value)).to(dtype).to(torch.float64).numpy()
 
 
-def evaluate(expression: Expression) -> float:
+def evaluate(expression: e.Expression) -> float:
     """The expression's value in float64."""
     return Evaluation(expression).value
 
 
-def gathered(reduce: Reduce, named: dict[int, Floats] | None = None) -> npt.NDArray[np.float64]:
+def gathered(reduce: e.Reduce, named: dict[int, Floats] | None = None) -> npt.NDArray[np.float64]:
     """The values that a reduction combines, in order; `named` as in `Evaluation`."""
     with np.errstate(all="ignore"):
-        values = Evaluation(Number(0), named=named)._of(reduce.body, reduce.axes)
+        values = Evaluation(e.Number(0), named=named)._of(reduce.body, reduce.axes)
     shape = tuple(axis.size for axis in reduce.axes)
     return np.array(np.broadcast_to(values, shape).reshape(-1))
 
@@ -383,7 +369,7 @@ class Precisions(ShownAsText):
     `rounded` is what a reader gets from the digits printed in an article.
     """
 
-    stored: Scalar
+    stored: e.Scalar
     float64: float
     float32: float
     bfloat16: float
@@ -397,7 +383,7 @@ class Precisions(ShownAsText):
         )
 
 
-def at_precisions(expression: Expression | None, stored: Scalar, decimals: int) -> Precisions:
+def at_precisions(expression: e.Expression | None, stored: e.Scalar, decimals: int) -> Precisions:
     """A cell's arithmetic, with its operands and its result rounded to each precision."""
 
     def at(rounding: Rounding) -> float:
@@ -429,7 +415,7 @@ _BLOCK = 64
 
 
 def largest_terms(
-    values: npt.NDArray[np.float64], most: int, kind: ReduceKind = "sum"
+    values: npt.NDArray[np.float64], most: int, kind: e.ReduceKind = "sum"
 ) -> list[int]:
     """The positions of the values that matter most, in their original order.
 

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Entry,
-    Expression,
-    Lookup,
-    Number,
-    Operation,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.cell_block import Flat, lattice
 
@@ -67,19 +60,19 @@ class Place:
         return (text or "0") + (f"−{-self.start}" if self.start < 0 else "")
 
 
-def place_of(part: int | Axis) -> Place:
+def place_of(part: int | e.Axis) -> Place:
     """One part of an index as a place."""
     if isinstance(part, int):
         return Place(part)
     return Place(part.start, ((part.letter, part.step),))
 
 
-def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | None]:
+def written_places(entry: e.Entry, find: Find) -> tuple[Step, tuple[Place, ...] | None]:
     """The step that wrote an operand's cells, and their places; None if these are not affine.
 
     `find` gives the step and the index of one cell of a view.
     """
-    running = [part for part in entry.index if isinstance(part, Axis) and part.size > 1]
+    running = [part for part in entry.index if isinstance(part, e.Axis) and part.size > 1]
     owner, base = find(entry.view, _at(entry, {}))
     if entry.view.dtype is not owner.dtype:  # the bits of one type, read as another
         return owner, None
@@ -87,10 +80,10 @@ def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | 
     return owner, places if places is not None else _several_axes(entry, running, owner)
 
 
-Part = int | Axis | Expression
+Part = int | e.Axis | e.Expression
 
 
-def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
+def looked_up_parts(lookup: e.Lookup) -> tuple[Step, tuple[Part, ...] | None]:
     """The step that wrote what a lookup reads, and the lookup's index on that step's axes.
 
     None if the operator read it in another shape. A transposed view has its axes in another order,
@@ -112,24 +105,24 @@ def looked_up_parts(lookup: Lookup) -> tuple[Step, tuple[Part, ...] | None]:
             return owner, None
         if own.shape[axis] < base[axis] + size:
             joined = _joined(own, axis, size, free)
-            if not joined or any(base[at] for at in joined) or isinstance(part, int | Axis):
+            if not joined or any(base[at] for at in joined) or isinstance(part, int | e.Axis):
                 return owner, None
             for at in joined:  # from the innermost outwards, each a digit of the position
                 free.remove(at)
-                inner = Number(own.shape[at])
-                parts[at] = part if at == joined[-1] else Operation("%", part, inner)
-                part = Operation("//", part, inner)
+                inner = e.Number(own.shape[at])
+                parts[at] = part if at == joined[-1] else e.Operation("%", part, inner)
+                part = e.Operation("//", part, inner)
             continue
         free.remove(axis)
         start = base[axis]
         if isinstance(part, int):
             parts[axis] = start + part
-        elif isinstance(part, Axis):
+        elif isinstance(part, e.Axis):
             parts[axis] = replace(part, start=start + part.start)
         elif start == 0:
             parts[axis] = part
         else:
-            parts[axis] = Number(start) + part
+            parts[axis] = e.Number(start) + part
     return owner, tuple(parts)
 
 
@@ -146,15 +139,15 @@ def _joined(own: View, axis: int, size: int, free: set[int]) -> list[int]:
     return joined if cells == size else []
 
 
-def _at(entry: Entry, places: dict[str, int]) -> Index:
+def _at(entry: e.Entry, places: dict[str, int]) -> Index:
     return tuple([
-        part.at(places.get(part.letter, 0)) if isinstance(part, Axis) else part
+        part.at(places.get(part.letter, 0)) if isinstance(part, e.Axis) else part
         for part in entry.index
     ])  # fmt: skip
 
 
 def _one_axis_each(
-    entry: Entry, running: list[Axis], owner: Step, base: Index, find: Find
+    entry: e.Entry, running: list[e.Axis], owner: Step, base: Index, find: Find
 ) -> tuple[Place, ...] | None:
     """The usual case: each letter runs with a fixed stride along an axis of its own."""
     parts = [Place(place) for place in base]
@@ -174,7 +167,7 @@ def _one_axis_each(
     return tuple(parts)
 
 
-def _several_axes(entry: Entry, running: list[Axis], owner: Step) -> tuple[Place, ...] | None:
+def _several_axes(entry: e.Entry, running: list[e.Axis], owner: Step) -> tuple[Place, ...] | None:
     """Letters that run over several axes of the writer, or share one."""
     version = entry.view.version
     if version.base is not None or len(version.owners) != 1:
@@ -186,13 +179,13 @@ def _several_axes(entry: Entry, running: list[Axis], owner: Step) -> tuple[Place
     return None if None in parts else tuple(part for part in parts if part is not None)
 
 
-def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Flat] | None:
+def _positions(entry: e.Entry, running: list[e.Axis], owner: Step) -> list[Flat] | None:
     """For each axis of the writer, the positions read, as an array with one axis per letter."""
     view, own = entry.view, owner.view
     if view.dtype.itemsize != own.dtype.itemsize:
         return None
     strides = {p.letter: s * p.step for p, s in zip(entry.index, view.strides, strict=True)
-               if isinstance(p, Axis)}  # fmt: skip
+               if isinstance(p, e.Axis)}  # fmt: skip
     first = sum(p * s for p, s in zip(_at(entry, {}), view.strides, strict=True))
     steps = [strides[axis.letter] for axis in running]
     rest = lattice(first + view.offset - own.offset, [axis.size for axis in running], steps)

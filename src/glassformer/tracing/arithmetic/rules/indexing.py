@@ -11,20 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Entry,
-    Expression,
-    Function,
-    Lookup,
-    Named,
-    Number,
-    Operation,
-    Reduce,
-    sum_of,
-    total,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate
 from glassformer.tracing.arithmetic.rules.rule_notation import formula
 from glassformer.tracing.arithmetic.rules.rule_registry import broadcast, cell, rule, running
@@ -33,37 +20,37 @@ from glassformer.tracing.capture.operator_calls import Call
 
 
 @rule("embedding")
-def embedding(call: Call, index: Index) -> Expression:
+def embedding(call: Call, index: Index) -> e.Expression:
     """The table's row for the id at this position."""
     ids = call.view("indices")
-    return Lookup(call.view("weight"), (cell(ids, *index[: ids.ndim]), *index[ids.ndim :]))
+    return e.Lookup(call.view("weight"), (cell(ids, *index[: ids.ndim]), *index[ids.ndim :]))
 
 
 @rule("embedding_dense_backward")
-def embedding_gradient(call: Call, index: Index) -> Expression:
+def embedding_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g over the positions with this row's id; 0 for the padding row."""
     g, ids = call.view("grad_output"), call.view("indices")
     if index[0] == call.integer("padding_idx"):
-        return Number(0)
+        return e.Number(0)
     axes = running(ids.shape)
-    here = Operation("=", cell(ids, *axes), Number(index[0]))
-    gathered = total(Choose(here, cell(g, *axes, *index[1:]), Number(0)), *axes)
+    here = e.Operation("=", cell(ids, *axes), e.Number(index[0]))
+    gathered = e.total(e.Choose(here, cell(g, *axes, *index[1:]), e.Number(0)), *axes)
     if call.flag("scale_grad_by_freq"):
-        count = total(Choose(here, Number(1), Number(0)), *axes)
-        return gathered / Function("max", (count, Number(1)))
+        count = e.total(e.Choose(here, e.Number(1), e.Number(0)), *axes)
+        return gathered / e.Function("max", (count, e.Number(1)))
     return gathered
 
 
 @rule("embedding_renorm")
-def shortened(call: Call, index: Index) -> Expression:
+def shortened(call: Call, index: Index) -> e.Expression:
     """A row that is looked up is rescaled if its norm exceeds the maximum."""
     table, most, order = call.view("self"), call.number_of("max_norm"), call.number_of("norm_type")
     before = cell(table, *index)
     if index[0] not in call.view("indices").array:
         return before
-    k = Axis("k", table.shape[1])
-    powers = Function("abs", (cell(table, index[0], k),)) ** float(order)
-    norm = Named("‖x‖", total(powers, k) ** (1 / float(order)))
+    k = e.Axis("k", table.shape[1])
+    powers = e.Function("abs", (cell(table, index[0], k),)) ** float(order)
+    norm = e.Named("‖x‖", e.total(powers, k) ** (1 / float(order)))
     return _SHORTENED.of(x=before, norm=norm, most=float(most))
 
 
@@ -71,29 +58,29 @@ _SHORTENED = formula("x·(most/(norm + 1e-7)) if norm > most else x")
 
 
 @rule("gather")
-def gather(call: Call, index: Index) -> Expression:
+def gather(call: Call, index: Index) -> e.Expression:
     """The cell whose position along one axis is given by the index tensor."""
     source = call.view("self")
     place = cell(call.view("index"), *index)
     if source.ndim == 0:
         return cell(source)
     axis = call.axis("dim", source.ndim)
-    return Lookup(source, (*index[:axis], place, *index[axis + 1 :]))
+    return e.Lookup(source, (*index[:axis], place, *index[axis + 1 :]))
 
 
 @rule("index_select")
-def index_select(call: Call, index: Index) -> Expression:
+def index_select(call: Call, index: Index) -> e.Expression:
     """The cell whose position along one axis is given by a list of positions."""
     source, chosen = call.view("self"), call.view("index")
     if not index:
         return cell(source)
     axis = call.axis("dim", source.ndim)
     place = cell(chosen, *((index[axis],) if chosen.ndim else ()))
-    return Lookup(source, (*index[:axis], place, *index[axis + 1 :]))
+    return e.Lookup(source, (*index[:axis], place, *index[axis + 1 :]))
 
 
 @rule("take")
-def take(call: Call, index: Index) -> Expression:
+def take(call: Call, index: Index) -> e.Expression:
     """The cell at a flat position; a negative one counts from the end."""
     source = call.view("self")
     flat = int(call.view("index").array[index]) % source.numel
@@ -106,7 +93,7 @@ def unravelled(place: int, shape: Index) -> Index:
 
 
 @rule("masked_scatter")
-def masked_scatter(call: Call, index: Index) -> Expression:
+def masked_scatter(call: Call, index: Index) -> e.Expression:
     """The source's n-th cell at the mask's n-th True, the old value elsewhere."""
     own, mask, source = (call.view(name) for name in ("self", "mask", "source"))
     made = call.outputs[0]
@@ -116,11 +103,11 @@ def masked_scatter(call: Call, index: Index) -> Expression:
     if not trues[index]:
         return before
     earlier = int(np.count_nonzero(trues.ravel()[: np.ravel_multi_index(index, made.shape)]))
-    return Choose(written, cell(source, *unravelled(earlier, source.shape)), before)
+    return e.Choose(written, cell(source, *unravelled(earlier, source.shape)), before)
 
 
 @rule("_unique")
-def unique(call: Call, index: Index) -> Expression:
+def unique(call: Call, index: Index) -> e.Expression:
     """The first cell with this value."""
     source, made = call.view("self"), call.outputs[0]
     assert made is not None
@@ -129,7 +116,7 @@ def unique(call: Call, index: Index) -> Expression:
 
 
 @rule("searchsorted", "bucketize")
-def searchsorted(call: Call, index: Index) -> Expression:
+def searchsorted(call: Call, index: Index) -> e.Expression:
     """How many of the sorted numbers are less than a value (with `right`: or equal to it).
 
     NaN sorts after all numbers.
@@ -138,28 +125,28 @@ def searchsorted(call: Call, index: Index) -> Expression:
     numbers = call.view("boundaries" if is_bucketize else "sorted_sequence")
     value = broadcast(call.operand("self"), index)
     right = call.flag("right") or call.bound.get("side") == "right"
-    k = Axis("k", numbers.shape[-1])
+    k = e.Axis("k", numbers.shape[-1])
     row = index[: numbers.ndim - 1]
-    below = Operation("≤" if right else "<", cell(numbers, *row, k), value)
-    return _SORTED.of(value=value, size=k.size, count=total(below, k))
+    below = e.Operation("≤" if right else "<", cell(numbers, *row, k), value)
+    return _SORTED.of(value=value, size=k.size, count=e.total(below, k))
 
 
 _SORTED = formula("unless(isnan(value), size, count)")
 
 
 @rule("isin")
-def isin(call: Call, index: Index) -> Expression:
+def isin(call: Call, index: Index) -> e.Expression:
     """Whether a value is among the test elements."""
     first, second = call.operator.parameters[:2]
     element, tests = broadcast(call.operand(first), index), call.operand(second)
-    found: Expression
+    found: e.Expression
     if isinstance(tests, View) and tests.ndim:
         axes = running(tests.shape)
-        same = Operation("=", element, cell(tests, *axes))
-        found = Reduce("any", same, axes) if tests.numel else Number(False)
+        same = e.Operation("=", element, cell(tests, *axes))
+        found = e.Reduce("any", same, axes) if tests.numel else e.Number(False)
     else:
-        found = Operation("=", element, broadcast(tests, ()))
-    return Function("not", (found,)) if call.flag("invert") else found
+        found = e.Operation("=", element, broadcast(tests, ()))
+    return e.Function("not", (found,)) if call.flag("invert") else found
 
 
 _MASKS = (torch.bool, torch.uint8)
@@ -198,12 +185,12 @@ class _Selection:
         together = given_axes == list(range(given_axes[0], given_axes[-1] + 1))
         self._start = given_axes[0] if together else 0
 
-    def at(self, index: Index) -> tuple[list[int | Expression], list[Expression]]:
+    def at(self, index: Index) -> tuple[list[int | e.Expression], list[e.Expression]]:
         """For a selected cell: its index in the source, and the mask cells that selected it."""
         chosen = index[self._start : self._start + len(self._shape)]
         others = iter(index[: self._start] + index[self._start + len(self._shape) :])
-        places: list[int | Expression] = []
-        masks: dict[int, Expression] = {}
+        places: list[int | e.Expression] = []
+        masks: dict[int, e.Expression] = {}
         for part in self._indices:
             if part is None:
                 places.append(next(others))
@@ -216,31 +203,31 @@ class _Selection:
         return places, list(masks.values())
 
 
-def all_of(conditions: list[Expression]) -> Expression:
+def all_of(conditions: list[e.Expression]) -> e.Expression:
     """The conjunction of the conditions."""
     joined = conditions[0]
     for condition in conditions[1:]:
-        joined = Operation("and", joined, condition)
+        joined = e.Operation("and", joined, condition)
     return joined
 
 
 @rule("index", "_unsafe_index")
-def index_by_tensors(call: Call, index: Index) -> Expression:
+def index_by_tensors(call: Call, index: Index) -> e.Expression:
     """The cell at the positions given by the index tensors, or selected by a mask."""
     source = call.view("self")
     places, masks = _Selection(source, call.bound["indices"]).at(index)
-    value: Expression = Lookup(source, tuple(places), wrap=True)
-    return Choose(all_of(masks), value, Number(0)) if masks else value
+    value: e.Expression = e.Lookup(source, tuple(places), wrap=True)
+    return e.Choose(all_of(masks), value, e.Number(0)) if masks else value
 
 
 @rule("masked_select")
-def masked_select(call: Call, index: Index) -> Expression:
+def masked_select(call: Call, index: Index) -> e.Expression:
     """The cell at the mask's n-th True."""
     source, mask = call.view("self"), call.view("mask")
     shape = np.broadcast_shapes(source.shape, mask.shape)
     found = np.argwhere(np.broadcast_to(mask.array, shape))[index[0]]
     at = tuple(int(place) for place in found)
-    return Choose(broadcast(mask, at), broadcast(source, at), Number(0))
+    return e.Choose(broadcast(mask, at), broadcast(source, at), e.Number(0))
 
 
 # --- cells written at positions given by other cells ---
@@ -250,7 +237,7 @@ def masked_select(call: Call, index: Index) -> Expression:
 
 
 @rule("index_put")
-def index_put(call: Call, index: Index) -> Expression:
+def index_put(call: Call, index: Index) -> e.Expression:
     """The value written at this position, else the old value."""
     own, values = call.view("self"), call.view("values")
     before = cell(own, *index)
@@ -261,28 +248,28 @@ def index_put(call: Call, index: Index) -> Expression:
     places = _Selection(own, given)
     if not call.flag("accumulate"):
         sent = _sent_here(own, places, tuple(hits[-1]), index)
-        return Choose(sent, broadcast(values, tuple(hits[-1])), before)
+        return e.Choose(sent, broadcast(values, tuple(hits[-1])), before)
     sent_here = [_sent_here(own, places, hit, index) for hit in map(tuple, hits)]
     added = [
-        Choose(sent, broadcast(values, tuple(hit)), Number(0))
+        e.Choose(sent, broadcast(values, tuple(hit)), e.Number(0))
         for sent, hit in zip(sent_here, hits, strict=True)
     ]
-    return sum_of([before, *added])
+    return e.sum_of([before, *added])
 
 
-def _sent_here(own: View, places: _Selection, hit: Index, index: Index) -> Expression:
+def _sent_here(own: View, places: _Selection, hit: Index, index: Index) -> e.Expression:
     """The condition that the index tensors send a value to this position."""
     wanted, conditions = places.at(hit)
     for part, place, size in zip(wanted, index, own.shape, strict=True):
-        if isinstance(part, Entry):
+        if isinstance(part, e.Entry):
             conditions.append(_names(part, place, size))
     return all_of(conditions)
 
 
-def _names(chosen: Entry, place: int, size: int) -> Expression:
+def _names(chosen: e.Entry, place: int, size: int) -> e.Expression:
     """The condition that an index cell equals this position (or its negative equivalent)."""
     negative = evaluate(chosen) < 0
-    return Operation("=", chosen, Number(place - size if negative else place))
+    return e.Operation("=", chosen, e.Number(place - size if negative else place))
 
 
 def _written(own: View, given: Sequence[View | None]) -> list[npt.NDArray[np.int64]]:
@@ -301,7 +288,7 @@ def _matches(written: list[npt.NDArray[np.int64]], index: Index) -> npt.NDArray[
 
 
 @rule("scatter", "scatter_add", "scatter_reduce")
-def scatter(call: Call, index: Index) -> Expression:
+def scatter(call: Call, index: Index) -> e.Expression:
     """The value that the index tensor sends here, combined with the old one if it reduces."""
     own, chosen = call.view("self"), call.view("index")
     source = call.bound["src"] if "src" in call.bound else call.bound["value"]
@@ -313,23 +300,23 @@ def scatter(call: Call, index: Index) -> Expression:
     how = "sum" if call.operator.name == "scatter_add" else call.bound.get("reduce")
     if how is None:
         sent = _names(cell(chosen, *places[-1]), *_along(own, axis, index))
-        return Choose(sent, _value(source, places[-1]), before)
+        return e.Choose(sent, _value(source, places[-1]), before)
     here = _along(own, axis, index)
     sent_here = [(_names(cell(chosen, *place), *here), _value(source, place)) for place in places]
     return _joined(how, [before] if call.bound.get("include_self", True) else [], sent_here)
 
 
 def _joined(
-    how: str, values: list[Expression], sent: list[tuple[Expression, Expression]]
-) -> Expression:
+    how: str, values: list[e.Expression], sent: list[tuple[e.Expression, e.Expression]]
+) -> e.Expression:
     """The old value (if it counts) combined with the values sent here."""
     join, neutral = _JOINS[how]
-    parts = [*values, *(Choose(here, value, Number(neutral)) for here, value in sent)]
+    parts = [*values, *(e.Choose(here, value, e.Number(neutral)) for here, value in sent)]
     joined = _halved(parts, join)
     return joined / len(parts) if how == "mean" else joined
 
 
-def _halved(parts: list[Expression], join: _Join) -> Expression:
+def _halved(parts: list[e.Expression], join: _Join) -> e.Expression:
     """The parts combined as a balanced tree, so that many of them do not nest deeply."""
     if len(parts) == 1:
         return parts[0]
@@ -342,7 +329,7 @@ def _along(own: View, axis: int, index: Index) -> tuple[int, int]:
     return (index[axis], own.shape[axis]) if index else (0, 1)
 
 
-_Join = Callable[[Expression, Expression], Expression]
+_Join = Callable[[e.Expression, e.Expression], e.Expression]
 # How values are combined, with the neutral element.
 _JOINS: dict[str, tuple[_Join, float]] = {
     "sum": (operator.add, 0),
@@ -350,8 +337,8 @@ _JOINS: dict[str, tuple[_Join, float]] = {
     "mean": (operator.add, 0),
     "prod": (operator.mul, 1),
     "multiply": (operator.mul, 1),
-    "amax": (lambda one, other: Function("max", (one, other)), -math.inf),
-    "amin": (lambda one, other: Function("min", (one, other)), math.inf),
+    "amax": (lambda one, other: e.Function("max", (one, other)), -math.inf),
+    "amin": (lambda one, other: e.Function("min", (one, other)), math.inf),
 }
 
 
@@ -374,44 +361,44 @@ def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:
     return [(*index[:axis], int(hit), *index[axis + 1 :]) for hit in hits]
 
 
-def _value(source: View | float, place: Index) -> Expression:
-    return cell(source, *place) if isinstance(source, View) else Number(source)
+def _value(source: View | float, place: Index) -> e.Expression:
+    return cell(source, *place) if isinstance(source, View) else e.Number(source)
 
 
 @rule("index_add", "index_copy", "index_reduce")
-def index_add(call: Call, index: Index) -> Expression:
+def index_add(call: Call, index: Index) -> e.Expression:
     """The old value, with every source row that the index sends here added (or put, reduced)."""
     own, chosen, source = call.view("self"), call.view("index"), call.view("source")
     before = cell(own, *index)
     axis = call.axis("dim", own.ndim) if index else 0
-    sent: list[tuple[Expression, Expression]] = []
+    sent: list[tuple[e.Expression, e.Expression]] = []
     for row, here in _rows(chosen, *_along(own, axis, index)):
         at = (*index[:axis], row, *index[axis + 1 :]) if source.ndim else ()
         sent.append((here, cell(source, *at)))
     if not sent:
         return before
     if call.operator.name == "index_copy":
-        return Choose(sent[-1][0], sent[-1][1], before)
+        return e.Choose(sent[-1][0], sent[-1][1], before)
     if call.operator.name == "index_reduce":
-        values: list[Expression] = [before] if call.flag("include_self") else []
+        values: list[e.Expression] = [before] if call.flag("include_self") else []
         return _joined(str(call.bound["reduce"]), values, sent)
     alpha = call.number_of("alpha")
-    added = [Choose(here, alpha * value, Number(0)) for here, value in sent]
-    return sum_of([before, *added])
+    added = [e.Choose(here, alpha * value, e.Number(0)) for here, value in sent]
+    return e.sum_of([before, *added])
 
 
 @rule("index_fill")
-def index_fill(call: Call, index: Index) -> Expression:
+def index_fill(call: Call, index: Index) -> e.Expression:
     """The fill value in the rows listed in the index."""
     own = call.view("self")
     before = cell(own, *index)
     axis = call.axis("dim", own.ndim) if index else 0
     rows = _rows(call.view("index"), *_along(own, axis, index))
     fill = broadcast(call.operand("value"), ())
-    return Choose(rows[0][1], fill, before) if rows else before
+    return e.Choose(rows[0][1], fill, before) if rows else before
 
 
-def _rows(chosen: View, place: int, size: int) -> list[tuple[int, Expression]]:
+def _rows(chosen: View, place: int, size: int) -> list[tuple[int, e.Expression]]:
     """The entries of a list of positions that equal this one, with the condition for each."""
     listed = np.atleast_1d(chosen.array).astype(np.int64)
     rows = np.flatnonzero(np.where(listed < 0, listed + size, listed) == place).tolist()
@@ -421,22 +408,22 @@ def _rows(chosen: View, place: int, size: int) -> list[tuple[int, Expression]]:
 
 
 @rule("put")
-def put(call: Call, index: Index) -> Expression:
+def put(call: Call, index: Index) -> e.Expression:
     """The value sent to this flat position, else the old value."""
     own, chosen, source = call.view("self"), call.view("index"), call.view("source")
     before, here = cell(own, *index), int(np.ravel_multi_index(index, own.shape)) if index else 0
     listed = chosen.array.astype(np.int64) % max(1, own.numel)
-    sent: list[Expression] = []
+    sent: list[e.Expression] = []
     for place in np.argwhere(listed == here).tolist():
         named = _names(cell(chosen, *place), here, own.numel)
         at = unravelled(
             int(np.ravel_multi_index(place, chosen.shape)) if place else 0, source.shape
         )
-        sent.append(Choose(named, cell(source, *at), Number(0)))
+        sent.append(e.Choose(named, cell(source, *at), e.Number(0)))
     if not sent:
         return before
     if call.flag("accumulate"):
-        return sum_of([before, *sent])
+        return e.sum_of([before, *sent])
     last = sent[-1]
-    assert isinstance(last, Choose)
-    return Choose(last.condition, last.yes, before)
+    assert isinstance(last, e.Choose)
+    return e.Choose(last.condition, last.yes, before)

@@ -6,15 +6,7 @@ import math
 
 import torch
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Entry,
-    Expression,
-    Function,
-    Named,
-    Reduce,
-    total,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.rules.rule_notation import formula
 from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, cell, rule, running
 from glassformer.tracing.capture.memory import Index, View
@@ -26,22 +18,22 @@ _SCALE = formula("1/√(v + ε)")
 # --- softmax ---
 
 
-def _along(view: View, call: Call, index: Index) -> tuple[Entry, tuple[Axis, ...]]:
+def _along(view: View, call: Call, index: Index) -> tuple[e.Entry, tuple[e.Axis, ...]]:
     """The row of a cell: its index with one axis running."""
     if not index:
         return cell(view), ()
     axis = call.axis("dim", view.ndim)
-    j = Axis("j", view.shape[axis])
+    j = e.Axis("j", view.shape[axis])
     return cell(view, *index[:axis], j, *index[axis + 1 :]), (j,)
 
 
-def _softmax_parts(call: Call, index: Index) -> dict[str, Expression]:
+def _softmax_parts(call: Call, index: Index) -> dict[str, e.Expression]:
     """The cell, the row's maximum m, and the sum Z of the exponentials."""
     x = call.view("self")
     body, axes = _along(x, call, index)
-    largest = Named("m", Reduce("max", body, axes) if axes else body)
-    exponentials = Function("exp", (body - largest,))
-    z = Named("Z", Reduce("sum", exponentials, axes) if axes else exponentials)
+    largest = e.Named("m", e.Reduce("max", body, axes) if axes else body)
+    exponentials = e.Function("exp", (body - largest,))
+    z = e.Named("Z", e.Reduce("sum", exponentials, axes) if axes else exponentials)
     return {"x": cell(x, *index), "m": largest, "Z": z}
 
 
@@ -51,54 +43,56 @@ _LOG_SOFTMAX = formula("x − m − log(Z)")
 
 
 @rule("softmax", "_softmax")
-def softmax(call: Call, index: Index) -> Expression:
+def softmax(call: Call, index: Index) -> e.Expression:
     """exp(xᵢ − m) / Σⱼ exp(xⱼ − m), m the row's maximum."""
     return _SOFTMAX.of(**_softmax_parts(call, index))
 
 
 @rule("_safe_softmax")
-def safe_softmax(call: Call, index: Index) -> Expression:
+def safe_softmax(call: Call, index: Index) -> e.Expression:
     """Softmax, but 0 in a fully masked row."""
     return _SAFE_SOFTMAX.of(**_softmax_parts(call, index))
 
 
 @rule("log_softmax", "_log_softmax")
-def log_softmax(call: Call, index: Index) -> Expression:
+def log_softmax(call: Call, index: Index) -> e.Expression:
     """xᵢ − m − log Σⱼ exp(xⱼ − m)."""
     return _LOG_SOFTMAX.of(**_softmax_parts(call, index))
 
 
 @rule("_softmax_backward_data")
-def softmax_gradient(call: Call, index: Index) -> Expression:
+def softmax_gradient(call: Call, index: Index) -> e.Expression:
     """yᵢ · (gᵢ − Σⱼ gⱼ · yⱼ)."""
     g, y = call.view("grad_output"), call.view("output")
     (incoming, axes), (outputs, _) = _along(g, call, index), _along(y, call, index)
     product = incoming * outputs
-    mean = Named("ḡ", total(product, *axes)) if axes else product
+    mean = e.Named("ḡ", e.total(product, *axes)) if axes else product
     return cell(y, *index) * (cell(g, *index) - mean)
 
 
 @rule("_log_softmax_backward_data")
-def log_softmax_gradient(call: Call, index: Index) -> Expression:
+def log_softmax_gradient(call: Call, index: Index) -> e.Expression:
     """gᵢ − exp(yᵢ) · Σⱼ gⱼ."""
     g, y = call.view("grad_output"), call.view("output")
     incoming, axes = _along(g, call, index)
-    probability = Function("exp", (cell(y, *index),))
-    return cell(g, *index) - probability * total(incoming, *axes)
+    probability = e.Function("exp", (cell(y, *index),))
+    return cell(g, *index) - probability * e.total(incoming, *axes)
 
 
 # --- layer norm, RMS norm ---
 
 
-def _moments(cells: Entry, axes: tuple[Axis, ...]) -> tuple[Named, Named]:
+def _moments(cells: e.Entry, axes: tuple[e.Axis, ...]) -> tuple[e.Named, e.Named]:
     """The mean μ and the biased variance σ² of a row."""
     count = math.prod(axis.size for axis in axes)
-    mean = Named("μ", total(cells, *axes) / count)
-    variance = Named("σ²", total((cells - mean) ** 2, *axes) / count)
+    mean = e.Named("μ", e.total(cells, *axes) / count)
+    variance = e.Named("σ²", e.total((cells - mean) ** 2, *axes) / count)
     return mean, variance
 
 
-def _normed(call: Call, x: Entry, mean: Expression, variance: Expression, at: Index) -> Expression:
+def _normed(
+    call: Call, x: e.Entry, mean: e.Expression, variance: e.Expression, at: Index
+) -> e.Expression:
     """(x − μ) / √(σ² + ε) · γ + β, with γ and β taken at index `at`."""
     weight, bias = (call.maybe_view(name) for name in ("weight", "bias"))
     return _NORMED.of(
@@ -108,11 +102,11 @@ def _normed(call: Call, x: Entry, mean: Expression, variance: Expression, at: In
     )  # fmt: skip
 
 
-def _scale(call: Call, variance: Expression) -> Expression:
+def _scale(call: Call, variance: e.Expression) -> e.Expression:
     return _SCALE.of(v=variance, ε=float(call.number_of("eps")))
 
 
-def _last_axes(call: Call, index: Index) -> tuple[Entry, tuple[Axis, ...], int]:
+def _last_axes(call: Call, index: Index) -> tuple[e.Entry, tuple[e.Axis, ...], int]:
     """The cells of the normalised axes, these axes, and the number of the first."""
     x = call.view("input")
     start = x.ndim - len(call.bound["normalized_shape"])
@@ -121,32 +115,32 @@ def _last_axes(call: Call, index: Index) -> tuple[Entry, tuple[Axis, ...], int]:
 
 
 @rule("layer_norm", "native_layer_norm")
-def layer_norm(call: Call, index: Index) -> Expression:
+def layer_norm(call: Call, index: Index) -> e.Expression:
     """(x − μ) / √(σ² + ε) · γ + β, σ² biased."""
     cells, axes, start = _last_axes(call, index)
     return _normed(call, cell(cells.view, *index), *_moments(cells, axes), index[start:])
 
 
 @rule("native_layer_norm", output=1)
-def layer_norm_mean(call: Call, index: Index) -> Expression:
+def layer_norm_mean(call: Call, index: Index) -> e.Expression:
     """μ of the row."""
     return _moments(*_last_axes(call, index)[:2])[0].body
 
 
 @rule("native_layer_norm", output=2)
-def layer_norm_scale(call: Call, index: Index) -> Expression:
+def layer_norm_scale(call: Call, index: Index) -> e.Expression:
     """1 / √(σ² + ε) of the row."""
     return _scale(call, _moments(*_last_axes(call, index)[:2])[1])
 
 
 @rule("rms_norm")
-def rms_norm(call: Call, index: Index) -> Expression:
+def rms_norm(call: Call, index: Index) -> e.Expression:
     """x / √(mean of x² + ε) · γ."""
     cells, axes, start = _last_axes(call, index)
     x, weight, eps = cells.view, call.maybe_view("weight"), call.bound.get("eps")
-    mean = total(cells**2, *axes) / math.prod(axis.size for axis in axes)
+    mean = e.total(cells**2, *axes) / math.prod(axis.size for axis in axes)
     return _RMS_NORMED.of(
-        x=cell(x, *index), s=Named("s", mean),
+        x=cell(x, *index), s=e.Named("s", mean),
         ε=torch.finfo(x.dtype).eps if eps is None else float(eps),
         weight=None if weight is None else cell(weight, *index[start:]),
     )  # fmt: skip
@@ -158,7 +152,7 @@ _RMS_NORMED = formula("x/√(s + ε)·weight")
 class _LayerNorm:
     """The quantities that the gradient of a layer norm is made of, for one position (or all)."""
 
-    def __init__(self, call: Call, lead: tuple[int | Axis, ...]) -> None:
+    def __init__(self, call: Call, lead: tuple[int | e.Axis, ...]) -> None:
         self.x, self.g = call.view("input"), call.view("grad_out")
         self.gain = call.maybe_view("weight")
         self.lead = lead
@@ -166,11 +160,11 @@ class _LayerNorm:
         at = (*lead, *([0] * (mean.ndim - len(lead))))
         self.mean, self.root = cell(mean, *at), cell(call.view("rstd"), *at)
 
-    def normed(self, *place: int | Axis) -> Expression:
+    def normed(self, *place: int | e.Axis) -> e.Expression:
         """x̂ = (x − μ) · r, r = 1 / √(σ² + ε)."""
         return (cell(self.x, *self.lead, *place) - self.mean) * self.root
 
-    def incoming(self, *place: int | Axis) -> Expression:
+    def incoming(self, *place: int | e.Axis) -> e.Expression:
         """ĝ = g · γ."""
         g = cell(self.g, *self.lead, *place)
         return g if self.gain is None else g * cell(self.gain, *place)
@@ -180,7 +174,7 @@ _LAYER_NORM_GRADIENT = formula("r·(g − mean − x·tilt)")
 
 
 @rule("native_layer_norm_backward")
-def layer_norm_gradient(call: Call, index: Index) -> Expression:
+def layer_norm_gradient(call: Call, index: Index) -> e.Expression:
     """r · (ĝᵢ − mean ĝ − x̂ᵢ · mean (ĝ · x̂)), with ĝ = g · γ and x̂ = (x − μ) · r."""
     x = call.view("input")
     start = x.ndim - len(call.bound["normalized_shape"])
@@ -189,30 +183,30 @@ def layer_norm_gradient(call: Call, index: Index) -> Expression:
     product = norm.incoming(*axes) * norm.normed(*axes)
     return _LAYER_NORM_GRADIENT.of(
         r=norm.root, g=norm.incoming(*own), x=norm.normed(*own),
-        mean=Named("ḡ", total(norm.incoming(*axes), *axes) / size),
-        tilt=Named("t", total(product, *axes) / size),
+        mean=e.Named("ḡ", e.total(norm.incoming(*axes), *axes) / size),
+        tilt=e.Named("t", e.total(product, *axes) / size),
     )  # fmt: skip
 
 
-def _over_positions(call: Call, index: Index) -> tuple[_LayerNorm, tuple[Axis, ...]]:
+def _over_positions(call: Call, index: Index) -> tuple[_LayerNorm, tuple[e.Axis, ...]]:
     x = call.view("input")
     axes = running(x.shape[: x.ndim - len(index)])
     return _LayerNorm(call, axes), axes
 
 
 @rule("native_layer_norm_backward", output=1)
-def layer_norm_gain_gradient(call: Call, index: Index) -> Expression:
+def layer_norm_gain_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g · x̂ over the positions."""
     norm, axes = _over_positions(call, index)
     product = cell(norm.g, *axes, *index) * norm.normed(*index)
-    return total(product, *axes)
+    return e.total(product, *axes)
 
 
 @rule("native_layer_norm_backward", output=2)
-def layer_norm_bias_gradient(call: Call, index: Index) -> Expression:
+def layer_norm_bias_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g over the positions."""
     norm, axes = _over_positions(call, index)
-    return total(cell(norm.g, *axes, *index), *axes)
+    return e.total(cell(norm.g, *axes, *index), *axes)
 
 
 # --- batch norm, group norm ---
@@ -220,14 +214,14 @@ def layer_norm_bias_gradient(call: Call, index: Index) -> Expression:
 _WITH_MOMENTS = ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
 
 
-def _moments_of_channel(call: Call, channel: int) -> tuple[Named, Named]:
+def _moments_of_channel(call: Call, channel: int) -> tuple[e.Named, e.Named]:
     x = call.view("input")
-    axes = tuple(Axis(LETTERS[axis], size) for axis, size in enumerate(x.shape) if axis != 1)
+    axes = tuple(e.Axis(LETTERS[axis], size) for axis, size in enumerate(x.shape) if axis != 1)
     return _moments(cell(x, axes[0], channel, *axes[1:]), axes)
 
 
 @rule("batch_norm", *_WITH_MOMENTS)
-def batch_norm(call: Call, index: Index) -> Expression:
+def batch_norm(call: Call, index: Index) -> e.Expression:
     """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
     channel, x = index[1], cell(call.view("input"), *index)
     mean, variance = call.maybe_view("running_mean"), call.maybe_view("running_var")
@@ -238,13 +232,13 @@ def batch_norm(call: Call, index: Index) -> Expression:
 
 
 @rule(*_WITH_MOMENTS, output=1)
-def batch_norm_mean(call: Call, index: Index) -> Expression:
+def batch_norm_mean(call: Call, index: Index) -> e.Expression:
     """μ of the channel."""
     return _moments_of_channel(call, index[0])[0].body
 
 
 @rule(*_WITH_MOMENTS, output=2)
-def batch_norm_scale(call: Call, index: Index) -> Expression:
+def batch_norm_scale(call: Call, index: Index) -> e.Expression:
     """1 / √(σ² + ε) of the channel."""
     return _scale(call, _moments_of_channel(call, index[0])[1])
 
@@ -255,7 +249,7 @@ _MOVED = formula("(1 − momentum)·old + momentum·new")
 @rule("native_batch_norm", "_native_batch_norm_legit", output=3)
 @rule("_batch_norm_with_update", output=4)
 @rule("batch_norm", output=1)
-def running_mean(call: Call, index: Index) -> Expression:
+def running_mean(call: Call, index: Index) -> e.Expression:
     """(1 − momentum) · old + momentum · μ of the batch."""
     return _moved(call, "running_mean", index, _moments_of_channel(call, index[0])[0])
 
@@ -263,25 +257,25 @@ def running_mean(call: Call, index: Index) -> Expression:
 @rule("native_batch_norm", "_native_batch_norm_legit", output=4)
 @rule("_batch_norm_with_update", output=5)
 @rule("batch_norm", output=2)
-def running_variance(call: Call, index: Index) -> Expression:
+def running_variance(call: Call, index: Index) -> e.Expression:
     """(1 − momentum) · old + momentum · σ² of the batch, divided by n − 1."""
     x, variance = call.view("input"), _moments_of_channel(call, index[0])[1]
     count = x.numel // x.shape[1]
     return _moved(call, "running_var", index, variance * count / (count - 1))
 
 
-def _moved(call: Call, name: str, index: Index, new: Expression) -> Expression:
+def _moved(call: Call, name: str, index: Index, new: e.Expression) -> e.Expression:
     old = cell(call.view(name), *index)
     if not call.bound.get("training", True):  # despite its schema, it then writes nothing
         return old
     return _MOVED.of(momentum=float(call.number_of("momentum")), old=old, new=new)
 
 
-def _moments_of_group(call: Call, batch: int, channel: int) -> tuple[Named, Named]:
+def _moments_of_group(call: Call, batch: int, channel: int) -> tuple[e.Named, e.Named]:
     """The moments of a channel's group."""
     x, groups = call.view("input"), _groups(call)
     width = x.shape[1] // groups
-    channels = Axis("s", width, start=channel // width * width)
+    channels = e.Axis("s", width, start=channel // width * width)
     rest = running(x.shape[2:])
     return _moments(cell(x, batch, channels, *rest), (channels, *rest))
 
@@ -291,21 +285,21 @@ def _groups(call: Call) -> int:
 
 
 @rule("group_norm", "native_group_norm")
-def group_norm(call: Call, index: Index) -> Expression:
+def group_norm(call: Call, index: Index) -> e.Expression:
     """Layer norm over the channels of a group and all positions."""
     moments = _moments_of_group(call, *index[:2])
     return _normed(call, cell(call.view("input"), *index), *moments, (index[1],))
 
 
 @rule("native_group_norm", output=1)
-def group_norm_mean(call: Call, index: Index) -> Expression:
+def group_norm_mean(call: Call, index: Index) -> e.Expression:
     """μ of the group."""
     width = call.view("input").shape[1] // _groups(call)
     return _moments_of_group(call, index[0], index[1] * width)[0].body
 
 
 @rule("native_group_norm", output=2)
-def group_norm_scale(call: Call, index: Index) -> Expression:
+def group_norm_scale(call: Call, index: Index) -> e.Expression:
     """1 / √(σ² + ε) of the group."""
     width = call.view("input").shape[1] // _groups(call)
     return _scale(call, _moments_of_group(call, index[0], index[1] * width)[1])

@@ -4,44 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Entry,
-    Expression,
-    Lookup,
-    Number,
-    Operation,
-    total,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, broadcast, cell, rule
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
 
 @rule("linear")
-def linear(call: Call, index: Index) -> Expression:
+def linear(call: Call, index: Index) -> e.Expression:
     """Σₖ x[…, k] · W[o, k] + b[o]."""
     x, parameter, bias = call.view("input"), call.view("weight"), call.maybe_view("bias")
-    k = Axis("k", x.shape[-1])
+    k = e.Axis("k", x.shape[-1])
     rows = index[: x.ndim - 1]
     out = index[x.ndim - 1 :]
-    product = total(cell(x, *rows, k) * cell(parameter, *out, k), k)
+    product = e.total(cell(x, *rows, k) * cell(parameter, *out, k), k)
     return product if bias is None else product + cell(bias, *out)
 
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
-def matmul(call: Call, index: Index) -> Expression:
+def matmul(call: Call, index: Index) -> e.Expression:
     """Σₖ A[β, i, k] · B[β, k, j], the batch axes β broadcast."""
     names = call.operator.parameters
     return _product(call.view(names[0]), call.view(names[1]), index)
 
 
-_Places = list[int | Axis]
+_Places = list[int | e.Axis]
 
 
-def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, Axis]:
+def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, e.Axis]:
     """The indices of a matrix product's factors in both operands, and the summed axis k."""
-    k = Axis("k", a.shape[-2 if a.pairs else -1])
+    k = e.Axis("k", a.shape[-2 if a.pairs else -1])
     rest = list(index)
     a_axes, b_axes = a.ndim - a.pairs, b.ndim - b.pairs
     column = [rest.pop()] if b_axes > 1 else []
@@ -50,9 +42,9 @@ def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, A
     return left, [*_batch(b.shape[: max(0, b_axes - 2)], rest), k, *column], k
 
 
-def _product(a: View, b: View, index: Index) -> Expression:
+def _product(a: View, b: View, index: Index) -> e.Expression:
     left, right, k = factors(a, b, index)
-    return total(cell(a, *left) * cell(b, *right), k)
+    return e.total(cell(a, *left) * cell(b, *right), k)
 
 
 def _batch(sizes: Index, batch: list[int]) -> list[int]:
@@ -62,18 +54,18 @@ def _batch(sizes: Index, batch: list[int]) -> list[int]:
 
 
 @rule("inner")
-def inner(call: Call, index: Index) -> Expression:
+def inner(call: Call, index: Index) -> e.Expression:
     """Σₖ a[…, k] · b[…, k]; if one is a scalar, their product."""
     a, b = call.view("self"), call.view("other")
     if not a.ndim or not b.ndim:
         return broadcast(a, index) * broadcast(b, index)
-    k = Axis("k", a.shape[-1])
+    k = e.Axis("k", a.shape[-1])
     left, right = index[: a.ndim - 1], index[a.ndim - 1 :]
-    return total(cell(a, *left, k) * cell(b, *right, k), k)
+    return e.total(cell(a, *left, k) * cell(b, *right, k), k)
 
 
 @rule("addmm", "addmv", "baddbmm", "addbmm")
-def addmm(call: Call, index: Index) -> Expression:
+def addmm(call: Call, index: Index) -> e.Expression:
     """β · c + α · Σₖ A[i, k] · B[k, j]."""
     _, first, second = call.operator.parameters[:3]
     make = _summed_product if call.operator.name == "addbmm" else _product
@@ -84,9 +76,9 @@ def addmm(call: Call, index: Index) -> Expression:
     return product + beta * broadcast(call.operand("self"), index)
 
 
-def _summed_product(a: View, b: View, index: Index) -> Expression:
-    batch, k = Axis("s", a.shape[0]), Axis("k", a.shape[-1])
-    return total(cell(a, batch, index[0], k) * cell(b, batch, k, index[1]), batch, k)
+def _summed_product(a: View, b: View, index: Index) -> e.Expression:
+    batch, k = e.Axis("s", a.shape[0]), e.Axis("k", a.shape[-1])
+    return e.total(cell(a, batch, index[0], k) * cell(b, batch, k, index[1]), batch, k)
 
 
 def _can_group(call: Call) -> bool:
@@ -97,7 +89,7 @@ def _can_group(call: Call) -> bool:
 
 
 @rule("_grouped_mm", covers=_can_group)
-def grouped(call: Call, index: Index) -> Expression | None:
+def grouped(call: Call, index: Index) -> e.Expression | None:
     """Σₖ A[i, k] · B[k, j] for the group (expert) of a row, a column or a range of k.
 
     `offs` holds the end of each group: along the rows for a 2-d A and a 3-d B, along the columns
@@ -109,57 +101,57 @@ def grouped(call: Call, index: Index) -> Expression | None:
     if a.ndim == b.ndim:
         group, row, column = index
         start, end = (int(ends.array[g]) if g >= 0 else 0 for g in (group - 1, group))
-        k = Axis("k", end - start, start=start)
-        return total(cell(a, row, k) * cell(b, k, column), k)
-    k, (row, column) = Axis("k", a.shape[-1]), index
+        k = e.Axis("k", end - start, start=start)
+        return e.total(cell(a, row, k) * cell(b, k, column), k)
+    k, (row, column) = e.Axis("k", a.shape[-1]), index
     along = row if a.ndim == 2 else column
     if along >= int(ends.array[-1]):  # the kernel writes nothing beyond the last group
         return None
-    s = Axis("s", ends.shape[0])
-    own = total(Operation("≤", cell(ends, s), Number(along)), s)
+    s = e.Axis("s", ends.shape[0])
+    own = e.total(e.Operation("≤", cell(ends, s), e.Number(along)), s)
     if a.ndim == 2:
-        return total(cell(a, row, k) * Lookup(b, (own, k, column)), k)
-    return total(Lookup(a, (own, row, k)) * cell(b, k, column), k)
+        return e.total(cell(a, row, k) * e.Lookup(b, (own, k, column)), k)
+    return e.total(e.Lookup(a, (own, row, k)) * cell(b, k, column), k)
 
 
 @rule("outer", "ger")
-def outer(call: Call, index: Index) -> Expression:
+def outer(call: Call, index: Index) -> e.Expression:
     """a[i] · b[j]."""
     return cell(call.view("self"), index[0]) * cell(call.view("vec2"), index[1])
 
 
 @rule("einsum")
-def einsum(call: Call, index: Index) -> Expression:
+def einsum(call: Call, index: Index) -> e.Expression:
     """The product of the operands' cells, summed over the letters missing from the output."""
     operands = call.views("tensors")
     inputs, output = einsum_letters(str(call.bound["equation"]), operands)
-    places: dict[str, int | Axis] = dict(zip(output, index, strict=True))
+    places: dict[str, int | e.Axis] = dict(zip(output, index, strict=True))
     sizes: dict[str, int] = {}
     for letters, view in zip(inputs, operands, strict=True):
         for letter, size in zip(letters, view.shape, strict=True):
             sizes[letter] = max(size, sizes.get(letter, 1))
     running = [letter for letter in sizes if letter not in places]
     axes = [
-        Axis(LETTERS[place] if place < len(LETTERS) else f"k{place}", sizes[letter])
+        e.Axis(LETTERS[place] if place < len(LETTERS) else f"k{place}", sizes[letter])
         for place, letter in enumerate(running)
     ]
     places.update(zip(running, axes, strict=True))
-    product: Expression | None = None
+    product: e.Expression | None = None
     for letters, view in zip(inputs, operands, strict=True):
         factor = _factor(view, letters, places)
         product = factor if product is None else product * factor
     assert product is not None
-    return total(product, *axes)
+    return e.total(product, *axes)
 
 
-def _factor(view: View, letters: list[str], places: dict[str, int | Axis]) -> Expression:
+def _factor(view: View, letters: list[str], places: dict[str, int | e.Axis]) -> e.Expression:
     parts = tuple(
         0 if size == 1 else places[letter] for letter, size in zip(letters, view.shape, strict=True)
     )
-    letters_used = [part.letter for part in parts if isinstance(part, Axis)]
+    letters_used = [part.letter for part in parts if isinstance(part, e.Axis)]
     if len(set(letters_used)) < len(letters_used):  # a diagonal is not a slice of the operand
-        return Lookup(view, parts)
-    return Entry(view, parts)
+        return e.Lookup(view, parts)
+    return e.Entry(view, parts)
 
 
 def einsum_letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list[str]]:

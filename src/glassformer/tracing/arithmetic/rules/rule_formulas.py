@@ -8,17 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Expression,
-    Function,
-    Lookup,
-    Number,
-    Operation,
-    Operator,
-    total,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
 from glassformer.tracing.arithmetic.rules.rule_registry import Build, broadcast, cell, rule, running
 from glassformer.tracing.capture.memory import Index, View
@@ -183,12 +173,12 @@ LOSSES = {
 
 
 def _reduced(loss: RuleFormula) -> Build:
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         reduction, x = call.integer("reduction"), call.view("self")
         if reduction == 0:
             return loss(call, index)
         axes = running(x.shape)
-        gathered = total(loss(call, axes), *axes)
+        gathered = e.total(loss(call, axes), *axes)
         return gathered / x.numel if reduction == 1 else gathered
 
     return build
@@ -203,77 +193,77 @@ _NONE, _MEAN = 0, 1
 
 
 @rule("nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward")
-def nll_loss(call: Call, index: Index) -> Expression:
+def nll_loss(call: Call, index: Index) -> e.Expression:
     """−Σ w[t] · x[…, t] / Σ w[t] over the targets t that are not ignored."""
     if call.integer("reduction") == _NONE:
         return -1 * _likelihood(call, index)[0]
     axes = running(call.view("target").shape)
-    likelihood, counted = (total(part, *axes) for part in _likelihood(call, axes))
+    likelihood, counted = (e.total(part, *axes) for part in _likelihood(call, axes))
     if call.integer("reduction") == _MEAN:
         likelihood = likelihood / counted
     return -likelihood
 
 
 @rule("nll_loss_forward", "nll_loss2d_forward", output=1)
-def nll_loss_weight(call: Call, _index: Index) -> Expression:
+def nll_loss_weight(call: Call, _index: Index) -> e.Expression:
     """Σ w[t] over the targets that are not ignored."""
     if call.integer("reduction") == _NONE and call.view("self").ndim > 1:
-        return Number(0)  # torch leaves it at 0 and does not use it
+        return e.Number(0)  # torch leaves it at 0 and does not use it
     axes = running(call.view("target").shape)
-    return total(_likelihood(call, axes)[1], *axes)
+    return e.total(_likelihood(call, axes)[1], *axes)
 
 
-def _likelihood(call: Call, places: tuple[int | Axis, ...]) -> tuple[Expression, Expression]:
+def _likelihood(call: Call, places: tuple[int | e.Axis, ...]) -> tuple[e.Expression, e.Expression]:
     """w[t] · x[n, t, …] for one target (or a running one), and its w[t] (0 if ignored)."""
     x, targets, parameter = call.view("self"), call.view("target"), call.maybe_view("weight")
     target, ignore = cell(targets, *places), call.integer("ignore_index")
     ignored = bool((targets.array == ignore).any())
     # An ignored target is not a class: look up class 0 instead, and discard the result.
-    chosen: Expression = Function("max", (target, Number(0))) if ignored else target
+    chosen: e.Expression = e.Function("max", (target, e.Number(0))) if ignored else target
     batch = places[:1] if x.ndim > 1 else ()
-    value: Expression = Lookup(x, (*batch, chosen, *places[1:]))
-    weight: Expression = Number(1)
+    value: e.Expression = e.Lookup(x, (*batch, chosen, *places[1:]))
+    weight: e.Expression = e.Number(1)
     if parameter is not None:
-        weight = Lookup(parameter, (chosen,))
+        weight = e.Lookup(parameter, (chosen,))
         value = weight * value
     if not ignored:
         return value, weight
-    skip = Operation("=", target, Number(ignore))
-    return Choose(skip, Number(0), value), Choose(skip, Number(0), weight)
+    skip = e.Operation("=", target, e.Number(ignore))
+    return e.Choose(skip, e.Number(0), value), e.Choose(skip, e.Number(0), weight)
 
 
 @rule("nll_loss_backward", "nll_loss2d_backward")
-def nll_loss_gradient(call: Call, index: Index) -> Expression:
+def nll_loss_gradient(call: Call, index: Index) -> e.Expression:
     """−g · w[c] / Σw if c is the position's target and not ignored, else 0."""
     x, targets, weight = call.view("self"), call.view("target"), call.maybe_view("weight")
     g = call.view("grad_output")
     place, own = (index[:1] + index[2:], index[1]) if x.ndim > 1 else ((), index[0])
     target = cell(targets, *(place if targets.ndim else ()))
-    value: Expression = cell(g, *(place if g.ndim else ()))
+    value: e.Expression = cell(g, *(place if g.ndim else ()))
     if weight is not None:
         value = value * cell(weight, own)
     if call.integer("reduction") == _MEAN:
         value = value / cell(call.view("total_weight"))
     if own == call.integer("ignore_index"):
-        return Number(0)
-    return Choose(Operation("=", target, Number(own)), -value, Number(0))
+        return e.Number(0)
+    return e.Choose(e.Operation("=", target, e.Number(own)), -value, e.Number(0))
 
 
 # --- rules that depend on a dtype or a position ---
 
-_COMPARISONS: dict[str, Operator] = {
+_COMPARISONS: dict[str, e.Operator] = {
     "eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥", "logical_and": "and",
     "logical_or": "or", "logical_xor": "xor",
 }  # fmt: skip
 
 
 @rule(*_COMPARISONS)
-def comparison(call: Call, index: Index) -> Expression:
+def comparison(call: Call, index: Index) -> e.Expression:
     """a < b; a Python number is first rounded to the tensor's dtype, as torch does."""
     left, right = call.operand("self"), call.operand("other")
     if isinstance(left, View) and isinstance(right, float) and left.dtype.is_floating_point:
         right = torch.tensor(right, dtype=left.dtype).item()
-    return Operation(
+    return e.Operation(
         _COMPARISONS[call.operator.name], broadcast(left, index), broadcast(right, index)
     )
 
@@ -282,7 +272,7 @@ def _by_kind(of_truths: str, of_numbers: str) -> Build:
     """Bitwise operators are logic on bools and arithmetic on integers."""
     truths, numbers = formula(of_truths), formula(of_numbers)
 
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         own = call.operand("self")
         is_bool = isinstance(own, View) and own.dtype == torch.bool
         return (truths if is_bool else numbers)(call, index)
@@ -300,7 +290,7 @@ _LEAKY, _GATED = formula("x if x > 0 else slope·x"), formula("a·(1/(1 + exp(�
 
 
 @rule("nan_to_num")
-def nan_to_num(call: Call, index: Index) -> Expression:
+def nan_to_num(call: Call, index: Index) -> e.Expression:
     """x, with NaN and the infinities replaced, by default with 0 and the dtype's extremes."""
     x = call.view("self")
     ends = {"nan": 0.0, "posinf": torch.finfo(x.dtype).max, "neginf": torch.finfo(x.dtype).min}
@@ -310,7 +300,7 @@ def nan_to_num(call: Call, index: Index) -> Expression:
 
 
 @rule("prelu")
-def prelu(call: Call, index: Index) -> Expression:
+def prelu(call: Call, index: Index) -> e.Expression:
     """x if positive, else slope[channel] · x."""
     x, slope = call.view("self"), call.view("weight")
     at = (index[1] if slope.numel > 1 else 0,) if slope.ndim else ()
@@ -318,7 +308,7 @@ def prelu(call: Call, index: Index) -> Expression:
 
 
 @rule("glu")
-def glu(call: Call, index: Index) -> Expression:
+def glu(call: Call, index: Index) -> e.Expression:
     """a · σ(b), where a and b are the two halves of an axis."""
     x = call.view("self")
     axis, second = call.axis("dim", x.ndim), list(index)

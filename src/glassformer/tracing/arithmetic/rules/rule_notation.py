@@ -26,18 +26,7 @@ from typing import Any
 
 from glassformer.errors import TraceError
 from glassformer.python_source import parse_module
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Entry,
-    Expression,
-    Function,
-    Named,
-    Number,
-    Operation,
-    Operator,
-    Scalar,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import FUNCTIONS, evaluate
 from glassformer.tracing.arithmetic.rules.rule_registry import broadcast
 from glassformer.tracing.capture.memory import View
@@ -48,19 +37,19 @@ from glassformer.tracing.capture.operator_calls import Call
 _Parts = dict[str, Any]
 _Write = Callable[[_Parts], Any]
 _NUMBERS = (bool, int, float)
-_SETTINGS = frozenset([Number, str, type(None)])
+_SETTINGS = frozenset([e.Number, str, type(None)])
 
 _SPELLINGS = str.maketrans(
     {"·": "*", "−": "-", "²": "**2", "³": "**3", "≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf"}
 )
-_CONSTANTS = {"π": Number(math.pi), "inf": Number(math.inf)}
-_ARITHMETIC: dict[type[ast.AST], tuple[Operator, Callable[..., Scalar] | None]] = {
+_CONSTANTS = {"π": e.Number(math.pi), "inf": e.Number(math.inf)}
+_ARITHMETIC: dict[type[ast.AST], tuple[e.Operator, Callable[..., e.Scalar] | None]] = {
     ast.Add: ("+", operator.add), ast.Sub: ("-", operator.sub), ast.Mult: ("*", operator.mul),
     ast.Div: ("/", operator.truediv), ast.Pow: ("^", operator.pow), ast.FloorDiv: ("//", None),
     ast.Mod: ("%", None), ast.BitAnd: ("&", None), ast.BitOr: ("|", None),
     ast.BitXor: ("xor", None), ast.And: ("and", None), ast.Or: ("or", None),
 }  # fmt: skip
-_COMPARISONS: dict[type[ast.AST], tuple[Operator, Callable[..., bool]]] = {
+_COMPARISONS: dict[type[ast.AST], tuple[e.Operator, Callable[..., bool]]] = {
     ast.Eq: ("=", operator.eq), ast.NotEq: ("≠", operator.ne), ast.Is: ("=", operator.is_),
     ast.IsNot: ("≠", operator.is_not), ast.Lt: ("<", operator.lt), ast.LtE: ("≤", operator.le),
     ast.Gt: (">", operator.gt), ast.GtE: ("≥", operator.ge),
@@ -74,7 +63,7 @@ class RuleFormula:
         self.text = text
         self._parser: _Parser | None = None
 
-    def __call__(self, call: Call, index: tuple[int | Axis, ...]) -> Expression:
+    def __call__(self, call: Call, index: tuple[int | e.Axis, ...]) -> e.Expression:
         """The expression of one cell; names refer to the call's arguments."""
         parser, bound = self._parser or self._parsed(), call.bound
         parts: _Parts = {}
@@ -83,17 +72,17 @@ class RuleFormula:
             if type(value) is View:
                 parts[name] = broadcast(value, index)
             else:
-                parts[name] = Number(value) if isinstance(value, _NUMBERS) else value
-        made: Expression = parser.write(parts)
+                parts[name] = e.Number(value) if isinstance(value, _NUMBERS) else value
+        made: e.Expression = parser.write(parts)
         return made
 
-    def of(self, **parts: Expression | Scalar | None) -> Expression:
+    def of(self, **parts: e.Expression | e.Scalar | None) -> e.Expression:
         """The expression with these parts for its names."""
         parser, lifted = self._parser or self._parsed(), dict[str, Any](parts)
         for name, part in parts.items():
             if isinstance(part, _NUMBERS):
-                lifted[name] = Number(part)
-        made: Expression = parser.write(lifted)
+                lifted[name] = e.Number(part)
+        made: e.Expression = parser.write(lifted)
         return made
 
     def _parsed(self) -> _Parser:
@@ -129,7 +118,7 @@ class _Parser:
             case ast.Constant(value=str() | None as value):
                 return lambda _: value
             case ast.Constant(value=bool() | int() | float() as value):
-                number = Number(value)
+                number = e.Number(value)
                 return lambda _: number
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _ARITHMETIC:
                 return _arithmetic(sign, self._read(left), self._read(right))
@@ -170,7 +159,7 @@ def _let(symbol: str, body: _Write) -> _Write:
         if symbol not in parts:
             part = body(parts)
             # A cell or a number needs no symbol.
-            parts[symbol] = part if type(part) in (Entry, Number) else Named(symbol, part)
+            parts[symbol] = part if type(part) in (e.Entry, e.Number) else e.Named(symbol, part)
         return parts[symbol]
 
     return write
@@ -183,12 +172,12 @@ def _arithmetic(node: ast.AST, first: _Write, second: _Write) -> _Write:
         left, right = first(parts), second(parts)
         if left is None or right is None:
             return right if left is None else left
-        if type(left) is Number:
-            if type(right) is Number and on_numbers is not None:
-                return Number(on_numbers(left.value, right.value))
+        if type(left) is e.Number:
+            if type(right) is e.Number and on_numbers is not None:
+                return e.Number(on_numbers(left.value, right.value))
             if sign == "*" and left.value == 1:
                 return right
-        return Operation(sign, left, right)
+        return e.Operation(sign, left, right)
 
     return write
 
@@ -201,7 +190,7 @@ def _comparison(node: ast.AST, first: _Write, second: _Write) -> _Write:
         is_settled = type(left) in _SETTINGS and type(right) in _SETTINGS
         if is_settled or left is None or right is None:
             return on_settings(getattr(left, "value", left), getattr(right, "value", right))
-        return Operation(sign, left, right)
+        return e.Operation(sign, left, right)
 
     return write
 
@@ -209,7 +198,7 @@ def _comparison(node: ast.AST, first: _Write, second: _Write) -> _Write:
 def _minus(body: _Write) -> _Write:
     def write(parts: _Parts) -> Any:
         part = body(parts)
-        return Number(-part.value) if type(part) is Number else Function("neg", (part,))
+        return e.Number(-part.value) if type(part) is e.Number else e.Function("neg", (part,))
 
     return write
 
@@ -220,7 +209,7 @@ def _function(name: str, bodies: list[_Write]) -> _Write:
         for argument in arguments:
             if argument is None:  # a bound of `max` or `min` that was not given
                 return next(other for other in arguments if other is not None)
-        return Function(name, arguments)
+        return e.Function(name, arguments)
 
     return write
 
@@ -230,7 +219,7 @@ def _choice(test: _Write, yes: _Write, no: _Write) -> _Write:
         condition = test(parts)
         if type(condition) is bool:
             return (yes if condition else no)(parts)
-        return Choose(condition, yes(parts), no(parts))
+        return e.Choose(condition, yes(parts), no(parts))
 
     return write
 

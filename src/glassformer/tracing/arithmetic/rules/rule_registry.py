@@ -14,21 +14,12 @@ from typing import TypeVar
 
 import torch
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Entry,
-    Expression,
-    Function,
-    Number,
-    Operation,
-    Reduce,
-    Scalar,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call, Operator
 
-Build = Callable[[Call, Index], Expression | None]
+Build = Callable[[Call, Index], e.Expression | None]
 """Builds the arithmetic of a cell; None if the operator writes nothing there."""
 _Build = TypeVar("_Build", bound=Build)
 
@@ -150,41 +141,43 @@ def rules() -> list[tuple[str, int]]:
 LETTERS = "klmnpqrs"
 
 
-def broadcast(operand: View | Scalar, index: tuple[int | Axis, ...]) -> Expression:
+def broadcast(operand: View | e.Scalar, index: tuple[int | e.Axis, ...]) -> e.Expression:
     """The operand's cell for an output cell, by torch's broadcasting."""
     if not isinstance(operand, View):
-        return Number(operand)
+        return e.Number(operand)
     shape = operand.shape
     places = index[len(index) - len(shape) :]
     if 1 in shape:
         places = tuple([0 if size == 1 else at for size, at in zip(shape, places, strict=True)])
-    return Entry(operand, places)
+    return e.Entry(operand, places)
 
 
-def cell(view: View, *index: int | Axis) -> Entry:
+def cell(view: View, *index: int | e.Axis) -> e.Entry:
     """One cell, or a row of cells if the index contains running axes."""
-    return Entry(view, index)
+    return e.Entry(view, index)
 
 
-def running(shape: Index) -> tuple[Axis, ...]:
+def running(shape: Index) -> tuple[e.Axis, ...]:
     """One letter per axis of a shape."""
-    return tuple(Axis(LETTERS[place], size) for place, size in enumerate(shape))
+    return tuple(e.Axis(LETTERS[place], size) for place, size in enumerate(shape))
 
 
-def row(view: View, index: Index, axes: tuple[int, ...], keepdim: bool) -> tuple[Entry, list[Axis]]:
+def row(
+    view: View, index: Index, axes: tuple[int, ...], keepdim: bool
+) -> tuple[e.Entry, list[e.Axis]]:
     """The cells that a reduction over `axes` reads for one output cell."""
-    letters: list[Axis] = []
-    parts: list[int | Axis] = []
+    letters: list[e.Axis] = []
+    parts: list[int | e.Axis] = []
     rest = iter(index)
     for axis, size in enumerate(view.shape):
         if axis in axes:
-            letters.append(Axis(LETTERS[len(letters)], size))
+            letters.append(e.Axis(LETTERS[len(letters)], size))
             parts.append(letters[-1])
             if keepdim:
                 next(rest)
         else:
             parts.append(next(rest))
-    return Entry(view, tuple(parts)), letters
+    return e.Entry(view, tuple(parts)), letters
 
 
 _ARITHMETIC = frozenset(["+", "-", "*", "^", "//"])
@@ -194,7 +187,7 @@ _SMALL = frozenset(
 )
 
 
-def held(expression: Expression, dtype: torch.dtype) -> Expression:
+def held(expression: e.Expression, dtype: torch.dtype) -> e.Expression:
     """The expression with the overflow of its dtype: 200 + 100 is 44 in uint8, 300 mod 256.
 
     The overflow is written only where it changes the number. In bool, 1 + 1 is 1.
@@ -205,23 +198,23 @@ def held(expression: Expression, dtype: torch.dtype) -> Expression:
     if not math.isfinite(value):
         return expression
     if dtype == torch.bool:
-        return expression if value in (0, 1) else Operation("≠", expression, Number(0))
+        return expression if value in (0, 1) else e.Operation("≠", expression, e.Number(0))
     kind = torch.iinfo(dtype)
     if kind.min <= value <= kind.max:
         return expression
-    size = Number(kind.max - kind.min + 1)
+    size = e.Number(kind.max - kind.min + 1)
     if kind.min == 0:
-        return Operation("%", expression, size)
-    return Operation("%", expression + -kind.min, size) - -kind.min
+        return e.Operation("%", expression, size)
+    return e.Operation("%", expression + -kind.min, size) - -kind.min
 
 
-def _may_overflow(expression: Expression) -> bool:
+def _may_overflow(expression: e.Expression) -> bool:
     match expression:
-        case Operation(operator=operator):
+        case e.Operation(operator=operator):
             return operator in _ARITHMETIC
-        case Function(name=name):
+        case e.Function(name=name):
             return name in ("neg", "abs")
-        case Reduce(kind=kind):
+        case e.Reduce(kind=kind):
             return kind in ("sum", "product")
         case _:
             return False

@@ -18,16 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Convert,
-    Expression,
-    Number,
-    Operation,
-    Scalar,
-    sum_of,
-    total,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.rules.rule_registry import (
     Build,
     broadcast,
@@ -49,9 +40,9 @@ unwritten(
 given("lift_fresh", "lift_fresh_copy", "tensor", "_efficientzerotensor")
 
 
-def _constant(value: Scalar) -> Build:
-    def build(_call: Call, _index: Index) -> Expression:
-        return Number(value)
+def _constant(value: e.Scalar) -> Build:
+    def build(_call: Call, _index: Index) -> e.Expression:
+        return e.Number(value)
 
     return build
 
@@ -61,11 +52,11 @@ rule("ones", "ones_like", "new_ones", constant=True)(_constant(1))
 
 
 @rule("full", "full_like", "new_full", constant=True)
-def full(call: Call, _index: Index) -> Expression:
-    return Number(_held(call, call.number_of("fill_value")))
+def full(call: Call, _index: Index) -> e.Expression:
+    return e.Number(_held(call, call.number_of("fill_value")))
 
 
-def _held(call: Call, value: Scalar) -> Scalar:
+def _held(call: Call, value: e.Scalar) -> e.Scalar:
     """A fill value in the tensor's dtype: an integer tensor truncates it."""
     made = call.outputs[0]
     assert made is not None
@@ -75,25 +66,25 @@ def _held(call: Call, value: Scalar) -> Scalar:
 
 
 @rule("scalar_tensor", constant=True)
-def scalar_tensor(call: Call, _index: Index) -> Expression:
-    return Number(call.number_of("s"))
+def scalar_tensor(call: Call, _index: Index) -> e.Expression:
+    return e.Number(call.number_of("s"))
 
 
 @rule("fill")
-def fill(call: Call, _index: Index) -> Expression:
+def fill(call: Call, _index: Index) -> e.Expression:
     """The fill value: a number, or the one cell of a tensor."""
     value = call.operand("value")
-    return broadcast(value, ()) if isinstance(value, View) else Number(_held(call, value))
+    return broadcast(value, ()) if isinstance(value, View) else e.Number(_held(call, value))
 
 
 @rule("arange", constant=True)
-def arange(call: Call, index: Index) -> Expression:
+def arange(call: Call, index: Index) -> e.Expression:
     """start + i · step."""
     start, step = call.bound.get("start", 0), call.bound.get("step", 1)
-    return Number(start + index[0] * step)
+    return e.Number(start + index[0] * step)
 
 
-def _spaced(call: Call, index: Index) -> Expression:
+def _spaced(call: Call, index: Index) -> e.Expression:
     """start + i / (steps − 1) · (end − start); `logspace` raises a base to that power."""
     start, end = (broadcast(call.operand(name), ()) for name in ("start", "end"))
     share = index[0] / max(1, call.integer("steps") - 1)
@@ -102,7 +93,7 @@ def _spaced(call: Call, index: Index) -> Expression:
         value = float(call.number_of("base")) ** value
     made = call.outputs[0]
     assert made is not None
-    return value if made.dtype.is_floating_point else Convert(made.dtype, value)
+    return value if made.dtype.is_floating_point else e.Convert(made.dtype, value)
 
 
 rule("linspace", "logspace", constant=True)(_spaced)
@@ -111,13 +102,13 @@ for _ends in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"):
 
 
 @rule("eye", constant=True)
-def eye(_call: Call, index: Index) -> Expression:
+def eye(_call: Call, index: Index) -> e.Expression:
     """1 on the diagonal, 0 elsewhere."""
-    return Number(int(index[0] == index[1]))
+    return e.Number(int(index[0] == index[1]))
 
 
 def _triangle_indices(lower: bool) -> Build:
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         rows, columns = call.integer("row"), call.integer("col")
         offset = call.integer("offset")
         places = [
@@ -126,7 +117,7 @@ def _triangle_indices(lower: bool) -> Build:
             for j in range(columns)
             if (j - i <= offset if lower else j - i >= offset)
         ]
-        return Number(places[index[1]][index[0]])
+        return e.Number(places[index[1]][index[0]])
 
     return build
 
@@ -138,30 +129,30 @@ rule("triu_indices", constant=True)(_triangle_indices(lower=False))
 # --- copies and moves ---
 
 
-def _cast(value: Expression, source: View, call: Call, output: int = 0) -> Expression:
+def _cast(value: e.Expression, source: View, call: Call, output: int = 0) -> e.Expression:
     """The value, converted if the copy has another dtype."""
     made = call.outputs[output]
     if made is None or made.dtype == source.dtype:
         return value
-    return Convert(made.dtype, value)
+    return e.Convert(made.dtype, value)
 
 
 @rule("clone", "contiguous", "to", "_to_copy", "type_as")
-def copy(call: Call, index: Index) -> Expression:
+def copy(call: Call, index: Index) -> e.Expression:
     """The same cell of the source."""
     source = call.view(call.operator.parameters[0])
     return _cast(broadcast(source, index), source, call)
 
 
 @rule("copy")
-def copy_into(call: Call, index: Index) -> Expression:
+def copy_into(call: Call, index: Index) -> e.Expression:
     """The source's cell, written into another tensor."""
     source = call.view("src")
     return _cast(broadcast(source, index), source, call)
 
 
 @rule("reshape", "flatten", "ravel")
-def reshape(call: Call, index: Index) -> Expression:
+def reshape(call: Call, index: Index) -> e.Expression:
     """The cell at the same row-major position."""
     source, made = call.view("self"), call.outputs[0]
     assert made is not None
@@ -176,7 +167,7 @@ def reshape(call: Call, index: Index) -> Expression:
 
 
 @rule("cat", "concat", "concatenate")
-def cat(call: Call, index: Index) -> Expression:
+def cat(call: Call, index: Index) -> e.Expression:
     """The cell of the piece that contains this position."""
     pieces = [piece for piece in call.views("tensors") if piece.shape != (0,)]
     axis = call.axis("dim", len(index))
@@ -190,7 +181,7 @@ def cat(call: Call, index: Index) -> Expression:
 
 
 @rule("constant_pad_nd")
-def pad(call: Call, index: Index) -> Expression:
+def pad(call: Call, index: Index) -> e.Expression:
     """The source's cell, or the padding value outside it."""
     source, amounts = call.view("self"), call.bound["pad"]
     at = list(index)
@@ -200,7 +191,7 @@ def pad(call: Call, index: Index) -> Expression:
     inside = all(0 <= place < size for place, size in zip(at, source.shape, strict=True))
     if inside:
         return cell(source, *at)
-    return Number(0) if source.pairs and index[-1] else Number(call.number_of("value"))
+    return e.Number(0) if source.pairs and index[-1] else e.Number(call.number_of("value"))
 
 
 _Made = TypeVar("_Made")
@@ -269,18 +260,18 @@ class _Moves:
 def moved(output: int) -> Build:
     """The cell that the operator moved here, or 0 if none."""
 
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         made = call.outputs[output]
         assert made is not None
         *place, part = index if made.pairs else (*index, 0)
         found = remembered(call, _Moves).source(output, tuple(place))
         if found is None:
-            return Number(0)
+            return e.Number(0)
         view, at = found
         if view.pairs:
             return cell(view, *at, part)
         # The imaginary part of a real number is 0.
-        return Number(0) if part else _cast(cell(view, *at), view, call, output)
+        return e.Number(0) if part else _cast(cell(view, *at), view, call, output)
 
     return build
 
@@ -303,19 +294,19 @@ mechanism(moved, *MOVES.split())
 
 
 @rule("_pack_padded_sequence", output=1)
-def rows_per_time_step(call: Call, index: Index) -> Expression:
+def rows_per_time_step(call: Call, index: Index) -> e.Expression:
     """The number of sequences that reach this time step."""
     lengths = call.view("lengths")
-    k = Axis("k", lengths.numel)
-    return total(Operation(">", cell(lengths, k), Number(index[0])), k)
+    k = e.Axis("k", lengths.numel)
+    return e.total(e.Operation(">", cell(lengths, k), e.Number(index[0])), k)
 
 
 @rule("tril", "triu")
-def triangle(call: Call, index: Index) -> Expression:
+def triangle(call: Call, index: Index) -> e.Expression:
     """The cell on the kept side of the diagonal, 0 on the other."""
     beyond = index[-1] - index[-2] - call.integer("diagonal")
     keeps = beyond <= 0 if call.operator.name == "tril" else beyond >= 0
-    return cell(call.view("self"), *index) if keeps else Number(0)
+    return cell(call.view("self"), *index) if keeps else e.Number(0)
 
 
 # --- linear maps: sums of cells with fixed weights ---
@@ -362,9 +353,9 @@ class _LinearWeights:
 def _weighted(output: int) -> Build:
     """Σ weight · cell."""
 
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         weights = remembered(call, _LinearWeights)
-        terms: list[Expression] = []
+        terms: list[e.Expression] = []
         for view, row in zip(weights.views, weights.row(output, index), strict=True):
             values = row.cpu().numpy()
             for at in np.argwhere(np.abs(values) > _NOTHING * np.abs(values).max(initial=0)):
@@ -372,7 +363,7 @@ def _weighted(output: int) -> Build:
                 weight, part = float(values[place]), cell(view, *place)
                 negated = -part
                 terms.append(negated if weight == -1 else weight * part)
-        return sum_of(terms)
+        return e.sum_of(terms)
 
     return build
 

@@ -8,28 +8,14 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Convert,
-    Entry,
-    Expression,
-    Function,
-    Lookup,
-    Named,
-    Number,
-    Operation,
-    Reduce,
-    ReduceKind,
-    total,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
 from glassformer.tracing.arithmetic.rules.rule_registry import Build, row, rule, running
 from glassformer.tracing.capture.memory import Index, View, as_floats
 from glassformer.tracing.capture.operator_calls import Call
 
 
-def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], int]:
+def _gathered(call: Call, index: Index) -> tuple[e.Expression, tuple[e.Axis, ...], int]:
     """The cells that the call reduces to one output cell, their axes, and their number."""
     x = call.view("self")
     name = "dim" if "dim" in call.operator.parameters else "dims"
@@ -37,35 +23,35 @@ def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], i
     return _as_asked(call, entry), tuple(axes), math.prod(axis.size for axis in axes)
 
 
-def _as_asked(call: Call, entry: Entry) -> Expression:
+def _as_asked(call: Call, entry: e.Entry) -> e.Expression:
     """The cells as the call reads them: `dtype=torch.int64` truncates each before the sum."""
     dtype: torch.dtype = call.bound.get("dtype") or entry.view.dtype
     cuts = entry.view.dtype.is_floating_point and not dtype.is_floating_point
-    return Convert(dtype, entry) if cuts else entry
+    return e.Convert(dtype, entry) if cuts else entry
 
 
 # The result of reducing no cells; torch rejects the other kinds.
-_OF_NOTHING: dict[ReduceKind, int] = {"sum": 0, "product": 1, "any": 0, "all": 1}
+_OF_NOTHING: dict[e.ReduceKind, int] = {"sum": 0, "product": 1, "any": 0, "all": 1}
 
 
-def _reduction(kind: ReduceKind) -> Build:
-    def build(call: Call, index: Index) -> Expression:
+def _reduction(kind: e.ReduceKind) -> Build:
+    def build(call: Call, index: Index) -> e.Expression:
         cells, axes, count = _gathered(call, index)
         if count == 0:
-            return Number(_OF_NOTHING[kind])
-        return Reduce(kind, cells, axes) if axes else _alone(kind, cells)
+            return e.Number(_OF_NOTHING[kind])
+        return e.Reduce(kind, cells, axes) if axes else _alone(kind, cells)
 
     return build
 
 
-def _alone(kind: ReduceKind, value: Expression) -> Expression:
+def _alone(kind: e.ReduceKind, value: e.Expression) -> e.Expression:
     """The reduction of a tensor without axes: the number itself, or position 0."""
     if kind in ("argmax", "argmin"):
-        return Number(0)
-    return Operation("≠", value, Number(0)) if kind in ("any", "all") else value
+        return e.Number(0)
+    return e.Operation("≠", value, e.Number(0)) if kind in ("any", "all") else value
 
 
-_KINDS: dict[ReduceKind, str] = {
+_KINDS: dict[e.ReduceKind, str] = {
     "sum": "sum",
     "product": "prod",
     "max": "amax max max.dim",
@@ -83,105 +69,105 @@ rule("min.dim", output=1)(_reduction("argmin"))
 
 
 @rule("mean")
-def mean(call: Call, index: Index) -> Expression:
+def mean(call: Call, index: Index) -> e.Expression:
     """The sum divided by the number of cells."""
     cells, axes, count = _gathered(call, index)
-    return total(cells, *axes) / count if axes else cells
+    return e.total(cells, *axes) / count if axes else cells
 
 
 @rule("trace")
-def trace_of_matrix(call: Call, _index: Index) -> Expression:
+def trace_of_matrix(call: Call, _index: Index) -> e.Expression:
     """The sum of the diagonal."""
     x = call.view("self")
-    k = Axis("k", min(x.shape))
-    return total(Lookup(x, (k, k)), k)
+    k = e.Axis("k", min(x.shape))
+    return e.total(e.Lookup(x, (k, k)), k)
 
 
 @rule("logsumexp")
-def logsumexp(call: Call, index: Index) -> Expression:
+def logsumexp(call: Call, index: Index) -> e.Expression:
     """m + log Σ exp(x − m)."""
     cells, axes, _ = _gathered(call, index)
     return _log_of_sum(cells, axes)
 
 
-def _log_of_sum(cells: Expression, axes: tuple[Axis, ...]) -> Expression:
+def _log_of_sum(cells: e.Expression, axes: tuple[e.Axis, ...]) -> e.Expression:
     """m + log Σ exp(x − m), m the maximum; without m if it is infinite (a masked row)."""
-    largest = Named("m", Reduce("max", cells, axes) if axes else cells)
+    largest = e.Named("m", e.Reduce("max", cells, axes) if axes else cells)
     infinite = math.isinf(evaluate(largest))
     body = cells if infinite else cells - largest
-    log = Function("log", (total(Function("exp", (body,)), *axes),))
+    log = e.Function("log", (e.total(e.Function("exp", (body,)), *axes),))
     return log if infinite else largest + log
 
 
 @rule("count_nonzero")
-def count_nonzero(call: Call, index: Index) -> Expression:
+def count_nonzero(call: Call, index: Index) -> e.Expression:
     """The number of cells that are not 0."""
     cells, axes, _ = _gathered(call, index)
-    body = Operation("≠", cells, Number(0))
-    return total(body, *axes)
+    body = e.Operation("≠", cells, e.Number(0))
+    return e.total(body, *axes)
 
 
-_EXTREMES: tuple[ReduceKind, ReduceKind] = ("min", "max")
+_EXTREMES: tuple[e.ReduceKind, e.ReduceKind] = ("min", "max")
 
 
 @rule("histc")
-def histogram(call: Call, index: Index) -> Expression:
+def histogram(call: Call, index: Index) -> e.Expression:
     """The number of cells in a bin; the last bin includes its upper end."""
     x, bins = call.view("self"), call.integer("bins")
     if not x.numel:
-        return Number(0)
+        return e.Number(0)
     axes = running(x.shape)
-    cells: Expression = Entry(x, axes)
-    low, high = (Number(call.number_of(name)) for name in ("min", "max"))
-    ends: tuple[Expression, Expression] = (low, high)
+    cells: e.Expression = e.Entry(x, axes)
+    low, high = (e.Number(call.number_of(name)) for name in ("min", "max"))
+    ends: tuple[e.Expression, e.Expression] = (low, high)
     if low == high:  # no range given: that of the cells, widened by 1 on both sides if empty
-        least, most = (Reduce(k, cells, axes) if axes else cells for k in _EXTREMES)
+        least, most = (e.Reduce(k, cells, axes) if axes else cells for k in _EXTREMES)
         if evaluate(least) == evaluate(most):
             least, most = least - 1, most + 1
-        ends = (Named("low", least), Named("high", most))
-    width = ends[1] - ends[0] if low == high else Number(high.value - low.value)
-    place = (cells if ends[0] == Number(0) else cells - ends[0]) * bins / width
-    whole = Function("min", (Function("floor", (place,)), Number(bins - 1)))
-    below = Operation("≤", cells, ends[1])
-    counted = Operation("and", Operation("=", whole, Number(index[0])), below)
-    return total(counted, *axes)
+        ends = (e.Named("low", least), e.Named("high", most))
+    width = ends[1] - ends[0] if low == high else e.Number(high.value - low.value)
+    place = (cells if ends[0] == e.Number(0) else cells - ends[0]) * bins / width
+    whole = e.Function("min", (e.Function("floor", (place,)), e.Number(bins - 1)))
+    below = e.Operation("≤", cells, ends[1])
+    counted = e.Operation("and", e.Operation("=", whole, e.Number(index[0])), below)
+    return e.total(counted, *axes)
 
 
 @rule("bincount")
-def bincount(call: Call, index: Index) -> Expression:
+def bincount(call: Call, index: Index) -> e.Expression:
     """The number of cells equal to this bin's number, or the sum of their weights."""
     x, weights = call.view("self"), call.maybe_view("weights")
-    k = Axis("k", x.shape[0])
-    one = Number(1) if weights is None else Entry(weights, (k,))
-    here = Operation("=", Entry(x, (k,)), Number(index[0]))
-    return total(Choose(here, one, Number(0)), k)
+    k = e.Axis("k", x.shape[0])
+    one = e.Number(1) if weights is None else e.Entry(weights, (k,))
+    here = e.Operation("=", e.Entry(x, (k,)), e.Number(index[0]))
+    return e.total(e.Choose(here, one, e.Number(0)), k)
 
 
-def _running(kind: ReduceKind) -> Build:
-    def build(call: Call, index: Index) -> Expression:
+def _running(kind: e.ReduceKind) -> Build:
+    def build(call: Call, index: Index) -> e.Expression:
         x = call.view("self")
         if not index:
-            return Number(0) if "arg" in kind else Entry(x, ())
+            return e.Number(0) if "arg" in kind else e.Entry(x, ())
         cells, k = _up_to(x, call.axis("dim", x.ndim), index)
-        return Reduce(kind, _as_asked(call, cells), (k,))
+        return e.Reduce(kind, _as_asked(call, cells), (k,))
 
     return build
 
 
 @rule("logcumsumexp")
-def logcumsumexp(call: Call, index: Index) -> Expression:
+def logcumsumexp(call: Call, index: Index) -> e.Expression:
     """log Σ exp(x) over the cells up to this one."""
     x = call.view("self")
     if not index:
-        return Entry(x, ())
+        return e.Entry(x, ())
     cells, k = _up_to(x, call.axis("dim", x.ndim), index)
     return _log_of_sum(cells, (k,))
 
 
-def _up_to(x: View, axis: int, index: Index) -> tuple[Entry, Axis]:
+def _up_to(x: View, axis: int, index: Index) -> tuple[e.Entry, e.Axis]:
     """The cells along an axis up to and including an index."""
-    k = Axis("k", index[axis] + 1)
-    return Entry(x, (*index[:axis], k, *index[axis + 1 :])), k
+    k = e.Axis("k", index[axis] + 1)
+    return e.Entry(x, (*index[:axis], k, *index[axis + 1 :])), k
 
 
 rule("cumsum")(_running("sum"))
@@ -192,21 +178,21 @@ rule("cummax", output=1)(_running("last argmax"))
 rule("cummin", output=1)(_running("last argmin"))
 
 
-def _variance(call: Call, index: Index) -> tuple[Expression, Expression]:
+def _variance(call: Call, index: Index) -> tuple[e.Expression, e.Expression]:
     """The mean, and Σ (x − μ)² / (n − correction)."""
     cells, axes, count = _gathered(call, index)
     correction = call.bound.get("correction", 1 if call.bound.get("unbiased", True) else 0)
     correction = 1 if correction is None else correction
-    centre = Named("μ", total(cells, *axes) / count)
+    centre = e.Named("μ", e.total(cells, *axes) / count)
     squared = (cells - centre) ** 2
-    squares = total(squared, *axes)
+    squares = e.total(squared, *axes)
     return centre.body, squares / max(0, count - correction)
 
 
-def _spread(part: int, root: bool) -> Callable[[Call, Index], Expression]:
-    def build(call: Call, index: Index) -> Expression:
+def _spread(part: int, root: bool) -> Callable[[Call, Index], e.Expression]:
+    def build(call: Call, index: Index) -> e.Expression:
         value = _variance(call, index)[part]
-        return Function("sqrt", (value,)) if root else value
+        return e.Function("sqrt", (value,)) if root else value
 
     return build
 
@@ -219,23 +205,23 @@ rule("var_mean", "std_mean", output=1)(_spread(0, root=False))
 
 
 @rule("norm", "linalg_vector_norm")
-def norm(call: Call, index: Index) -> Expression:
+def norm(call: Call, index: Index) -> e.Expression:
     """(Σ |x|ᵖ)^(1/p); max |x| for p = ∞."""
     cells, axes, _ = _gathered(call, index)
     order = call.bound.get("ord", call.bound.get("p", 2))
     order = 2.0 if order is None else float(order)
-    size = Function("abs", (cells,))
+    size = e.Function("abs", (cells,))
     if order == 0:
-        return total(Operation("≠", cells, Number(0)), *axes)
+        return e.total(e.Operation("≠", cells, e.Number(0)), *axes)
     if not axes:
         return size
     if math.isinf(order):
-        return Reduce("max" if order > 0 else "min", size, axes)
+        return e.Reduce("max" if order > 0 else "min", size, axes)
     if order == 1:
-        return total(size, *axes)
+        return e.total(size, *axes)
     if order == 2:
-        return Function("sqrt", (total(cells**2, *axes),))
-    return total(size**order, *axes) ** (1 / order)
+        return e.Function("sqrt", (e.total(cells**2, *axes),))
+    return e.total(size**order, *axes) ** (1 / order)
 
 
 # --- ranks: the n-th largest of a row, the median, the n-th nonzero cell ---
@@ -258,60 +244,62 @@ def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
 def _ranked(place_of: bool) -> Build:
     """The value of a given rank along an axis, or its position."""
 
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         x = call.view("self")
         if not index:
-            return Number(0) if place_of else Entry(x, ())
+            return e.Number(0) if place_of else e.Entry(x, ())
         axis = call.axis("dim", x.ndim)
-        parts: list[int | Axis] = list(index)
+        parts: list[int | e.Axis] = list(index)
         rank = index[axis]
-        j = Axis("j", x.shape[axis])
+        j = e.Axis("j", x.shape[axis])
         parts[axis] = j
         descending = call.flag("largest") or call.flag("descending")
         if place_of:
-            return Reduce(
+            return e.Reduce(
                 "place largest" if descending else "place smallest",
-                Entry(x, tuple(parts)),
+                e.Entry(x, tuple(parts)),
                 (j,),
                 _rank_taken(call, index, axis, descending),
             )
-        return Reduce("largest" if descending else "smallest", Entry(x, tuple(parts)), (j,), rank)
+        return e.Reduce(
+            "largest" if descending else "smallest", e.Entry(x, tuple(parts)), (j,), rank
+        )
 
     return build
 
 
-def _first_nan(cells: Expression, axes: tuple[Axis, ...], place_of: bool) -> Expression:
+def _first_nan(cells: e.Expression, axes: tuple[e.Axis, ...], place_of: bool) -> e.Expression:
     """The median of a row with a NaN is NaN."""
-    found = Function("isnan", (cells,))
+    found = e.Function("isnan", (cells,))
     if place_of:
-        return Reduce("argmax", found, axes)
-    return Choose(Reduce("any", found, axes), Number(math.nan), Number(0))
+        return e.Reduce("argmax", found, axes)
+    return e.Choose(e.Reduce("any", found, axes), e.Number(math.nan), e.Number(0))
 
 
 def _middle(place_of: bool) -> Build:
     """The lower of the middle values (median), or the k-th smallest; or its position."""
 
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         x = call.view("self")
         if not x.ndim:
-            return Number(0) if place_of else Entry(x, ())
+            return e.Number(0) if place_of else e.Entry(x, ())
         whole = call.bound.get("dim") is None
         axes = tuple(range(x.ndim)) if whole else (call.axis("dim", x.ndim),)
         cells, running = row(x, index, axes, call.flag("keepdim"))
-        values = gathered(Reduce("min", cells, tuple(running)))
+        values = gathered(e.Reduce("min", cells, tuple(running)))
         known = int(np.count_nonzero(~np.isnan(values)))
         if call.operator.name == "median" and known < len(values):
             return _first_nan(cells, tuple(running), place_of)
         rank = call.integer("k") - 1 if "k" in call.bound else max(0, (known - 1) // 2)
         if not place_of:
-            return Reduce("smallest", cells, tuple(running), rank)
+            return e.Reduce("smallest", cells, tuple(running), rank)
         made = call.outputs[1]
         assert made is not None
         order = np.argsort(values, kind="stable")
         taken = int(made.array[index])
         is_tie = values[taken] == values[order[rank]] or known < len(values)
         here = int(np.flatnonzero(order == taken)[0]) if is_tie else rank
-        return Reduce("place smallest", cells, tuple(running), here)
+        return e.Reduce("place smallest", cells, tuple(running), here)
 
     return build
 
@@ -321,16 +309,16 @@ rule("median", "nanmedian", "kthvalue", output=1)(_middle(place_of=True))
 
 
 @rule("nonzero")
-def nonzero(call: Call, index: Index) -> Expression:
+def nonzero(call: Call, index: Index) -> e.Expression:
     """The position along one axis of the n-th nonzero cell."""
     x, (rank, axis) = call.view("self"), index
     axes = running(x.shape)
-    cells = Entry(x, axes)
-    holds = cells if x.dtype == torch.bool else Operation("≠", cells, Number(0))
-    place: Expression = Reduce("place largest", holds, axes, rank)
+    cells = e.Entry(x, axes)
+    holds = cells if x.dtype == torch.bool else e.Operation("≠", cells, e.Number(0))
+    place: e.Expression = e.Reduce("place largest", holds, axes, rank)
     inner = math.prod(x.shape[axis + 1 :])
-    place = Operation("//", place, Number(inner)) if inner > 1 else place
-    return Operation("%", place, Number(x.shape[axis])) if axis else place
+    place = e.Operation("//", place, e.Number(inner)) if inner > 1 else place
+    return e.Operation("%", place, e.Number(x.shape[axis])) if axis else place
 
 
 rule("topk", "sort")(_ranked(place_of=False))

@@ -7,16 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Entry,
-    Expression,
-    Named,
-    Number,
-    Operation,
-    Reduce,
-    total,
-)
+from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, Build, cell, rule
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
@@ -29,62 +20,64 @@ def each(value: list[int] | int, axis: int) -> int:
     return value[axis] if len(value) > 1 else value[0]
 
 
-def window(letter: str, start: int, length: int, size: int, dilation: int = 1) -> tuple[Axis, Axis]:
+def window(
+    letter: str, start: int, length: int, size: int, dilation: int = 1
+) -> tuple[e.Axis, e.Axis]:
     """The positions on an axis of `size` that a window covers, and the positions in the window.
 
     A window may extend beyond either end of the axis, over the padding.
     """
     inside = [place for place in range(length) if 0 <= start + place * dilation < size]
     first = inside[0] if inside else 0
-    under = Axis(letter, len(inside), start=start + first * dilation, step=dilation)
-    return under, Axis(letter, len(inside), start=first)
+    under = e.Axis(letter, len(inside), start=start + first * dilation, step=dilation)
+    return under, e.Axis(letter, len(inside), start=first)
 
 
 # --- convolutions ---
 
 
 @rule("conv1d", "conv2d", "conv3d")
-def convolution(call: Call, index: Index) -> Expression:
+def convolution(call: Call, index: Index) -> e.Expression:
     """Σ x · W over channels and window, plus b; padding contributes nothing."""
     return _with_bias(call, index, _gathered(call, call.view("input"), index))
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
-def transposed_convolution(call: Call, index: Index) -> Expression:
+def transposed_convolution(call: Call, index: Index) -> e.Expression:
     """Σ x · W over channels and the inputs whose copy of the kernel reaches this cell, plus b."""
     return _with_bias(call, index, _spread(call, call.view("input"), index))
 
 
 @rule("convolution")
-def either_convolution(call: Call, index: Index) -> Expression:
+def either_convolution(call: Call, index: Index) -> e.Expression:
     make = transposed_convolution if call.flag("transposed") else convolution
     return make(call, index)
 
 
-def _with_bias(call: Call, index: Index, result: Expression) -> Expression:
+def _with_bias(call: Call, index: Index, result: e.Expression) -> e.Expression:
     bias, space = call.maybe_view("bias"), call.view("weight").ndim - 2
     return result if bias is None else result + cell(bias, index[len(index) - space - 1])
 
 
-def _gathered(call: Call, x: View, index: Index) -> Expression:
+def _gathered(call: Call, x: View, index: Index) -> e.Expression:
     """Σ x · W over channels and window."""
     parameter = call.view("weight")
     space = parameter.ndim - 2
     batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
     width = parameter.shape[1]
     group = out // (parameter.shape[0] // call.integer("groups"))
-    into = [Axis("s", width, start=group * width)]
-    across = [Axis("s", width)]
+    into = [e.Axis("s", width, start=group * width)]
+    across = [e.Axis("s", width)]
     for axis in range(space):
         under = _window(call, axis, places[axis], x.shape[x.ndim - space + axis], parameter)
         into.append(under[0])
         across.append(under[1])
     if any(axis.size == 0 for axis in across):
-        return Number(0)
-    return total(Entry(x, (*batch, *into)) * Entry(parameter, (out, *across)), *across)
+        return e.Number(0)
+    return e.total(e.Entry(x, (*batch, *into)) * e.Entry(parameter, (out, *across)), *across)
 
 
-def _window(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
+def _window(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[e.Axis, e.Axis]:
     """The input positions under the kernel along one axis, and the kernel positions."""
     dilation, length = each(call.bound["dilation"], axis), parameter.shape[axis + 2]
     padding = call.bound["padding"]
@@ -96,26 +89,28 @@ def _window(call: Call, axis: int, place: int, size: int, parameter: View) -> tu
     return window(LETTERS[axis], start, length, size, dilation)
 
 
-def _spread(call: Call, x: View, index: Index) -> Expression:
+def _spread(call: Call, x: View, index: Index) -> e.Expression:
     """Σ x · W over channels and the positions of x whose copy of the kernel reaches this cell."""
     parameter = call.view("weight")
     space = parameter.ndim - 2
     batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
     group, into = divmod(out, parameter.shape[1])
     width = parameter.shape[0] // call.integer("groups")
-    channel = Axis("s", width, start=group * width)
+    channel = e.Axis("s", width, start=group * width)
     pairs = [
         _reaching(call, axis, places[axis], x.shape[x.ndim - space + axis], parameter)
         for axis in range(space)
     ]
     axes = (channel, *(own for own, _ in pairs))
     if any(axis.size == 0 for axis in axes):
-        return Number(0)
-    kernel = Entry(parameter, (channel, into, *(own for _, own in pairs)))
-    return total(Entry(x, (*batch, *axes)) * kernel, *axes)
+        return e.Number(0)
+    kernel = e.Entry(parameter, (channel, into, *(own for _, own in pairs)))
+    return e.total(e.Entry(x, (*batch, *axes)) * kernel, *axes)
 
 
-def _reaching(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
+def _reaching(
+    call: Call, axis: int, place: int, size: int, parameter: View
+) -> tuple[e.Axis, e.Axis]:
     """The input positions whose copy of the kernel reaches an output, and the kernel positions.
 
     As one increases, the other decreases.
@@ -131,21 +126,21 @@ def _reaching(call: Call, axis: int, place: int, size: int, parameter: View) -> 
     return _run([position for position, _ in found], axis), _run([own for _, own in found], axis)
 
 
-def _run(positions: list[int], axis: int) -> Axis:
+def _run(positions: list[int], axis: int) -> e.Axis:
     """Equally spaced positions as a running axis."""
     step = positions[1] - positions[0] if len(positions) > 1 else 1
-    return Axis(LETTERS[axis], len(positions), start=positions[0] if positions else 0, step=step)
+    return e.Axis(LETTERS[axis], len(positions), start=positions[0] if positions else 0, step=step)
 
 
 @rule("convolution_backward")
-def convolution_input_gradient(call: Call, index: Index) -> Expression:
+def convolution_input_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g · W over all outputs that an input cell contributed to."""
     g = call.view("grad_output")
     return _gathered(call, g, index) if call.flag("transposed") else _spread(call, g, index)
 
 
 @rule("convolution_backward", output=1)
-def convolution_weight_gradient(call: Call, index: Index) -> Expression:
+def convolution_weight_gradient(call: Call, index: Index) -> e.Expression:
     """Σ over batch and positions of g times the input cell that this weight multiplied."""
     first, second = call.view("grad_output"), call.view("input")
     if call.flag("transposed"):
@@ -153,37 +148,40 @@ def convolution_weight_gradient(call: Call, index: Index) -> Expression:
     channel, other, *kernel = index
     width = call.view("weight").shape[1]
     group = channel // (first.shape[1] // call.integer("groups"))
-    batch = Axis("s", first.shape[0])
-    along: list[Axis] = [batch]
-    beneath: list[int | Axis] = [batch, group * width + other]
+    batch = e.Axis("s", first.shape[0])
+    along: list[e.Axis] = [batch]
+    beneath: list[int | e.Axis] = [batch, group * width + other]
     for axis, place in enumerate(kernel):
         stride, dilation = each(call.bound["stride"], axis), each(call.bound["dilation"], axis)
         shift = place * dilation - each(call.bound["padding"], axis)
         start = max(0, -(shift // stride))
         end = min(first.shape[axis + 2], (second.shape[axis + 2] - 1 - shift) // stride + 1)
         size = max(0, end - start)
-        along.append(Axis(LETTERS[axis], size, start=start))
-        beneath.append(Axis(LETTERS[axis], size, start=start * stride + shift, step=stride))
-    left = Entry(first, (batch, channel, *along[1:]))
-    return total(left * Entry(second, tuple(beneath)), *along)
+        along.append(e.Axis(LETTERS[axis], size, start=start))
+        beneath.append(e.Axis(LETTERS[axis], size, start=start * stride + shift, step=stride))
+    left = e.Entry(first, (batch, channel, *along[1:]))
+    return e.total(left * e.Entry(second, tuple(beneath)), *along)
 
 
 @rule("convolution_backward", output=2)
-def convolution_bias_gradient(call: Call, index: Index) -> Expression:
+def convolution_bias_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g over batch and positions."""
     g = call.view("grad_output")
-    axes = [Axis("s", g.shape[0]), *(Axis(LETTERS[n], size) for n, size in enumerate(g.shape[2:]))]
-    return total(Entry(g, (axes[0], index[0], *axes[1:])), *axes)
+    axes = [
+        e.Axis("s", g.shape[0]),
+        *(e.Axis(LETTERS[n], size) for n, size in enumerate(g.shape[2:])),
+    ]
+    return e.total(e.Entry(g, (axes[0], index[0], *axes[1:])), *axes)
 
 
 # --- pooling: the maximum or the mean under a window ---
 
-_Windows = Callable[[Call, Index, int], list[Axis]]
+_Windows = Callable[[Call, Index, int], list[e.Axis]]
 
 
-def _pooled(x: View, index: Index, axes: list[Axis]) -> Entry:
+def _pooled(x: View, index: Index, axes: list[e.Axis]) -> e.Entry:
     """The cells under the windows of one output cell."""
-    return Entry(x, (*index[: x.ndim - len(axes)], *axes))
+    return e.Entry(x, (*index[: x.ndim - len(axes)], *axes))
 
 
 def _starts(call: Call, axis: int, place: int) -> tuple[int, int]:
@@ -193,7 +191,7 @@ def _starts(call: Call, axis: int, place: int) -> tuple[int, int]:
     return place * stride - each(call.bound["padding"], axis), length
 
 
-def _sliding(call: Call, index: Index, space: int) -> list[Axis]:
+def _sliding(call: Call, index: Index, space: int) -> list[e.Axis]:
     """The input positions under the window of one output cell."""
     x = call.view("self")
     axes = []
@@ -205,7 +203,7 @@ def _sliding(call: Call, index: Index, space: int) -> list[Axis]:
     return axes
 
 
-def _adaptive(call: Call, index: Index, space: int) -> list[Axis]:
+def _adaptive(call: Call, index: Index, space: int) -> list[e.Axis]:
     """The input positions for one output cell of a given output size."""
     x, made = call.view("self"), call.outputs[0]
     assert made is not None
@@ -213,11 +211,11 @@ def _adaptive(call: Call, index: Index, space: int) -> list[Axis]:
     for axis in range(space):
         place, size, out = (part[x.ndim - space + axis] for part in (index, x.shape, made.shape))
         start, end = place * size // out, -(-(place + 1) * size // out)
-        axes.append(Axis(LETTERS[axis], end - start, start=start))
+        axes.append(e.Axis(LETTERS[axis], end - start, start=start))
     return axes
 
 
-def _at_random(call: Call, index: Index, space: int) -> list[Axis]:
+def _at_random(call: Call, index: Index, space: int) -> list[e.Axis]:
     """The input positions for one output cell, with windows shifted at random."""
     x, made, shares = call.view("self"), call.outputs[0], call.view("random_samples")
     assert made is not None
@@ -233,14 +231,14 @@ def _at_random(call: Call, index: Index, space: int) -> list[Axis]:
         start = size - length
         if place < out - 1:
             start = int(np.float32(place + share) * stride) - int(np.float32(share) * stride)
-        axes.append(Axis(LETTERS[axis], length, start=start))
+        axes.append(e.Axis(LETTERS[axis], length, start=start))
     return axes
 
 
 def _largest(windows: _Windows, space: int) -> Build:
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         axes = windows(call, index, space)
-        return Reduce("max", _pooled(call.view("self"), index, axes), tuple(axes))
+        return e.Reduce("max", _pooled(call.view("self"), index, axes), tuple(axes))
 
     return build
 
@@ -248,14 +246,14 @@ def _largest(windows: _Windows, space: int) -> Build:
 def _place_of_largest(windows: _Windows, space: int) -> Build:
     """The flat position of the maximum in the whole input."""
 
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         x, axes = call.view("self"), windows(call, index, space)
-        found = Named("p", Reduce("argmax", _pooled(x, index, axes), tuple(axes)))
-        place: Expression | None = None
+        found = e.Named("p", e.Reduce("argmax", _pooled(x, index, axes), tuple(axes)))
+        place: e.Expression | None = None
         for number, axis in enumerate(axes):
             inner = math.prod(other.size for other in axes[number + 1 :])
-            rest: Expression = Operation("//", found, Number(inner)) if inner > 1 else found
-            digit = Operation("%", rest, Number(axis.size)) if number else rest
+            rest: e.Expression = e.Operation("//", found, e.Number(inner)) if inner > 1 else found
+            digit = e.Operation("%", rest, e.Number(axis.size)) if number else rest
             here = axis.start + axis.step * digit
             row = math.prod(x.shape[x.ndim - space + number + 1 :])
             part = row * here
@@ -267,15 +265,15 @@ def _place_of_largest(windows: _Windows, space: int) -> Build:
 
 
 def _mean(space: int) -> Build:
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         axes = _sliding(call, index, space)
         cells = _pooled(call.view("self"), index, axes)
-        return total(cells, *axes) / _divisor(call, index, axes)
+        return e.total(cells, *axes) / _divisor(call, index, axes)
 
     return build
 
 
-def _divisor(call: Call, index: Index, axes: list[Axis]) -> int:
+def _divisor(call: Call, index: Index, axes: list[e.Axis]) -> int:
     """What a window's sum is divided by: its number of cells, with or without the padding."""
     given = call.bound.get("divisor_override")
     if given is not None:
@@ -291,10 +289,10 @@ def _divisor(call: Call, index: Index, axes: list[Axis]) -> int:
 
 
 def _adaptive_mean(space: int) -> Build:
-    def build(call: Call, index: Index) -> Expression:
+    def build(call: Call, index: Index) -> e.Expression:
         axes = _adaptive(call, index, space)
         cells = _pooled(call.view("self"), index, axes)
-        return total(cells, *axes) / math.prod(axis.size for axis in axes)
+        return e.total(cells, *axes) / math.prod(axis.size for axis in axes)
 
     return build
 
