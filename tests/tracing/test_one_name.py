@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.documents import render_text
-from glassformer.documents.workbook import write_workbook
 from glassformer.explorer.cell_cards import card_info
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
@@ -30,6 +29,7 @@ from glassformer.lessons.by_hand import by_hand_trace
 from glassformer.nn.attention import basic_self_attention
 from glassformer.tracing import Cell, Trace, trace
 from glassformer.tracing.formula import equals, to_json, to_mathml, to_tex, to_text
+from tests.tracing.render.xlsx import write_workbook
 
 CELLS_OF_EACH = 9
 IDS = torch.tensor([[5, 6, 7]])

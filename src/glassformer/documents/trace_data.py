@@ -1,4 +1,4 @@
-"""A whole trace as JSON, and back: names, shapes, lines, edges, and every number bit for bit.
+"""A whole trace as JSON: names, shapes, lines, edges, and every number bit for bit.
 
     {
       "schema": "glassformer-trace/1",
@@ -30,14 +30,10 @@ may appear without a new number.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
-import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -45,9 +41,7 @@ from torch import Tensor
 
 from glassformer.documents.addresses import Addresses, all_steps
 from glassformer.documents.heat_maps import unwritten_places
-from glassformer.documents.renderer import write_file
-from glassformer.errors import TraceError, UnknownNameError, stop_if_cancelled
-from glassformer.files import as_path, read_bytes
+from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture.source_lines import source_parts
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.steps import Step
@@ -99,20 +93,6 @@ def trace_data(
         ],
         "cells": [cell.to_dict(depth) for cell in cells],
     }
-
-
-def write_json(
-    trace: Trace,
-    path: str | os.PathLike[str],
-    *,
-    steps: Sequence[str] | None = None,
-    cells: Iterable[Cell] = (),
-    depth: int = 1,
-    max_bytes: int = MOST_BYTES,
-) -> Path:
-    """Write a trace as JSON."""
-    data = trace_data(trace, steps=steps, cells=cells, depth=depth, max_bytes=max_bytes)
-    return write_file(path, json_text(data))
 
 
 def json_text(data: dict[str, Any], indent: int | None = None) -> str:
@@ -187,87 +167,3 @@ def little_endian(flat: Tensor) -> bytes:
 def _swapped(raw: Tensor, itemsize: int) -> Tensor:
     """Convert between native and little-endian byte order; a no-op on most machines."""
     return raw.reshape(-1, itemsize).flip(1).reshape(-1) if sys.byteorder == "big" else raw
-
-
-# --- reading ---
-
-
-@dataclass(frozen=True, slots=True)
-class TensorData:
-    """A tensor read from a trace file."""
-
-    name: str
-    role: str
-    op: str
-    module: str
-    labels: tuple[tuple[str, ...] | None, ...]
-    source: dict[str, Any] | None
-    value: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class TraceData:
-    """A trace read from a file: `data["scores"].value` is a tensor."""
-
-    tensors: dict[str, TensorData]
-    outputs: dict[str, str]
-    edges: list[dict[str, str]]
-    notes: list[str]
-    cells: list[dict[str, Any]]
-
-    def __getitem__(self, name: str) -> TensorData:
-        if name not in self.tensors:
-            raise UnknownNameError("step", name, self.tensors)
-        return self.tensors[name]
-
-
-def read_json(path: str | os.PathLike[str]) -> TraceData:
-    """Read a trace back; every number is the same, bit for bit."""
-    content = read_bytes(as_path(path, TraceError, "a trace"), error=TraceError, most=2**31)
-    try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise TraceError("{path} is no JSON file: {error}", path=path, error=error) from None
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != SCHEMA:
-        raise TraceError(
-            "{path} has schema {schema!r}; this version reads {ours!r}",
-            path=path,
-            schema=schema,
-            ours=SCHEMA,
-        )
-    try:
-        tensors = {}
-        for item in data["tensors"]:
-            read = _read_tensor(item)
-            tensors.update(dict.fromkeys([read.name, *item["aliases"]], read))
-        return TraceData(tensors, data["outputs"], data["edges"], data["notes"], data["cells"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise TraceError("{path} is damaged: {error!r}", path=path, error=error) from None
-
-
-def _read_tensor(item: dict[str, Any]) -> TensorData:
-    labels = tuple(None if axis is None else tuple(axis) for axis in item["labels"])
-    value = decode(item["values"], item["dtype"], item["shape"])
-    return TensorData(
-        item["name"], item["role"], item["op"], item["module"], labels, item["source"], value
-    )
-
-
-def decode(values: dict[str, Any], dtype: str, shape: Sequence[int]) -> Tensor:
-    """A tensor from what `encode` wrote."""
-    kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype):
-        raise ValueError(f"unknown dtype {dtype!r}")
-    if values["encoding"] == "list":
-        return torch.tensor(values["data"], dtype=kind).reshape(list(shape))
-    if values["encoding"] != "base64":
-        raise ValueError(f"unknown encoding {values['encoding']!r}")
-    try:
-        raw = bytearray(base64.b64decode(values["data"], validate=True))
-    except binascii.Error as error:
-        raise ValueError(f"values are no base64: {error}") from None
-    if not raw:
-        return torch.empty(list(shape), dtype=kind)
-    numbers = _swapped(torch.frombuffer(raw, dtype=torch.uint8), kind.itemsize).view(kind)
-    return numbers.reshape(list(shape)).clone()

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.documents.addresses import Addresses, all_steps
@@ -27,8 +25,8 @@ from glassformer.documents.heat_maps import (
     shape_text,
     unwritten_places,
 )
-from glassformer.documents.renderer import legend_text, write_file
-from glassformer.documents.trace_words import TraceWords, meaning, note_in, words_in
+from glassformer.documents.renderer import legend_text
+from glassformer.documents.trace_words import TraceWords, meaning, note_in
 from glassformer.documents.workbook_formulas import (
     INFINITE,
     INFINITY,
@@ -443,19 +441,3 @@ def _write_index_row(
     source = f"{step.line.place}  {step.line.text}" if step.line is not None else ""
     for column, text in enumerate((shape_text(step.shape), step.op, role, block.sheet, source)):
         sheet.write_string(row, column + 1, text, formats.quiet)
-
-
-def write_workbook(
-    trace: Trace,
-    path: str | os.PathLike[str],
-    *,
-    steps: Sequence[str] | None = None,
-    lang: str = "en",
-) -> Path:
-    """Write a trace as a workbook.
-
-    `steps` names the steps that are to be formulas; what they read from others stands as
-    numbers. Without it, everything that was computed is a formula.
-    """
-    chosen = None if steps is None else [trace[name] for name in steps]
-    return write_file(path, workbook_bytes(trace, chosen, words_in(lang)))

@@ -10,7 +10,6 @@ import torch
 
 from glassformer.documents import render_text
 from glassformer.documents.trace_documents import page_text
-from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
 from glassformer.explorer.cell_cards import card_info
 from glassformer.explorer.open_traces import OpenTrace
@@ -21,7 +20,7 @@ from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.cell_block import flat_place
 from glassformer.tracing.steps import Step
 from tests.explorer.saved import data_of
-from tests.tracing.render.xlsx import read_workbook
+from tests.tracing.render.xlsx import read_workbook, write_workbook
 
 SAID = "this rule does not reproduce the stored number"
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from glassformer.documents import workbook_layout
-from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
 from glassformer.tracing import Cell, Step, Trace, trace
 from glassformer.tracing.arithmetic.expressions import Number
@@ -20,7 +19,7 @@ from tests.tracing.operator_examples import EXAMPLES
 from tests.tracing.render.calculator import Calculator
 from tests.tracing.render.libreoffice import recalculate
 from tests.tracing.render.toys import TOYS, traced, traced_in_float64
-from tests.tracing.render.xlsx import Sheet, read_workbook, with_number
+from tests.tracing.render.xlsx import Sheet, read_workbook, with_number, write_workbook
 
 Read = Callable[[str, str], float | str]
 

@@ -1,4 +1,4 @@
-"""Reading a workbook back, and changing one number in it, with the standard library alone."""
+"""Writing a workbook; reading it back, and changing one number in it, by the standard library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
+
+from glassformer.documents import render
+from glassformer.tracing import Trace
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
@@ -21,6 +25,12 @@ class SheetCell:
 
 
 Sheet = dict[str, SheetCell]
+
+
+def write_workbook(trace: Trace, path: Path, **options: Any) -> Path:
+    made = render(trace, to="xlsx", path=path, **options)
+    assert isinstance(made, Path)
+    return made
 
 
 def read_workbook(path: Path) -> dict[str, Sheet]:
