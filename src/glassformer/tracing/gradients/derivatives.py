@@ -1,11 +1,15 @@
-"""From the gradient of an operator's output to those of its operands.
+"""From the gradient of an operator's output to those of its operands: by autograd, but for a few.
 
-A derivative takes the operator as it ran and g = ∂L/∂output, and yields ∂L/∂operand in the
-operand's shape. It uses ordinary operators, which are recorded as steps like those of the forward
-pass, and the same kernels and summation order as autograd, so that the gradients are bitwise equal.
-Operators without a derivative here are left to autograd, which runs them again inside the
-recording, followed by their backward pass, operator by operator; those without a rule are shown as
-opaque.
+Autograd builds the graph of the operator outside the recording; the graph runs backwards inside it,
+on the recorded operands and results. So each gradient is made by ordinary operators, recorded like
+those of the forward pass, and is bitwise that of autograd; operators without a rule are shown as
+opaque. Where autograd keeps numbers that the trace does not have, the operator runs once more
+inside the recording.
+
+A few operators have a derivative of their own: matrix products, which autograd would take apart
+into reshaped copies; norms, whose mean and deviation get names; and what draws random numbers. It
+takes the operator as it ran and g = ∂L/∂output, and yields ∂L/∂operand in the operand's shape, by
+the same kernels and in the same summation order as autograd.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import _disable_current_modes
 
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call, Operator, as_list
@@ -95,103 +101,6 @@ def fold(gradient: Tensor, shape: Index) -> Tensor:
     return gradient.sum(axes, keepdim=True).reshape(shape)
 
 
-# --- operators of one tensor ---
-
-
-def _spread(forward: Forward, g: Tensor) -> Tensor:
-    """The gradient of a reduction, expanded to the cells that it reduced."""
-    shape = forward.shape("self")
-    if not forward.call.flag("keepdim"):
-        for axis in forward.call.axes("dim", len(shape)):
-            g = g.unsqueeze(axis)
-    return g.expand(shape)
-
-
-def _mean(forward: Forward, g: Tensor) -> Tensor:
-    return _spread(forward, g / (forward.call.view("self").numel // max(1, g.numel())))
-
-
-_OF_ONE: dict[str, Callable[[Forward, Tensor], Tensor]] = {
-    "neg": lambda _, g: -g,
-    "relu": lambda f, g: aten.threshold_backward(g, f.output, 0),
-    "gelu": lambda f, g: aten.gelu_backward(g, f["self"], approximate=f.number("approximate")),
-    "silu": lambda f, g: aten.silu_backward(g, f["self"]),
-    "tanh": lambda f, g: aten.tanh_backward(g, f.output),
-    "sigmoid": lambda f, g: aten.sigmoid_backward(g, f.output),
-    # Filled cells do not depend on the input: 0 there, g elsewhere.
-    "masked_fill.Scalar": lambda f, g: fold(g.masked_fill(f["mask"], 0), f.shape("self")),
-    # Raising one weight of a softmax lowers the others.
-    "softmax _softmax _safe_softmax": lambda f, g: aten._softmax_backward_data(
-        g, f.output, f.number("dim"), f.output.dtype
-    ),
-    "log_softmax _log_softmax": lambda f, g: aten._log_softmax_backward_data(
-        g, f.output, f.number("dim"), f.output.dtype
-    ),
-    "sum": _spread,
-    "mean": _mean,
-    "clone contiguous to _to_copy reshape flatten unflatten _unsafe_view _reshape_copy view_copy": (
-        lambda f, g: g.reshape(f.shape(f.call.operator.parameters[0]))
-    ),
-}
-
-
-def _of_one(gradient: Callable[[Forward, Tensor], Tensor]) -> Derivative:
-    def derive(forward: Forward, g: Tensor) -> Gradients:
-        yield forward.call.operator.parameters[0], gradient(forward, g)
-
-    return derive
-
-
-for _operators, _gradient in _OF_ONE.items():
-    derivative(*_operators.split())(_of_one(_gradient))
-
-
-# --- arithmetic ---
-
-
-@derivative("add", "sub")
-def add(forward: Forward, g: Tensor) -> Gradients:
-    """A sum passes its gradient on to both sides; a difference negates it on the right."""
-    if "self" in forward.wanted:
-        yield "self", fold(g, forward.shape("self"))
-    if "other" in forward.wanted:
-        alpha = forward.call.bound.get("alpha", 1)
-        if forward.call.operator.name == "add":
-            g = g if alpha == 1 else g * alpha
-        else:
-            g = -g if alpha == 1 else g * -alpha
-        yield "other", fold(g, forward.shape("other"))
-
-
-@derivative("mul")
-def multiply(forward: Forward, g: Tensor) -> Gradients:
-    """g times the other factor."""
-    if "self" in forward.wanted:
-        yield "self", fold(g * forward.operand("other"), forward.shape("self"))
-    if "other" in forward.wanted:
-        yield "other", fold(g * forward["self"], forward.shape("other"))
-
-
-@derivative("div.Tensor", "div.Scalar")
-def divide(forward: Forward, g: Tensor) -> Gradients:
-    """g / b to the dividend, −g · (a / b) / b to the divisor."""
-    b = forward.operand("other")
-    if "self" in forward.wanted:
-        yield "self", fold(g / b, forward.shape("self"))
-    if "other" in forward.wanted:
-        yield "other", fold(-g * (forward["self"] / b / b), forward.shape("other"))
-
-
-@derivative("where.self", "where.ScalarOther", "where.ScalarSelf")
-def where(forward: Forward, g: Tensor) -> Gradients:
-    """g to the chosen side, 0 to the other."""
-    condition = forward["condition"]
-    if "self" in forward.wanted:
-        yield "self", fold(torch.where(condition, g, 0.0), forward.shape("self"))
-    if "other" in forward.wanted:
-        yield "other", fold(torch.where(condition, 0.0, g), forward.shape("other"))
-
-
 # --- linear layers and matrix products: the other factor times g, summed over all products ---
 
 
@@ -242,7 +151,14 @@ def addmm(forward: Forward, g: Tensor) -> Gradients:
         yield "self", fold(g if beta == 1 else g * beta, forward.shape("self"))
 
 
-# --- norms, lookups, joins ---
+# --- softmax, norms, randomness ---
+
+
+@derivative("_safe_softmax")
+def safe_softmax(forward: Forward, g: Tensor) -> Gradients:
+    """Raising one weight of a softmax lowers the others; a row that is all masked has none."""
+    made = forward.output
+    yield "self", aten._softmax_backward_data(g, made, forward.number("dim"), made.dtype)
 
 
 @derivative("layer_norm")
@@ -261,23 +177,6 @@ def layer_norm(forward: Forward, g: Tensor) -> Gradients:
     yield from (pair for pair in zip(names, made, strict=True) if pair[0] in forward.wanted)
 
 
-@derivative("nll_loss_nd")
-def nll_loss(forward: Forward, g: Tensor) -> Gradients:
-    """−g / n to the log-probability of each target that is not ignored, 0 to all others."""
-    x, target, weight = forward["self"], forward["target"], forward.operand("weight")
-    settings = (forward.number("reduction"), forward.number("ignore_index"))
-    plain = x.ndim < 3
-    run = aten.nll_loss_forward if plain else aten.nll_loss2d_forward
-    back = aten.nll_loss_backward if plain else aten.nll_loss2d_backward
-    if x.ndim > 2 and x.ndim != 4:  # the kernel expects two axes of positions
-        x, target = x.reshape(*x.shape[:2], 1, -1), target.reshape(len(target), 1, -1)
-        g = g.reshape(target.shape) if g.ndim else g
-    again, count = run(x, target, weight, *settings)
-    forward.note("again", again)
-    forward.note("count", count)
-    yield "self", back(g, x, target, weight, *settings, count).reshape(forward.shape("self"))
-
-
 @derivative("rrelu_with_noise")
 def rrelu(forward: Forward, g: Tensor) -> Gradients:
     """g times the slope that was drawn for the cell; outside training, the mean slope below 0."""
@@ -290,36 +189,6 @@ def rrelu(forward: Forward, g: Tensor) -> Gradients:
         yield "self", aten.leaky_relu_backward(g, forward["self"], (lower + upper) / 2, False)
 
 
-@derivative("embedding")
-def embedding(forward: Forward, g: Tensor) -> Gradients:
-    """Each row of the table sums the gradients of the positions that looked it up."""
-    rows = forward.shape("weight")[0]
-    padding, by_count = forward.number("padding_idx"), forward.call.flag("scale_grad_by_freq")
-    ids = forward["indices"]
-    yield "weight", aten.embedding_dense_backward(g, ids, rows, padding, by_count)
-
-
-@derivative("cat", "concat")
-def cat(forward: Forward, g: Tensor) -> Gradients:
-    """Each piece gets its part of g."""
-    axis, start = forward.call.axis("dim", g.ndim), 0
-    for place, piece in enumerate(forward.call.views("tensors")):
-        if piece.shape == (0,):
-            continue
-        if f"tensors.{place}" in forward.wanted:
-            yield f"tensors.{place}", g.narrow(axis, start, piece.shape[axis])
-        start += piece.shape[axis]
-
-
-@derivative("stack")
-def stack(forward: Forward, g: Tensor) -> Gradients:
-    """Each piece gets its part of g."""
-    axis = forward.call.axis("dim", g.ndim)
-    for place in range(g.size(axis)):
-        if f"tensors.{place}" in forward.wanted:
-            yield f"tensors.{place}", g.select(axis, place)
-
-
 # --- the rest: by autograd ---
 
 
@@ -328,14 +197,18 @@ def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tu
 
     Nothing is yielded for an operand if no output depends on it differentiably.
     """
-    call = forward.call
+    call, saved = forward.call, _SavedTensors(forward)
     with differentiable(), without_onednn(call.without_onednn):
-        leaves = {
-            name: forward.tensor_of(view).detach().requires_grad_()
-            for name, view in call.tensors().items()
-            if name in forward.wanted
-        }
-        made = _run_again(forward, leaves)
+        with _disable_current_modes():
+            leaves = {
+                name: forward.tensor_of(view).detach().requires_grad_()
+                for name, view in call.tensors().items()
+                if name in forward.wanted
+            }
+            with saved_tensors_hooks(saved.pack, saved.unpack):
+                made = _run_again(forward, leaves)
+        if not saved.are_recorded(made):
+            made = _run_again(forward, leaves)
         pairs = [
             (output, gradient)
             for output, gradient in zip(made, gradients, strict=False)
@@ -348,6 +221,49 @@ def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tu
     for name, gradient in zip(leaves, found, strict=True):
         if gradient is not None:
             yield name, gradient
+
+
+class _SavedTensors:
+    """What autograd keeps of an operator that runs outside the recording, as the trace has it."""
+
+    def __init__(self, forward: Forward) -> None:
+        self._forward = forward
+        self._tensors: list[Tensor] = []
+
+    def pack(self, tensor: Tensor) -> int:
+        self._tensors.append(tensor)
+        return len(self._tensors) - 1
+
+    def unpack(self, place: int) -> Tensor:
+        return self._tensors[place]
+
+    def are_recorded(self, made: list[Any]) -> bool:
+        """Whether all are recorded operands or results; new results give way to recorded ones."""
+        forward, call = self._forward, self._forward.call
+        known = {_storage(forward.tensor_of(view)) for view in call.inputs()}
+        for place, tensor in enumerate(self._tensors):
+            if _storage(tensor) in known:
+                continue
+            recorded = next(
+                (
+                    forward.tensor_of(view)
+                    for output, view in zip(made, call.outputs, strict=False)
+                    if view is not None and _storage(output) == _storage(tensor)
+                ),
+                None,
+            )
+            if recorded is None or _layout(recorded) != _layout(tensor):
+                return False
+            self._tensors[place] = recorded
+        return True
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _layout(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
 
 
 def _run_again(forward: Forward, leaves: dict[str, Tensor]) -> list[Any]:
