@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.documents.heat_maps import limit_of
-from glassformer.explorer.panels import Window, scale_info, thumbnail
+from glassformer.documents.heat_maps import limit_of, scale_of
+from glassformer.explorer.panels import Window, thumbnail
 from glassformer.tracing import Step, trace
 from tests.tracing.render.toys import SIGNALLING
 
@@ -27,7 +27,7 @@ def step_of(numbers: Tensor) -> Step:
 @pytest.mark.parametrize("count", [4_097, 10_240, 70_001])
 def test_the_limit_of_many_numbers_comes_from_a_sample(count: int) -> None:
     numbers = torch.randn(count, generator=torch.Generator().manual_seed(count))
-    found = scale_info(step_of(numbers))
+    found = scale_of(step_of(numbers))
     sample = np.abs(numbers.double().numpy()[:: (count // 4_096) | 1])
     assert found is not None
     assert found.kind == "signed"
@@ -38,10 +38,10 @@ def test_what_is_not_finite_does_not_count() -> None:
     numbers = torch.full((5_000,), 2.0)
     numbers[::3] = float("inf")
     numbers[1::3] = float("nan")
-    found = scale_info(step_of(numbers))
+    found = scale_of(step_of(numbers))
     assert found is not None
     assert found.limit == 2.0
-    nothing = scale_info(step_of(torch.full((5_000,), float("-inf"))))
+    nothing = scale_of(step_of(torch.full((5_000,), float("-inf"))))
     assert nothing is not None
     assert nothing.limit == 1.0
 
@@ -51,11 +51,11 @@ def test_weights_keep_their_colours_when_one_of_them_is_edited() -> None:
     step = next(iter(weights.outputs.values()))
     for value, kind in ((0.0, "probability"), (1.0, "probability"), (-4.0, "signed")):
         edited = weights.edit({step[0, 0]: value})
-        found = scale_info(next(iter(edited.outputs.values())))
+        found = scale_of(next(iter(edited.outputs.values())))
         assert found is not None
         assert found.kind == kind
     logs = trace(lambda x: torch.log_softmax(x, -1), torch.randn(80, 80))
-    found = scale_info(next(iter(logs.outputs.values())))
+    found = scale_of(next(iter(logs.outputs.values())))
     assert found is not None
     assert found.kind == "signed"
 
@@ -64,7 +64,7 @@ def test_a_turned_matrix_is_sampled_in_its_own_order() -> None:
     numbers = torch.randn(80, 130, generator=torch.Generator().manual_seed(0))
     turned = step_of(numbers.T)
     assert turned.view.strides == (1, 130)
-    found = scale_info(turned)
+    found = scale_of(turned)
     sample = np.abs(numbers.T.double().numpy().reshape(-1)[::3])
     assert found is not None
     assert found.limit == end_of(sample)
@@ -91,7 +91,7 @@ def test_memory_never_written_may_hold_a_signalling_nan(dtype: torch.dtype, widt
     """Warnings are errors here, and numpy warns where such a number is cast."""
     numbers = SIGNALLING[dtype].repeat(1, width // 2).view(dtype)
     for step in trace(lambda x: x.clone(), numbers).steps:
-        scale = scale_info(step)
+        scale = scale_of(step)
         assert scale is not None and scale.limit == 1.0
         assert np.isnan(Window(step, None, (), None, "0:2").numbers(step.view)[0, 0])
         assert thumbnail(step, scale).data

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 import glassformer
 from glassformer.documents.heat_maps import DIVERGING, scale_of
-from glassformer.explorer.panels import scale_info
 from glassformer.tracing import Step, trace
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import (
@@ -159,7 +158,7 @@ def test_a_large_heat_map_has_the_colour_of_each_of_its_numbers(
 ) -> None:
     module, given = Table().eval(), torch.zeros(())
     step = trace(module, given)["numbers"]
-    scale = scale_info(step)
+    scale = scale_of(step)
     assert scale is not None and scale.kind == "signed"
     values = step.view.array.astype(np.float64)
     place = np.nan_to_num((np.clip(values / scale.limit, -1, 1) + 1) / 2)

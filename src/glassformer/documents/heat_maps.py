@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from glassformer.documents.trace_words import TraceWords, label_in, words_in
 from glassformer.errors import TraceError, stop_if_cancelled
@@ -143,6 +144,8 @@ CIVIDIS: tuple[Colour, ...] = (
 )
 _ROW_SUM = 1e-3
 """How far a row's sum may be from 1 (or from 0, if all is masked) to count as probabilities."""
+_EXACT = 1 << 12
+"""Up to this many numbers the limit is exact; beyond, it comes from a sample of about that size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +165,28 @@ class Scale:
 
 
 def scale_of(step: Step) -> Scale | None:
-    """The scale of a step, shared by its slices; None for ids and other integers."""
-    if not step.dtype.is_floating_point:
-        return Scale("probability") if step.dtype.itemsize == 1 and _is_truth(step) else None
-    values = as_floats(step.view.array)
+    """The scale of a step, shared by its slices; None for ids and other integers.
+
+    Quick even for an embedding of millions of numbers: of so many, a sample says where it ends.
+    """
+    view = step.view
+    if not step.dtype.is_floating_point or view.numel == 0:
+        is_truth = step.dtype == torch.bool and view.numel > 0
+        return Scale("probability") if is_truth else None
+    is_large = view.numel > _EXACT
+    values = as_floats(view.array.flat[:: _stride(view.numel)] if is_large else view.array)
     finite = np.abs(values[np.isfinite(values)])
-    if 0 < finite.size == values.size and _are_probabilities(values):
-        return Scale("probability")
-    return Scale("signed", limit_of(finite))
+    if step.role == "activation" and "softmax" in step.op and "log" not in step.op:
+        # Also where an edit keeps the rows from adding up to 1.
+        is_share = is_large or bool(((values >= 0) & (values <= 1)).all())
+    else:  # rows of parameters that happen to add up to 1 are not probabilities
+        is_share = not is_large and step.role != "parameter" and _are_probabilities(values)
+    return Scale("probability") if is_share else Scale("signed", limit_of(finite))
+
+
+def _stride(count: int) -> int:
+    """Odd, so that the sample does not hit the same few columns of each row."""
+    return max(1, count // _EXACT) | 1
 
 
 def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
@@ -190,12 +207,8 @@ def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
     return (most if most <= 2 * limit else float(limit)) or most or 1.0
 
 
-def _is_truth(step: Step) -> bool:
-    return str(step.dtype) == "torch.bool"
-
-
 def _are_probabilities(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
-    if values.ndim == 0 or values.shape[-1] < 2 or values.min() < 0:
+    if values.ndim == 0 or values.shape[-1] < 2 or not values.min() >= 0:
         return False
     sums = values.sum(-1)
     return bool(((np.abs(sums - 1) < _ROW_SUM) | (sums == 0)).all() and (sums > 0).any())

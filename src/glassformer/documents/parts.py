@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from glassformer.documents.heat_maps import Colour, Matrix, Scale, may_have_holes, scale_of
+from glassformer.documents.heat_maps import Colour, Matrix, may_have_holes, scale_of
 from glassformer.documents.question import Question as Question  # a part like the others
 from glassformer.documents.question import shown_number
 from glassformer.documents.trace_words import TraceWords
@@ -167,19 +167,11 @@ class HeatMap:
         two = (column, row) if self.turned else (row, column)
         return (*self.matrix.lead, *two[2 - min(2, len(self.step.shape)) :])
 
-    @property
-    def scale(self) -> Scale | None:
-        """How numbers become colours; rows of parameters that add up to 1 are not probabilities."""
-        found = scale_of(self.step)
-        if found is None or self.step.role != "parameter" or found.kind == "signed":
-            return found
-        return Scale("signed", float(self.step.value.abs().max()))
-
     def cells(
         self, rows: int | None = None, columns: int | None = None, *, coloured: bool = True
     ) -> list[list[HeatCell]]:
         """The first rows and columns, formatted and coloured."""
-        scale = self.scale if coloured else None
+        scale = scale_of(self.step) if coloured else None
         write = _truth if str(self.step.dtype) == "torch.bool" else self._text
         found = [
             [
@@ -235,7 +227,7 @@ class HeatMap:
 
     def to_dict(self) -> dict[str, Any]:
         """As data; infinities as strings, which JSON lacks."""
-        shown, scale = self.matrix, self.scale
+        shown, scale = self.matrix, scale_of(self.step)
         return {
             "kind": "matrix",
             "caption": self.caption,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch import nn
 
 from glassformer.decoding import Greedy
-from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.heat_maps import scale_of, shape_text
 from glassformer.documents.layer_meaning import softmax
 from glassformer.documents.step_meaning import role_title
 from glassformer.documents.step_roles import attentions, role_of
@@ -20,7 +20,6 @@ from glassformer.documents.trace_words import note_in, words_in
 from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
-from glassformer.explorer.panels import scale_info
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
 from glassformer.tasks.results import is_tie
@@ -340,7 +339,7 @@ def _layout_after(first: OpenTrace, opened: OpenTrace) -> dict[str, Any]:
     steps = [
         told
         if old.view.version.shares_numbers(new.view.version)
-        else told.model_copy(update={"scale": scale_info(new)})
+        else told.model_copy(update={"scale": scale_of(new)})
         for told, old, new in zip(known.steps, first.steps, opened.steps, strict=True)
     ]
     same = ("labels", "tree", "attention", "first")
@@ -364,7 +363,7 @@ def _step(
         labels=[
             None if axis is None else labels.setdefault(axis, len(labels)) for axis in step.labels
         ],
-        scale=scale_info(step),
+        scale=scale_of(step),
         operands=[
             schemas.OperandInfo.copy_of(
                 operand,

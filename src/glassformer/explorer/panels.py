@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.heat_maps import Scale, limit_of, may_have_holes, scale_of
+from glassformer.documents.heat_maps import Scale, may_have_holes, scale_of
 from glassformer.errors import InputError
 from glassformer.explorer.schemas import (
     Equation,
@@ -124,49 +124,6 @@ def lossless(part: npt.NDArray[np.generic]) -> str:
     if part.dtype.kind in "iu" and part.size and np.abs(part.astype(np.float64)).max() > 2**24:
         return "<f8"
     return "<f4"
-
-
-# --- scales ---
-# The colour scale of a step, quick even for an embedding of millions of numbers.
-
-
-_EXACT = 1 << 12
-"""Up to this many numbers the limit is exact; beyond, it comes from a sample of about that size."""
-
-
-def scale_info(step: Step) -> Scale | None:
-    """How the step's numbers become colours; None for ids and other whole numbers."""
-    if step.view.numel == 0:
-        return None
-    is_softmax = step.role == "activation" and "softmax" in step.op and "log" not in step.op
-    if step.view.numel <= _EXACT or not step.dtype.is_floating_point:
-        found = scale_of(step)
-        if found is None:
-            return None
-        if is_softmax and _are_shares(step):  # also where an edit keeps them from adding up to 1
-            return Scale("probability")
-        # Rows of parameters that happen to add up to 1 are not probabilities.
-        if step.role != "parameter" or found.kind == "signed":
-            return found
-    elif is_softmax:
-        return Scale("probability")
-    return Scale("signed", _limit(step))
-
-
-def _are_shares(step: Step) -> bool:
-    values = as_floats(step.view.array)
-    return bool(((values >= 0) & (values <= 1)).all())
-
-
-def _stride(count: int) -> int:
-    """Odd, so that the sample does not hit the same few columns of each row."""
-    return max(1, count // _EXACT) | 1
-
-
-def _limit(step: Step) -> float:
-    """Where the scale of a step ends, from a sample if it has many numbers."""
-    sizes = np.abs(as_floats(step.view.array.flat[:: _stride(step.view.numel)]))
-    return limit_of(sizes[np.isfinite(sizes)])
 
 
 # --- equations ---
@@ -337,7 +294,7 @@ class _Equation:
             columns=None if told is None or across is None else told.labels[across],
             transposed=transposed,
             role="activation" if owner is None else owner.role,
-            scale=scale_info(self._step) if told is None else told.scale,
+            scale=scale_of(self._step) if told is None else told.scale,
         )
 
     def _symbol(self, step: Step) -> str | None:
