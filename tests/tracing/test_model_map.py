@@ -123,7 +123,7 @@ def test_weights_are_the_mean_over_the_heads_of_the_first_sequence(name: str, he
     tower = _tower(name)
     part = next(part for part in tower.parts if part.attention is not None)
     assert part.attention is not None
-    weights = part.attention["weights"]
+    weights = part.attention.weights
     mean, found = mean_weights(tower, weights, most=5)
     first = weights.value.double().reshape(2, heads, *weights.shape[-2:])[0]
     assert found == heads

@@ -68,9 +68,9 @@ def test_the_whole_operator_database(part: int, capsys: pytest.CaptureFixture[st
 def test_the_sweep_finds_a_wrong_rule_a_crash_and_a_lost_rule() -> None:
     """The check itself can fail."""
     from glassformer.tracing.arithmetic.expressions import Expression, Number
-    from glassformer.tracing.arithmetic.rules import swapped
     from glassformer.tracing.capture.memory import Index
     from glassformer.tracing.capture.operator_calls import Call
+    from tests.tracing.swapped_rules import swapped
 
     def wrong(_call: Call, _index: Index) -> Expression:
         return Number(0.123)

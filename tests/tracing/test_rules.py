@@ -109,7 +109,7 @@ def test_every_rule_has_an_example() -> None:
     seen = {
         (step.rule, step.output) for function in EXAMPLES.values() for step in trace(function).steps
     }
-    assert {key for key in rule_registry.rules() if key not in seen} == set()
+    assert {key for key in rule_registry._RULES if key not in seen} == set()
 
 
 @pytest.mark.parametrize("operators", FORMULAS)

@@ -18,9 +18,10 @@ from glassformer.tracing.arithmetic.expressions import (
     total,
 )
 from glassformer.tracing.arithmetic.float64_values import Evaluation
-from glassformer.tracing.arithmetic.rules import of_call, swapped
+from glassformer.tracing.arithmetic.rules import of_call
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.operator_calls import Call
+from tests.tracing.swapped_rules import swapped
 
 
 class Small(nn.Module):

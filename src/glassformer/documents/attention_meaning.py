@@ -22,7 +22,6 @@ from glassformer.documents.meaning_phrases import (
     tokens_at,
 )
 from glassformer.documents.step_roles import (
-    AttentionSteps,
     attention_of,
     attention_reading,
     floats,
@@ -30,6 +29,7 @@ from glassformer.documents.step_roles import (
     stages_of,
 )
 from glassformer.tracing import Step
+from glassformer.tracing.attention_structure import Attention
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import LINEAR_MAPS
 
@@ -38,7 +38,7 @@ from glassformer.tracing.capture.operator_calls import LINEAR_MAPS
 class _Slice:
     """One head of one attention: its weights, who may look at whom, and the names of both."""
 
-    steps: AttentionSteps
+    steps: Attention
     lead: Index
     weights: Row
     hidden: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -88,7 +88,7 @@ def projection(p: Phrasing, step: Step, lead: Index) -> str:
     return p.say(key, said=vectors(p, step, lead, shared), bias=plus_bias(p, step))
 
 
-def _heads_sharing(found: AttentionSteps, step: Step) -> int:
+def _heads_sharing(found: Attention, step: Step) -> int:
     """How many heads a projection is divided among afterwards."""
     each = found.context.shape[-1] if role_of(step) == "values" else found.scores_width
     return step.shape[-1] // each if step.shape[-1] % each == 0 else 1

@@ -6,13 +6,13 @@ A role is given only where the structure shows it, in any module; every other st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from glassformer.tracing import Operand, Step, Trace
+from glassformer.tracing import Operand, Step
+from glassformer.tracing.attention_structure import Attention, unmoved
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import (
     ACTIVATIONS,
@@ -21,10 +21,10 @@ from glassformer.tracing.capture.operator_calls import (
     NORMS,
     SOFTMAXES,
 )
-from glassformer.tracing.step_graph import writer_of
 
 _PROJECTED = ("queries", "keys", "values")
 _ATTENTION = ("weights", "scaled", "scores", "context")
+_PARTS = (*_ATTENTION, "masked")
 _BRANCHES = {"attn_out": "output", "cross_out": "output", "mlp_out": "contracted"}
 _RESIDUAL = frozenset(["resid_mid", "resid_cross", "resid_post"])
 _BY_SYMBOL = {
@@ -173,101 +173,20 @@ def _by_symbol(step: Step) -> str | None:
 # --- attention ---
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionSteps:
-    """The steps of one attention, from its scores to its context; not all scale or mask."""
-
-    scores: Step
-    scaled: Step | None
-    masked: Step | None
-    weights: Step
-    context: Step
-
-    @property
-    def scores_width(self) -> int:
-        """How many products a score adds up: the width of a head."""
-        return self.scores.operands[-2].view.shape[-1]
-
-    def before_mask(self) -> View | None:
-        """The scores as the mask found them."""
-        return None if self.masked is None else _input_of(self.masked)
-
-    def changed(self, lead: Index) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which scores of a head the mask (or a bias) changed."""
-        before = self.before_mask()
-        if self.masked is None or before is None or before.shape != self.masked.shape:
-            return np.zeros(self.weights.shape[-2:], dtype=bool)
-        return np.asarray(floats(self.masked.view, lead) != floats(before, lead))
-
-    def hidden(self, lead: Index) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which keys a query may not look at: changed by the mask, and without any weight."""
-        return np.asarray(self.changed(lead) & (floats(self.weights.view, lead) == 0))
-
-    @property
-    def is_cross(self) -> bool:
-        """Whether queries and keys come from different sequences."""
-        rows, columns = self.scores.labels[-2:]
-        if rows is not None and columns is not None and rows != columns:
-            return True
-        asking, asked = (_projected_from(o) for o in self.scores.operands[-2:])
-        return asking is not None and asked is not None and asking is not asked
-
-
-def attentions(trace: Trace) -> Iterator[AttentionSteps]:
-    """Every attention of a run, as the trace found it."""
-    for found in trace.found_stages.attentions:
-        scaled, masked = found.get("scaled"), found.get("masked")
-        yield AttentionSteps(found["scores"], scaled, masked, found["weights"], found["context"])
-
-
-def attention_of(step: Step) -> AttentionSteps | None:
+def attention_of(step: Step) -> Attention | None:
     """The attention that a step is part of, if it is its scores, weights, context or between."""
-    for found in attentions(step.trace):
-        parts = (found.scores, found.scaled, found.masked, found.weights, found.context)
-        if any(step is part for part in parts):
+    for found in step.trace.found_stages.attentions:
+        if any(step is found.stages.get(stage) for stage in _PARTS):
             return found
     return None
 
 
-def attention_reading(step: Step) -> AttentionSteps | None:
+def attention_reading(step: Step) -> Attention | None:
     """The attention whose queries, keys or values a step is."""
-    for found in attentions(step.trace):
-        if any(step is _unmoved(o.view) for o in (*found.scores.operands, *found.context.operands)):
+    for found in step.trace.found_stages.attentions:
+        if any(step is unmoved(o.view) for o in (*found.scores.operands, *found.context.operands)):
             return found
     return None
-
-
-def _input_of(step: Step) -> View | None:
-    """The operand that a scaling, a mask or a softmax continues: of its shape, and computed."""
-    for operand in step.operands:
-        if operand.view.shape == step.shape and operand.step is not None:
-            chained = set(stages_of(operand.step)) & {"scores", "scaled", "masked"}
-            if chained or operand.step.op in COPIES:
-                return operand.view
-    return None
-
-
-def _unmoved(view: View) -> Step | None:
-    """The step that a product's factor was written by, before copies and joins with a cache."""
-    if not view.numel:
-        return None
-    step = writer_of(view)
-    while step.op in (*COPIES, "cat") and step.operands:
-        step = writer_of(step.operands[-1].view)
-    return step
-
-
-def _projected_from(operand: Operand) -> Step | None:
-    """The step that queries or keys are a linear map of."""
-    step = _unmoved(operand.view)
-    for _ in range(6):
-        if step is None or step.op in ("linear", "addmm", "mm"):
-            break
-        given = [o.step for o in step.operands if o.step is not None and o.step.role != "constant"]
-        step = next((s for s in given if s.role == "activation"), None)
-    if step is None:
-        return None
-    return next((o.step for o in step.operands if o.argument in ("input", "mat1")), None)
 
 
 # --- residual sums ---

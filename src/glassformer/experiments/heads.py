@@ -119,13 +119,13 @@ def _attentions(run: Trace) -> list[str]:
     tower = ""
     if stages_called(run, "resid_post"):
         tower = tower_of(residual_stream(run)[-1][0])
-    crossing = _crossing(run)
+    crossing = {id(one.weights) for one in run.found_stages.attentions if one.is_cross}
     found = {
         name: step
         for name, step in weights.items()
         if len(step.shape) >= 3
         and step.shape[-1] == step.shape[-2]
-        and name not in crossing
+        and id(step) not in crossing
         and (not tower or name.startswith(f"{tower}."))
     }
     if not found:
@@ -142,21 +142,6 @@ def _check_attentions(run: Trace, layers: list[str]) -> None:
     """Refuse a run of another model, or of several texts."""
     if _attentions(run) != layers:
         raise TraceError("the runs have different attentions: give runs of one model")
-
-
-def _crossing(run: Trace) -> set[str]:
-    """The weights of attentions over another stream: of each block, the last before `cross_out`."""
-    found = set()
-    for name, out in stages_called(run, "cross_out").items():
-        path, _, _ = stage_called(name)
-        before = [
-            (step.number, known)
-            for known, step in stages_called(run, "weights").items()
-            if known.startswith(f"{path}.") and step.number < out.number
-        ]
-        if before:
-            found.add(max(before)[1])
-    return found
 
 
 def _named(layer: str, stage: str) -> str:

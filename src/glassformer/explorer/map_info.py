@@ -81,7 +81,7 @@ def _heat(box: int, tower: MapTower, stream: Step) -> schemas.MapHeatInfo:
 def _arcs(box: MapBox, towers: list[MapTower]) -> schemas.MapArcsInfo | None:
     if box.part is None or box.part.attention is None or box.tower is None:
         return None
-    tower, weights = towers[box.tower], box.part.attention["weights"]
+    tower, weights = towers[box.tower], box.part.attention.weights
     mean, n_heads = mean_weights(tower, weights, MOST_COLUMNS)
     crosses = box.kind == "cross" and tower.memory is not None
     return schemas.MapArcsInfo(

@@ -15,7 +15,7 @@ from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import scale_of, shape_text
 from glassformer.documents.layer_meaning import softmax
 from glassformer.documents.step_meaning import role_title
-from glassformer.documents.step_roles import attentions, role_of
+from glassformer.documents.step_roles import role_of
 from glassformer.documents.trace_words import note_in, words_in
 from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import cell_ref, source_info
@@ -25,7 +25,6 @@ from glassformer.tasks import Model
 from glassformer.tasks.results import is_tie
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
-from glassformer.tracing.capture.memory import View
 from glassformer.tracing.formula import symbol_to_tex
 from glassformer.tracing.notes import Note
 
@@ -173,11 +172,10 @@ def attention_layers(trace: Trace) -> list[schemas.AttentionInfo]:
     """Every attention of a run, counted by kind."""
     found: list[schemas.AttentionInfo] = []
     seen: Counter[str] = Counter()
-    for one in attentions(trace):
+    for one in trace.found_stages.attentions:
         step = one.weights
         if len(step.shape) in (3, 4):
-            used = one.context.operands[0].view  # all of the weights, or without a sink
-            causal = _is_causal(used) if used.shape[-1] > 1 else "decoder" in step.module
+            causal = one.is_causal if step.shape[-1] > 1 else "decoder" in step.module
             part = "cross" if one.is_cross else "decoder" if causal else "encoder"
             found.append(
                 schemas.AttentionInfo.copy_of(
@@ -186,13 +184,6 @@ def attention_layers(trace: Trace) -> list[schemas.AttentionInfo]:
             )
             seen[part] += 1
     return found
-
-
-def _is_causal(weights: View) -> bool:
-    """Whether no token attends to a later one."""
-    queries, keys = weights.shape[-2:]
-    later = np.triu_indices(queries, keys - queries + 1, keys)
-    return not np.any(weights.array[..., later[0], later[1]])
 
 
 # --- tree ---
@@ -390,5 +381,5 @@ def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:
 
 def _first(trace: Trace) -> Step:
     """The first attention scores; without attention, the output."""
-    found = next(attentions(trace), None)
+    found = next(iter(trace.found_stages.attentions), None)
     return next(iter(trace.outputs.values())) if found is None else found.scores

@@ -15,25 +15,75 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
 from glassformer.tracing.arithmetic.rules.products import einsum_letters
-from glassformer.tracing.capture.memory import View
+from glassformer.tracing.capture.memory import Index, View, as_floats
 from glassformer.tracing.capture.operator_calls import COPIES, PRODUCTS, SOFTMAXES
 from glassformer.tracing.step_graph import StepGraph, views_read, writer_of
-from glassformer.tracing.steps import Step
+from glassformer.tracing.steps import Operand, Step
 
 _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionStages:
+class Attention:
     """An attention: its steps by stage, and the factors of its products."""
 
     stages: dict[str, Step]
     factors: dict[str, View]
     """The queries, keys and values as read by the products."""
 
+    @property
+    def scores(self) -> Step:
+        return self.stages["scores"]
 
-def find_attentions(graph: StepGraph) -> Iterator[AttentionStages]:
+    @property
+    def weights(self) -> Step:
+        return self.stages["weights"]
+
+    @property
+    def context(self) -> Step:
+        return self.stages["context"]
+
+    @property
+    def scores_width(self) -> int:
+        """How many products a score adds up: the width of a head."""
+        return self.scores.operands[-2].view.shape[-1]
+
+    def changed(self, lead: Index) -> npt.NDArray[np.bool_]:
+        """Which scores of a head the mask (or a bias) changed."""
+        masked = self.stages.get("masked")
+        before = None if masked is None else _input_of(masked)
+        if masked is None or before is None or before.shape != masked.shape:
+            return np.zeros(self.weights.shape[-2:], dtype=bool)
+        return as_floats(masked.view.array[lead]) != as_floats(before.array[lead])
+
+    def hidden(self, lead: Index) -> npt.NDArray[np.bool_]:
+        """Which keys a query may not look at: changed by the mask, and without any weight."""
+        return np.asarray(self.changed(lead) & (as_floats(self.weights.view.array[lead]) == 0))
+
+    @property
+    def is_cross(self) -> bool:
+        """Whether queries and keys come from different sequences."""
+        rows, columns = self.scores.labels[-2:]
+        if rows is not None and columns is not None and rows != columns:
+            return True
+        asking, asked = (_projected_from(o) for o in self.scores.operands[-2:])
+        return asking is not None and asked is not None and asking is not asked
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether no weight that multiplies a value (a sink has none) is on a later position."""
+        read = views_read(self.context)
+        used = next((v for v in read if writer_of(v) is self.weights), read[0])
+        queries, keys = used.shape[-2:]
+        later = np.triu_indices(queries, keys - queries + 1, keys)
+        return not np.any(used.array[..., later[0], later[1]])
+
+
+def find_attentions(graph: StepGraph) -> Iterator[Attention]:
     """Every softmax that is multiplied with values and comes from a product of queries and keys."""
     for weights in graph.steps:
         if weights.op not in SOFTMAXES or weights.call is None:
@@ -60,7 +110,7 @@ def find_attentions(graph: StepGraph) -> Iterator[AttentionStages]:
             found["masked"] = between[0]
         for side in ("queries", "keys"):
             found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
-        yield AttentionStages(found, factors)
+        yield Attention(found, factors)
 
 
 # --- the two products ---
@@ -259,3 +309,40 @@ def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
 def _is_of_products(step: Step) -> bool:
     """Whether it adds or subtracts two products."""
     return [writer_of(view).op for view in views_read(step)] == ["mul", "mul"]
+
+
+# --- what the products read ---
+
+
+def _input_of(step: Step) -> View | None:
+    """The operand that a scaling, a mask or a softmax continues: of its shape, and computed."""
+    for operand in step.operands:
+        if operand.view.shape == step.shape and operand.step is not None:
+            stages = step.trace.found_stages.every.get(id(operand.step), ())
+            chained = {"scores", "scaled", "masked"}.intersection(stages)
+            if chained or operand.step.op in COPIES:
+                return operand.view
+    return None
+
+
+def unmoved(view: View) -> Step | None:
+    """The step that a product's factor was written by, before copies and joins with a cache."""
+    if not view.numel:
+        return None
+    step = writer_of(view)
+    while step.op in (*COPIES, "cat") and step.operands:
+        step = writer_of(step.operands[-1].view)
+    return step
+
+
+def _projected_from(operand: Operand) -> Step | None:
+    """The step that queries or keys are a linear map of."""
+    step = unmoved(operand.view)
+    for _ in range(6):
+        if step is None or step.op in ("linear", "addmm", "mm"):
+            break
+        given = [o.step for o in step.operands if o.step is not None and o.step.role != "constant"]
+        step = next((s for s in given if s.role == "activation"), None)
+    if step is None:
+        return None
+    return next((o.step for o in step.operands if o.argument in ("input", "mat1")), None)

@@ -17,9 +17,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.tracing.attention_structure import Attention
 from glassformer.tracing.capture.operator_calls import NORMS
 from glassformer.tracing.stages import BlockStages, StreamAddition
-from glassformer.tracing.step_graph import StepFlow, StepGraph, find_flow, views_read, writer_of
+from glassformer.tracing.step_graph import StepFlow, StepGraph, find_flow
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 
@@ -59,8 +60,7 @@ class MapPart:
     """Those that a reader should see, in the order in which they ran."""
     total: Step | None = None
     """The residual stream after the part was added to it; None for parts that are not added."""
-    attention: dict[str, Step] | None = None
-    """The stages of its attention: `scores`, `weights`, …"""
+    attention: Attention | None = None
 
 
 @dataclass(slots=True)
@@ -180,8 +180,8 @@ class _Towers:
         graph = self._graph
         inside = graph.up_to(addition.branch) & ~graph.up_to(addition.stream)
         for attention in self._trace.found_stages.attentions:
-            both = graph.up_to(attention["keys"]) & graph.up_to(attention["values"])
-            if not inside & graph.bit(attention["weights"]):
+            both = graph.up_to(attention.stages["keys"]) & graph.up_to(attention.stages["values"])
+            if not inside & graph.bit(attention.weights):
                 continue
             for place, other in enumerate(self._towers[:-1]):
                 last = _last_total(other)
@@ -198,7 +198,7 @@ class _Towers:
         graph = self._graph
         inside = graph.up_to(addition.branch) & ~self._taken
         attentions = self._trace.found_stages.attentions
-        here = next((a for a in attentions if inside & graph.bit(a["weights"])), None)
+        here = next((a for a in attentions if inside & graph.bit(a.weights)), None)
         steps = self._take(inside)
         norm = self._norm_before(steps, addition.stream)
         if norm:
@@ -278,12 +278,13 @@ def _complete(tower: MapTower) -> None:
             if part.kind == "feed_forward" and not attends:
                 part.kind = "mixer"
     if attentions:
-        queries = attentions[0]["weights"].shape[-2]
+        queries, keys = attentions[0].weights.shape[-2:]
         shape = tower.start.shape
         fitting = [axis for axis in (-2, -3) if -axis <= len(shape) and shape[axis] == queries]
         tower.axis = fitting[0] if fitting else -2
+        is_causal = queries == keys > 1 and attentions[0].is_causal
         crosses = any(part.kind == "cross" for part in tower.parts)
-        tower.kind = "decoder" if crosses or _is_causal(attentions[0]) else "encoder"
+        tower.kind = "decoder" if crosses or is_causal else "encoder"
 
 
 def _end_last_block(tower: MapTower) -> None:
@@ -293,16 +294,6 @@ def _end_last_block(tower: MapTower) -> None:
     if inside and block.path:
         block.parts.append(MapPart(_between(inside), inside))
         head.steps = [step for step in head.steps if step not in inside]
-
-
-def _is_causal(attention: dict[str, Step]) -> bool:
-    """Whether no weight that multiplies a value (a sink has none) is on a later position."""
-    read = views_read(attention["context"])
-    weights = next((v for v in read if writer_of(v) is attention["weights"]), None)
-    if weights is None or weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
-        return False
-    later = np.triu_indices(weights.shape[-1], 1)
-    return not np.any(weights.array[..., later[0], later[1]])
 
 
 # --- numbers ---

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from glassformer.tracing.attention_structure import AttentionStages, find_attentions
+from glassformer.tracing.attention_structure import Attention, find_attentions
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join
 from glassformer.tracing.capture.operator_calls import COPIES, MATRICES
@@ -70,8 +70,7 @@ class Stages:
     """The parts of packed projections (queries inside QKV), by the identity of their storage."""
     blocks: list[BlockStages]
     """The blocks of the residual stream, in the order in which they ran."""
-    attentions: list[dict[str, Step]]
-    """For each attention its stages: `queries`, `keys`, …, `context`."""
+    attentions: list[Attention]
 
 
 def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[str, Step]) -> Stages:
@@ -81,7 +80,7 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
     naming = _Naming(known, graph)
     attentions = list(find_attentions(graph))
     for attention in attentions:
-        module = attention.stages["scores"].module
+        module = attention.scores.module
         for stage, step in attention.stages.items():
             window = attention.factors.get(stage)
             naming.give(join(module, stage), stage, step, window)
@@ -99,7 +98,7 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
         naming.every,
         naming.windows,
         blocks,
-        [attention.stages for attention in attentions],
+        attentions,
     )
 
 
@@ -173,7 +172,7 @@ def _n_cells(window: View) -> int:
     return math.prod(size for size, stride in sizes if stride)
 
 
-def _blocks(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[BlockStages]:
+def _blocks(graph: StepGraph, attentions: list[Attention]) -> Iterator[BlockStages]:
     """The additions, grouped into blocks that end with that of the feed-forward part."""
     waiting: list[StreamAddition] = []
     additions = list(_additions(graph, attentions))
@@ -225,7 +224,7 @@ def _common_path(modules: list[str]) -> str:
     return ".".join(shared)
 
 
-def _additions(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[StreamAddition]:
+def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[StreamAddition]:
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
@@ -243,10 +242,10 @@ def _additions(graph: StepGraph, attentions: list[AttentionStages]) -> Iterator[
 
 
 def _kind(
-    graph: StepGraph, attentions: list[AttentionStages], stream: Step, branch: Step, inside: int
+    graph: StepGraph, attentions: list[Attention], stream: Step, branch: Step, inside: int
 ) -> str:
     """The part of a block that a branch is: see `StreamAddition.kind`."""
-    here = [a.stages for a in attentions if inside & graph.bit(a.stages["weights"])]
+    here = [a.stages for a in attentions if inside & graph.bit(a.weights)]
     if not here:
         return "post"
     if branch.op == "add":  # parallel attention and feed-forward

@@ -248,16 +248,6 @@ def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
     return torch.where(inside[:, None], found, 0.0)
 
 
-def fractional_pool_gradient(
-    gradient: Tensor, x: Tensor, kernel: list[int], _output: list[int], indices: Tensor
-) -> Tensor:
-    """Each cell sums the gradients of the windows of which it was the maximum."""
-    start = -len(kernel)
-    nothing = torch.zeros_like(x).flatten(start)
-    sent = nothing.scatter_add(-1, indices.flatten(start), gradient.flatten(start))
-    return sent.reshape(x.shape)
-
-
 def repeated_places(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
     """0 repeated `repeats[0]` times, then 1 repeated `repeats[1]` times, …."""
     ends = repeats.cumsum(0)
@@ -341,8 +331,6 @@ _OWN: dict[str, Decomposition] = {
     "aten::renorm": renorm,
     "aten::grid_sampler_3d": sample_volume,
     "aten::_cdist_forward": distances,
-    "aten::fractional_max_pool2d_backward": fractional_pool_gradient,
-    "aten::fractional_max_pool3d_backward": fractional_pool_gradient,
     "aten::repeat_interleave.Tensor": repeated_places,
     "torch_nn::_linear_cross_entropy_batch_chunked": linear_cross_entropy,
     "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": linear_cross_entropy_each,

@@ -147,6 +147,12 @@ class Call:
                     self.outputs += (view.on(new),)
                     self.unreturned += (name,)
 
+    def made(self, output: int = 0) -> View:
+        """One of the tensors it returned."""
+        made = self.outputs[output]
+        assert made is not None, f"{self.operator.name}: output {output} is not a tensor of its own"
+        return made
+
     def view(self, name: str) -> View:
         value = self.bound[name]
         assert isinstance(value, View), f"{self.operator.name}: {name} is not a tensor"

@@ -66,9 +66,7 @@ class Forward:
 
     @property
     def output(self) -> Tensor:
-        view = self.call.outputs[0]
-        assert view is not None
-        return self.tensor_of(view)
+        return self.tensor_of(self.call.made())
 
 
 Derivative = Callable[[Forward, Tensor], Gradients]

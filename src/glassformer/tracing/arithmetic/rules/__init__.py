@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from glassformer.tracing.arithmetic.rules import (
+from glassformer.tracing.arithmetic.rules import (  # noqa: F401 - they register their rules
     complex_numbers,
     indexing,
     normalisation,
@@ -14,38 +14,10 @@ from glassformer.tracing.arithmetic.rules import (
     sums,
     windows,
 )
-from glassformer.tracing.arithmetic.rules.rule_registry import (
-    Rule,
-    find,
-    is_given,
-    is_unwritten,
-    of_call,
-    rule,
-    swapped,
-)
+from glassformer.tracing.arithmetic.rules.rule_registry import find, is_given, is_unwritten, of_call
 from glassformer.tracing.capture.operator_calls import Operator
 
-__all__ = [
-    "Rule",
-    "find",
-    "is_given",
-    "is_unwritten",
-    "must_decompose",
-    "of_call",
-    "rule",
-    "swapped",
-]
-
-FAMILIES = (
-    complex_numbers,
-    rule_formulas,
-    indexing,
-    shapes_and_moves,
-    normalisation,
-    products,
-    sums,
-    windows,
-)
+__all__ = ["find", "is_given", "is_unwritten", "must_decompose", "of_call"]
 
 
 @cache

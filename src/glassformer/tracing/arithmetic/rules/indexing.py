@@ -96,8 +96,7 @@ def unravelled(place: int, shape: Index) -> Index:
 def masked_scatter(call: Call, index: Index) -> e.Expression:
     """The source's n-th cell at the mask's n-th True, the old value elsewhere."""
     own, mask, source = (call.view(name) for name in ("self", "mask", "source"))
-    made = call.outputs[0]
-    assert made is not None
+    made = call.made()
     written, before = broadcast(mask, index), broadcast(own, index)
     trues = np.broadcast_to(mask.array, made.shape)
     if not trues[index]:
@@ -109,8 +108,7 @@ def masked_scatter(call: Call, index: Index) -> e.Expression:
 @rule("_unique")
 def unique(call: Call, index: Index) -> e.Expression:
     """The first cell with this value."""
-    source, made = call.view("self"), call.outputs[0]
-    assert made is not None
+    source, made = call.view("self"), call.made()
     first = int(np.flatnonzero(source.array.ravel() == made.array[index])[0])
     return cell(source, *unravelled(first, source.shape))
 

@@ -119,23 +119,6 @@ def is_given(operator: Operator) -> bool:
     return operator.random or operator.name in _GIVEN
 
 
-def swapped(operator: str, build: Build, output: int = 0) -> Callable[[], None]:
-    """Replace an operator's rule; the returned function restores it. For tests."""
-    key = (operator, output)
-    before = _RULES[key]
-    _RULES[key] = Rule(operator, build)
-
-    def undo() -> None:
-        _RULES[key] = before
-
-    return undo
-
-
-def rules() -> list[tuple[str, int]]:
-    """Every (operator, output) that has a rule."""
-    return list(_RULES)
-
-
 # --- operands ---
 
 LETTERS = "klmnpqrs"

@@ -58,8 +58,7 @@ def full(call: Call, _index: Index) -> e.Expression:
 
 def _held(call: Call, value: e.Scalar) -> e.Scalar:
     """A fill value in the tensor's dtype: an integer tensor truncates it."""
-    made = call.outputs[0]
-    assert made is not None
+    made = call.made()
     if made.dtype.is_floating_point:
         return value
     return bool(value) if made.dtype == torch.bool else int(value)
@@ -91,8 +90,7 @@ def _spaced(call: Call, index: Index) -> e.Expression:
     value = start + share * (end - start)
     if call.operator.name == "logspace":
         value = float(call.number_of("base")) ** value
-    made = call.outputs[0]
-    assert made is not None
+    made = call.made()
     return value if made.dtype.is_floating_point else e.Convert(made.dtype, value)
 
 
@@ -154,8 +152,7 @@ def copy_into(call: Call, index: Index) -> e.Expression:
 @rule("reshape", "flatten", "ravel")
 def reshape(call: Call, index: Index) -> e.Expression:
     """The cell at the same row-major position."""
-    source, made = call.view("self"), call.outputs[0]
-    assert made is not None
+    source, made = call.view("self"), call.made()
     place = 0
     for size, position in zip(made.shape, index, strict=True):
         place = place * size + position
@@ -261,8 +258,7 @@ def moved(output: int) -> Build:
     """The cell that the operator moved here, or 0 if none."""
 
     def build(call: Call, index: Index) -> e.Expression:
-        made = call.outputs[output]
-        assert made is not None
+        made = call.made(output)
         *place, part = index if made.pairs else (*index, 0)
         found = remembered(call, _Moves).source(output, tuple(place))
         if found is None:
@@ -380,7 +376,8 @@ LINEAR_MAPS = """
     replication_pad3d_backward unfold_backward
     avg_pool2d_backward avg_pool3d_backward _adaptive_avg_pool2d_backward
     _adaptive_avg_pool3d_backward max_pool2d_with_indices_backward max_pool3d_with_indices_backward
-    adaptive_max_pool2d_backward adaptive_max_pool3d_backward
+    adaptive_max_pool2d_backward adaptive_max_pool3d_backward fractional_max_pool2d_backward
+    fractional_max_pool3d_backward
     _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward
     _upsample_lanczos2d_aa_backward
 """

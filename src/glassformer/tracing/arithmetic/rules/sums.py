@@ -232,8 +232,7 @@ def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
 
     Among equal cells an unstable kernel may pick any, so the rank can differ from the position.
     """
-    x, made = call.view("self"), call.outputs[-1]
-    assert made is not None
+    x, made = call.view("self"), call.made(-1)
     row = as_floats(np.moveaxis(x.array, axis, -1)[(*index[:axis], *index[axis + 1 :])])
     order = np.argsort(-row if descending else row, kind="stable")
     taken, rank = int(made.array[index]), index[axis]
@@ -293,8 +292,7 @@ def _middle(place_of: bool) -> Build:
         rank = call.integer("k") - 1 if "k" in call.bound else max(0, (known - 1) // 2)
         if not place_of:
             return e.Reduce("smallest", cells, tuple(running), rank)
-        made = call.outputs[1]
-        assert made is not None
+        made = call.made(1)
         order = np.argsort(values, kind="stable")
         taken = int(made.array[index])
         is_tie = values[taken] == values[order[rank]] or known < len(values)

@@ -205,8 +205,7 @@ def _sliding(call: Call, index: Index, space: int) -> list[e.Axis]:
 
 def _adaptive(call: Call, index: Index, space: int) -> list[e.Axis]:
     """The input positions for one output cell of a given output size."""
-    x, made = call.view("self"), call.outputs[0]
-    assert made is not None
+    x, made = call.view("self"), call.made()
     axes = []
     for axis in range(space):
         place, size, out = (part[x.ndim - space + axis] for part in (index, x.shape, made.shape))
@@ -217,8 +216,7 @@ def _adaptive(call: Call, index: Index, space: int) -> list[e.Axis]:
 
 def _at_random(call: Call, index: Index, space: int) -> list[e.Axis]:
     """The input positions for one output cell, with windows shifted at random."""
-    x, made, shares = call.view("self"), call.outputs[0], call.view("random_samples")
-    assert made is not None
+    x, made, shares = call.view("self"), call.made(), call.view("random_samples")
     lead = index[: x.ndim - space]
     batch, channel = (0, *lead)[-2:]
     axes = []
@@ -264,9 +262,9 @@ def _place_of_largest(windows: _Windows, space: int) -> Build:
     return build
 
 
-def _mean(space: int) -> Build:
+def _mean(windows: _Windows, space: int) -> Build:
     def build(call: Call, index: Index) -> e.Expression:
-        axes = _sliding(call, index, space)
+        axes = windows(call, index, space)
         cells = _pooled(call.view("self"), index, axes)
         return e.total(cells, *axes) / _divisor(call, index, axes)
 
@@ -288,23 +286,14 @@ def _divisor(call: Call, index: Index, axes: list[e.Axis]) -> int:
     return count
 
 
-def _adaptive_mean(space: int) -> Build:
-    def build(call: Call, index: Index) -> e.Expression:
-        axes = _adaptive(call, index, space)
-        cells = _pooled(call.view("self"), index, axes)
-        return e.total(cells, *axes) / math.prod(axis.size for axis in axes)
-
-    return build
-
-
 for _space in (1, 2, 3):
     rule(f"max_pool{_space}d", f"max_pool{_space}d_with_indices")(_largest(_sliding, _space))
     rule(f"max_pool{_space}d_with_indices", output=1)(_place_of_largest(_sliding, _space))
     rule(f"adaptive_max_pool{_space}d")(_largest(_adaptive, _space))
     rule(f"adaptive_max_pool{_space}d", output=1)(_place_of_largest(_adaptive, _space))
-    rule(f"avg_pool{_space}d")(_mean(_space))
-    rule(f"adaptive_avg_pool{_space}d")(_adaptive_mean(_space))
+    rule(f"avg_pool{_space}d")(_mean(_sliding, _space))
+    rule(f"adaptive_avg_pool{_space}d")(_mean(_adaptive, _space))
 for _space in (2, 3):
-    rule(f"_adaptive_avg_pool{_space}d")(_adaptive_mean(_space))
+    rule(f"_adaptive_avg_pool{_space}d")(_mean(_adaptive, _space))
     rule(f"fractional_max_pool{_space}d")(_largest(_at_random, _space))
     rule(f"fractional_max_pool{_space}d", output=1)(_place_of_largest(_at_random, _space))
