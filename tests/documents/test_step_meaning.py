@@ -383,7 +383,10 @@ def test_positions_are_found_where_they_come_before_the_texts() -> None:
 
 
 def test_percents_never_read_0_or_100_where_they_are_not() -> None:
-    shares = {0.0: "0 %", 0.001: "< 1 %", 0.25: "25 %", 0.996: "> 99 %", 1.0: "100 %"}
+    shares = {
+        0.0: "0 %", 1e-9: "< 0.0001 %", 1e-5: "0.001 %", 0.00123: "0.12 %", 0.25: "25 %",
+        0.996: "99.6 %", 0.99999: "> 99.99 %", 1.0: "100 %",
+    }  # fmt: skip
     assert {share: percent(share) for share in shares} == shares
 
 

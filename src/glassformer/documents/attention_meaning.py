@@ -157,7 +157,8 @@ def packed_cell(p: Phrasing, step: Step, index: Index) -> str:
 def rotated(p: Phrasing, step: Step, lead: Index) -> str:
     found = [kind for kind in ("queries", "keys") if f"{kind}_rotated" in stages_of(step)]
     kind = p.plain(f"rotated {found[0] if len(found) == 1 else 'both'}")
-    return p.say("rotated step", kind=kind, said=vectors(p, step, lead))
+    said = p.in_head(step, lead, vectors(p, step, lead))
+    return p.say("rotated step", kind=kind, said=said)
 
 
 def rotated_cell(p: Phrasing, step: Step, index: Index) -> str:
@@ -368,15 +369,17 @@ def context_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     if len(column) != len(shares):
         return None
     parts = shares * column
+    allowed = head.allowed(index[-2])
     largest = largest_terms(parts)
     top = largest[0]
     fields: dict[str, object] = {
         "place": index[-1] + 1, "row": p.token(head.asking, index[-2]),
-        "value": digits(step.view.array[index]), "count": len(parts),
+        "value": digits(step.view.array[index]), "count": len(allowed),
     }  # fmt: skip
     factors = {"weight": digits(shares[top]), "factor": digits(column[top])}
-    if len(parts) == 1:
-        return p.say("context cell one", **fields, **factors)
+    if len(allowed) == 1:
+        alone = p.token(head.asked, allowed[0])
+        return p.say("context cell one", **fields, **factors, column=alone)
     if not parts.any():
         return p.say("context cell zero", **fields)
     key = "context cell" if len(largest) == 1 else "context cell tied"

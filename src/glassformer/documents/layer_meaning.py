@@ -17,6 +17,7 @@ from glassformer.documents.attention_meaning import (
 from glassformer.documents.meaning_phrases import (
     Phrasing,
     Row,
+    Tokens,
     digits,
     largest_terms,
     percent,
@@ -24,6 +25,7 @@ from glassformer.documents.meaning_phrases import (
     tokens_along,
 )
 from glassformer.documents.step_roles import (
+    attentions,
     branch_kind,
     floats,
     picked_position,
@@ -399,8 +401,21 @@ def answer(p: Phrasing, step: Step, lead: Index) -> str:
     if _has_rows(step):
         tokens = tokens_along(step)[1]
         last = p.token(tokens, tokens.count - 1)
-        said = p.say("logits at", row=last, said=p.continued(said))
+        place = "after" if _is_next(step, tokens) else "at"
+        said = p.say(f"logits {place}", row=last, said=p.continued(said))
     return p.say(f"{role} step", count=len(row), said=said)
+
+
+def _is_next(step: Step, tokens: Tokens) -> bool:
+    """Whether the answer at a position is the token after it: no position sees later ones."""
+    return any(
+        not found.is_cross
+        and found.weights.shape[-2:] == (tokens.count, tokens.count)
+        and found.hidden((0,) * (len(found.weights.shape) - 2))[
+            np.triu_indices(tokens.count, 1)
+        ].all()
+        for found in attentions(step.trace)
+    )
 
 
 def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
@@ -416,7 +431,8 @@ def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
         "rank": p.rank(name, row, range(len(row)), index[-1]),
     }  # fmt: skip
     if _has_rows(step):
-        return p.say(f"{role} cell at", **fields, row=row_name(p, step, index))
+        place = "after" if _is_next(step, tokens_along(step)[1]) else "at"
+        return p.say(f"{role} cell {place}", **fields, row=row_name(p, step, index))
     return p.say(f"{role} cell", **fields)
 
 

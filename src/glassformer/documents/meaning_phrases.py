@@ -35,10 +35,14 @@ def digits(value: object) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent; what would wrongly read 0 % or 100 % is `< 1 %` or `> 99 %`."""
-    if 0 < share < 0.005:
-        return "< 1 %"
-    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+    """A share in whole percent; what would wrongly read 0 % or 100 % has more digits."""
+    if 0 < share < 0.01:
+        return f"{100 * share:.2g} %" if share >= 1e-6 else "< 0.0001 %"
+    if 0.995 <= share < 1:
+        return (
+            f"{100 * share:.2f}".rstrip("0").rstrip(".") + " %" if share < 0.9999 else "> 99.99 %"
+        )
+    return f"{100 * share:.0f} %"
 
 
 def spaced(said: str) -> str:
@@ -155,7 +159,7 @@ class Phrasing:
 
     def continued(self, said: str) -> str:
         """A sentence that no longer stands at the start."""
-        starts = ("Position ", "Row ", "Number ", "Entry ")
+        starts = ("Position ", "Row ", "Number ", "Entry ", "For ")
         return said[0].lower() + said[1:] if said.startswith(starts) else said
 
     # --- rows of numbers ---
@@ -204,7 +208,8 @@ class Phrasing:
         key = "attends mostly" if shares[best[0]] >= 0.5 else "attends most"
         said = self.say(key, row=row, best=named, share=share)
         others = sorted((p for p in allowed if p not in best), key=lambda at: -shares[at])
-        if not then or shown[others[0]] in [shown[place] for place in others[1:]]:
+        is_clear = shares[others[0]] >= 0.01
+        if not then or not is_clear or shown[others[0]] in [shown[place] for place in others[1:]]:
             return said
         second = self.token(keys, others[0])
         return self.say("attends then", said=said, second=second, share=shown[others[0]])
