@@ -107,6 +107,10 @@ def test_a_dropped_file_is_audited(visit: Visit) -> None:
 def test_shipped_examples_are_listed_and_saved(visit: Visit, tmp_path: Path) -> None:
     page = visit("#/")
     page.get_by_role("link", name="Audit an example").click()
+    listed = page.get_by_role("list", name="Shipped examples")
+    expect(listed.get_by_role("button")).to_have_count(len(example_names()))
+    listed.get_by_role("button", name="by hand").click()
+    expect(page).to_have_url(re.compile("#/audit/by-hand"))
     menu = page.get_by_label("Shipped example")
     expect(menu.locator("option")).to_have_count(len(example_names()) + 1)
     menu.select_option("illustrated")
@@ -124,5 +128,5 @@ def test_shipped_examples_are_listed_and_saved(visit: Visit, tmp_path: Path) -> 
 
 def test_a_link_to_a_file_that_is_gone_shows_the_list(visit: Visit) -> None:
     page = visit("#/audit/file?at=s")
-    expect(page.get_by_label("Shipped example")).to_be_visible()
+    expect(page.get_by_role("list", name="Shipped examples")).to_be_visible()
     expect(page).to_have_url(re.compile("#/audit$"))

@@ -63,7 +63,7 @@ def pin(page: Page, link: str, live: Live) -> None:
     settle(page)
     before = pinned(page)
     page.keyboard.press("Shift+P")
-    expect(page.get_by_text(f"the playlist has {before + 1} views")).to_be_attached()
+    expect(page.get_by_text(f"view {before + 1} of the playlist")).to_be_attached()
 
 
 def pinned(page: Page) -> int:

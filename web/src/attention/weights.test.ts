@@ -1,7 +1,15 @@
 import { describe, expect, it } from 'vitest';
 
 import { movedToken } from './tokens';
-import { linesOf, linksFrom, strongest, summarise, weightAt, type Weights } from './weights';
+import {
+  linesOf,
+  linksFrom,
+  scaleEnd,
+  strongest,
+  summarise,
+  weightAt,
+  type Weights,
+} from './weights';
 
 function weights(rows: number[][]): Weights {
   const values = Float64Array.from(rows.flat());
@@ -13,6 +21,13 @@ const causal = weights([
   [0.75, 0.25, 0],
   [0.125, 0.625, 0.25],
 ]);
+
+it('ends a scale at the largest weight, and above an even spread', () => {
+  expect(scaleEnd(causal)).toBe(1);
+  expect(scaleEnd(weights([[0.7, 0.1, 0.1, 0.1]]))).toBe(0.7);
+  expect(scaleEnd(weights([[0.25, 0.25, 0.25, 0.25]]))).toBe(0.5);
+  expect(scaleEnd(weights([[0, 0]]))).toBe(1);
+});
 
 describe('links', () => {
   it('of a query are its strongest keys, without those of no weight', () => {

@@ -35,11 +35,14 @@ export function weightAt(weights: Weights, query: number, key: number): number {
   return weights.values[query * weights.columns + key];
 }
 
-/** The largest weight, which a head's own scale ends at; 1 where all are 0. */
-export function largest(weights: Weights): number {
+/**
+ * Where a head's own scale ends: at its largest weight, and not below twice an equal share, so that
+ * a head that spreads its weight evenly has a middle colour everywhere and not the strongest.
+ */
+export function scaleEnd(weights: Weights): number {
   let most = 0;
   for (const weight of weights.values) if (weight > most) most = weight;
-  return most > 0 ? most : 1;
+  return most > 0 ? Math.max(most, Math.min(1, 2 / weights.columns)) : 1;
 }
 
 /** The strongest keys of a query, strongest first. */

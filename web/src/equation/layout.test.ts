@@ -30,7 +30,7 @@ it('a heat map that no line holds whole stays beside the others', () => {
 });
 
 it('signs take their room', () => {
-  expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([20, 36, 84]);
+  expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([20, 30, 78]);
 });
 
 it('in a lecture what fits grows until it fills the screen', () => {

@@ -1,7 +1,7 @@
 /** How wide the panels of an equation may be. */
 
 const NARROWEST = 232;
-const SIGN_WIDTH = 36;
+const SIGN_WIDTH = 30;
 const BRACKET_WIDTH = 20;
 const CHARACTER = 9;
 /** Between two lines of panels. */
@@ -10,7 +10,7 @@ const LINE_GAP = 12;
 /** Pixels that signs between panels take: `×`, `softmax(`, `)`. */
 export function signWidth(sign: string): number {
   if (/^[)\],]$/.test(sign)) return BRACKET_WIDTH;
-  return Math.max(SIGN_WIDTH, sign.length * CHARACTER + 12);
+  return Math.max(SIGN_WIDTH, sign.length * CHARACTER + 6);
 }
 
 /** A panel of an equation: the width at which it would show all, and that of the signs around it. */

@@ -107,8 +107,8 @@ export const playlist = new Playlist();
 function nameOf(session: Session): string {
   const { trace, step, view } = session;
   const [first = ''] = titleOf(session).split(' · ');
-  const isStep = (view === 'equation' || view === 'attention') && trace !== null && step !== null;
-  if (!isStep) return titleOf(session).split(' · ').slice(0, -1).join(' · ');
+  if (view !== 'equation' || trace === null || step === null)
+    return titleOf(session).split(' · ').slice(0, -1).join(' · ');
   const { title, short } = trace.steps[step]!;
   return `${title?.[setting.language] ?? short} · ${first}`;
 }

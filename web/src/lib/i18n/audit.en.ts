@@ -4,6 +4,8 @@ export const auditEn = {
     'Every printed number is computed again from the numbers printed before it, and from the given ones on. Where one is wrong, the likely slip is named. A file has the steps of an article as JSON; the guide to audits describes it.',
   'audit.shipped': 'Shipped example',
   'audit.choose': 'Choose one …',
+  'audit.examples': 'Shipped examples',
+  'audit.steps': '{n} steps',
   'audit.file': 'Open a file …',
   'audit.drop': 'or drop a JSON file on this page (at most 5 MB; it stays on this machine).',
   'audit.tooLarge': '{name}: at most {most} MB are read.',

@@ -6,6 +6,8 @@ export const auditZh: Record<keyof typeof auditEn, string> = {
     '每个印出的数都会重新计算两遍：一遍依据它前面印出的数，一遍从已知的数一路算起。有误之处会指出可能的失误。文件以 JSON 写出文章的各个步骤；写法见核对指南。',
   'audit.shipped': '自带的例子',
   'audit.choose': '请选择……',
+  'audit.examples': '自带的例子',
+  'audit.steps': '{n} 个步骤',
   'audit.file': '打开文件……',
   'audit.drop': '或把 JSON 文件拖到此页（至多 5 MB；文件不离开本机）。',
   'audit.tooLarge': '{name}：至多读取 {most} MB。',

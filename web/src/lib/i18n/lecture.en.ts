@@ -6,7 +6,7 @@ export const lectureEn = {
   'lecture.playlist': 'Playlist ({n}) …',
   'lecture.on': 'Lecture mode is on. PageDown and PageUp step, Escape leaves.',
   'lecture.off': 'Lecture mode is off.',
-  'lecture.pinned': 'Pinned: the playlist has {n} views.',
+  'lecture.pinned': 'Pinned: view {n} of the playlist.',
   'lecture.key': 'Lecture mode: large type and nothing else',
   'lecture.keyStep': 'In a lecture: next and previous (what clickers send)',
   'lecture.keyFull': 'In a lecture: full screen',
