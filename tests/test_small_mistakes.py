@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from glassformer import cli
 from glassformer.cli.explore_command import explore
 from glassformer.documents import parts, render, render_text
-from glassformer.documents.question import Judgement, Question
+from glassformer.documents.parts import Judgement, Question
 from glassformer.documents.slides import _row_height
 from glassformer.experiments.comparison import compare
 from glassformer.explorer import server
@@ -32,7 +32,7 @@ def sheets(workbook: object) -> dict[str, str]:
 
 
 def test_the_name_of_a_step_is_bounded() -> None:
-    """glassformer.explorer.audit_api: what is too long is no name, and is not looked up."""
+    """glassformer.explorer.api: what is too long is no name, and is not looked up."""
     with TestClient(create_api(State.of()), base_url="http://localhost") as client:
         codes = [
             client.get("/api/audits/masked/cell", params={"step": "x" * n}).status_code

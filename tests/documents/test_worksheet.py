@@ -9,8 +9,15 @@ import pytest
 
 from glassformer.cli import run
 from glassformer.documents import render_text
-from glassformer.documents.parts import Document, Figure, Formula, HeatMap, Remark, Section
-from glassformer.documents.question import Question
+from glassformer.documents.parts import (
+    Document,
+    Figure,
+    Formula,
+    HeatMap,
+    Question,
+    Remark,
+    Section,
+)
 from glassformer.documents.worksheet import worksheet
 from glassformer.language import Language
 from glassformer.tracing import Cell

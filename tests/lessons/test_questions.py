@@ -9,8 +9,7 @@ import torch
 
 from glassformer.cli import run
 from glassformer.documents import render, render_text
-from glassformer.documents.parts import ASKED, HeatMap, Question
-from glassformer.documents.question import shown_number
+from glassformer.documents.parts import ASKED, HeatMap, Question, shown_number
 from tests.lessons.shared_lessons import lesson
 
 ASKING = ("illustrated", "masked", "multi-head", "by-hand", "classifier", "training-step")

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import numpy.typing as npt
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
+from pydantic import Field
 
 from glassformer import __version__
 from glassformer.documents.heat_maps import may_have_holes
 from glassformer.errors import InputError
 from glassformer.explorer import schemas
-from glassformer.explorer.audit_api import audits_router
 from glassformer.explorer.cell_cards import (
     card_info,
     dependents_of,
@@ -29,6 +29,12 @@ from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
 from glassformer.explorer.map_info import map_info
 from glassformer.explorer.model_list import decode, run_text
+from glassformer.explorer.open_audits import (
+    AuditCellCard,
+    AuditFormat,
+    AuditInfo,
+    AuditSummary,
+)
 from glassformer.explorer.open_claims import ClaimInfo, ClaimList
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe, described
@@ -77,6 +83,11 @@ def _packed(request: Request, packed: bytes, status: int = 200) -> Response:
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(packed, status, head | {"Content-Encoding": "gzip"}, "application/json")
     return Response(gzip.decompress(packed), status, head, "application/json")
+
+
+def _file(name: str, made: bytes, kind: str) -> Response:
+    head = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(made, headers=head, media_type=MEDIA_TYPES[kind])
 
 
 @traces_router.post("", status_code=201, response_model=schemas.TraceInfo)
@@ -139,8 +150,7 @@ async def export(
     """A file of some steps, or of the whole trace."""
     name = file_name(opened, wanted)
     made = await state.runs.do(request, lambda: export_file(opened, wanted))
-    head = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(made, headers=head, media_type=MEDIA_TYPES[wanted.format])
+    return _file(name, made, wanted.format)
 
 
 @traces_router.get("/{id}/thumbnails")
@@ -365,6 +375,77 @@ async def claim(
     return await state.runs.do(request, lambda: state.claims.get(id, language, settings))
 
 
+# --- audits ---
+# Worked examples, each printed number checked: those that ship, and files that are sent.
+
+
+audits_router = APIRouter(prefix="/audits", tags=["audits"])
+_EXAMPLE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A worked example, as `glassformer audit FILE` reads it.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
+FileName = Annotated[str, Query(max_length=200, description="what errors call the file")]
+StepName = Annotated[str, Query(min_length=1, max_length=100)]
+Place = Annotated[
+    list[Annotated[int, Field(ge=0)]], Query(max_length=4, description="a place on each axis")
+]
+
+
+@audits_router.get("")
+def shipped(state: Holds, language: Language = "en") -> list[AuditSummary]:
+    """The shipped examples."""
+    return state.audits.summaries(language)
+
+
+@audits_router.post("", openapi_extra=_EXAMPLE)
+async def send(
+    request: Request, state: Holds, name: FileName = "example.json", language: Language = "en"
+) -> AuditInfo:
+    """Audit a file: every printed number checked; cancelled if the client disconnects."""
+    raw = await request.body()
+    return await state.runs.do(request, lambda: state.audits.send(raw, name, language))
+
+
+@audits_router.get("/{id}")
+async def read_audit(
+    request: Request,
+    state: Holds,
+    id: str,  # noqa: A002 - the API's name
+    language: Language = "en",
+) -> AuditInfo:
+    """The audit of a shipped example, or of a file that was sent."""
+    return await state.runs.do(request, lambda: state.audits.get(id, language))
+
+
+@audits_router.get("/{id}/cell")
+async def read_audit_cell(
+    request: Request,
+    state: Holds,
+    id: str,  # noqa: A002 - the API's name
+    step: StepName,
+    index: Place = [],  # noqa: B006 - FastAPI copies it
+    language: Language = "en",
+) -> AuditCellCard:
+    """One printed number: verdict, slip, right value and arithmetic."""
+    return await state.runs.do(request, lambda: state.audits.cell(id, step, index, language))
+
+
+@audits_router.get("/{id}/export", response_class=Response, responses=_FILES)
+async def export_audit(
+    request: Request,
+    state: Holds,
+    id: str,  # noqa: A002 - the API's name
+    format: AuditFormat = "html",  # noqa: A002 - the API's name
+    language: Language = "en",
+) -> Response:
+    """The audit as a file."""
+    name, made = await state.runs.do(request, lambda: state.audits.export(id, format, language))
+    return _file(name, made, format)
+
+
 # --- decoding ---
 # Searching for a text.
 
@@ -393,8 +474,7 @@ async def save_playlist(
 ) -> Response:
     """A page in one file that shows the views in order, read-only."""
     made = await state.runs.do(request, lambda: playlist_page(wanted, state).encode())
-    head = {"Content-Disposition": 'attachment; filename="playlist.html"'}
-    return Response(made, headers=head, media_type=MEDIA_TYPES["html"])
+    return _file("playlist.html", made, "html")
 
 
 # --- watching ---

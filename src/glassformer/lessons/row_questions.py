@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.audit import Committed, StepResult, audit, read_example
-from glassformer.documents.parts import HeatMap
-from glassformer.documents.question import Judgement, Question
+from glassformer.documents.parts import HeatMap, Judgement, Question
 from glassformer.lessons.lesson import LessonStep, Speaker, step_title
 from glassformer.tracing import Cell, Step
 
