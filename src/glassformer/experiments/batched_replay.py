@@ -33,7 +33,7 @@ class NotBatchedError(Exception):
 
 def calls_before(calls: Sequence[Call], views: Iterable[View], stops: Iterable[View]) -> list[Call]:
     """The calls that lead to some views without passing through others, in order."""
-    needed = {id(version) for view in views for version in _with_bases(view.version)}
+    needed = {id(version) for view in views for version in view.version.lineage()}
     stopped = {id(view.version) for view in stops}
     found = []
     for call in reversed(calls):
@@ -42,9 +42,7 @@ def calls_before(calls: Sequence[Call], views: Iterable[View], stops: Iterable[V
             found.append(call)
             if made and all(id(version) in stopped for version in made):
                 continue
-            needed |= {
-                id(version) for view in call.inputs() for version in _with_bases(view.version)
-            }
+            needed |= {id(version) for view in call.inputs() for version in view.version.lineage()}
     return found[::-1]
 
 
@@ -53,13 +51,6 @@ def _made(call: Call) -> list[Version]:
     return [view.version for view in call.outputs if view is not None] + [
         new for _, new in call.writes
     ]
-
-
-def _with_bases(version: Version) -> Iterable[Version]:
-    current: Version | None = version
-    while current is not None:
-        yield current
-        current = current.base
 
 
 class BatchedReplay:
@@ -210,11 +201,7 @@ def _is_linear(cell: Cell) -> bool:
 
 def _copies(view: View, count: int) -> Tensor:
     """A version's memory, once for each edit."""
-    view.version.check()
-    size = view.version.nbytes // view.dtype.itemsize
-    storage = view.version.storage
-    empty = torch.empty(0, dtype=view.dtype, device=storage.device)
-    return empty.set_(storage, 0, (size,), (1,)).repeat(count, 1)
+    return view.version.memory(view.dtype).repeat(count, 1)
 
 
 def _window(view: View, memory: Tensor) -> Tensor:

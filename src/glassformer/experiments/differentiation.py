@@ -205,7 +205,7 @@ class _Differentiation:
     def _put(self, view: View, made: Tensor) -> None:
         """Take a result into memory, in the layout in which it was recorded."""
         flat = self._flat.get(id(view.version))
-        memory = (_memory(view.version, view.dtype) if flat is None else flat).clone()
+        memory = (view.version.memory(view.dtype) if flat is None else flat).clone()
         # (`as_strided_scatter` hands the gradient on to what was overwritten.)
         memory.as_strided(view.shape, view.strides, view.offset).copy_(made)
         self._flat[id(view.version)] = memory
@@ -215,7 +215,7 @@ class _Differentiation:
         for old, new in call.writes:
             dtype = next(view.dtype for view in call.inputs() if view.version is old)
             flat = self._flat.get(id(old))
-            base = _memory(old, dtype) if flat is None else flat
+            base = old.memory(dtype) if flat is None else flat
             written[id(old)] = (new, base.clone())
 
         def tensor(_: str, view: View) -> Tensor:
@@ -236,14 +236,6 @@ class _Differentiation:
                 continue
             if made.requires_grad:
                 self._put(view, as_real(made))
-
-
-def _memory(version: Version, dtype: torch.dtype) -> Tensor:
-    """All of a version's memory as a flat tensor of this type."""
-    version.check()
-    storage = version.storage
-    empty = torch.empty(0, dtype=dtype, device=storage.device)
-    return empty.set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
 
 
 _STATISTICS = frozenset(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from glassformer.language import Bilingual
 from glassformer.tasks import Model
 from glassformer.tasks.results import is_tie
 from glassformer.text import Tokenizer
-from glassformer.tracing import Operand, Step, Trace
+from glassformer.tracing import Branch, Operand, Step, Trace
 from glassformer.tracing.formula import symbol_to_tex
 from glassformer.tracing.notes import Note
 
@@ -193,71 +192,48 @@ def attention_layers(trace: Trace) -> list[schemas.AttentionInfo]:
 # it) passes its parameters to the enclosing module; a list of blocks passes its name to each block.
 
 
-@dataclass
-class _Branch:
-    name: str
-    path: str
-    steps: list[int] = field(default_factory=list)
-    parameters: list[int] = field(default_factory=list)
-    branches: dict[str, _Branch] = field(default_factory=dict)
-
-
 def tree_of(trace: Trace, steps: list[Step], first: int) -> schemas.BranchInfo:
     """The tree; its upper levels and the path to the first step shown are expanded."""
-    root = _Branch("", "")
-    for step in steps:
-        if step.role == "parameter" or (step.call is None and not step.is_view):
-            continue
-        _find(root, step.module).steps.append(step.number)
+    made = [s for s in steps if s.role != "parameter" and (s.call is not None or s.is_view)]
+    root = trace.tree(made)
+    known = {step.module for step in made}
+    parameters: dict[str, list[int]] = defaultdict(list)
     for step in steps:
         if step.call is None and not step.is_view:
-            _nearest(root, step.module).parameters.append(step.number)
+            path = step.module
+            while path and path not in known:  # the nearest module with steps around it
+                path = path.rpartition(".")[0]
+            parameters[path].append(step.number)
     function = trace.recording.program.function
     module = function if isinstance(function, nn.Module) else None
-    return _told(root, module, f"{steps[first].module}.", 0)
+    return _told(root, parameters, module, f"{steps[first].module}.", 0)
 
 
-def _find(root: _Branch, path: str) -> _Branch:
-    branch = root
-    for name in path.split(".") if path else []:
-        inner = f"{branch.path}.{name}" if branch.path else name
-        branch = branch.branches.setdefault(name, _Branch(name, inner))
-    return branch
-
-
-def _nearest(root: _Branch, path: str) -> _Branch:
-    """The innermost branch with steps on the path to a module."""
-    branch = nearest = root
-    for name in path.split(".") if path else []:
-        if name not in branch.branches:
-            break
-        branch = branch.branches[name]
-        if branch.steps:
-            nearest = branch
-    return nearest
-
-
-def _told(branch: _Branch, module: nn.Module | None, way: str, depth: int) -> schemas.BranchInfo:
-    inner: list[_Branch] = []
-    for below in branch.branches.values():
-        inner.extend(_unfolded(below))
+def _told(
+    branch: Branch,
+    parameters: dict[str, list[int]],
+    module: nn.Module | None,
+    way: str,
+    depth: int,
+) -> schemas.BranchInfo:
+    inner = [part for below in branch.branches for part in _unfolded(below)]
     on_the_way = not branch.path or way.startswith(f"{branch.path}.")
     return schemas.BranchInfo(
         name=branch.name,
         path=branch.path,
         kind=_kind(module, branch.path),
-        steps=branch.steps,
-        parameters=branch.parameters,
-        branches=[_told(below, module, way, depth + 1) for below in inner],
+        steps=[step.number for step in branch.steps],
+        parameters=parameters[branch.path],
+        branches=[_told(below, parameters, module, way, depth + 1) for below in inner],
         is_open=on_the_way or depth < 2,
     )
 
 
-def _unfolded(branch: _Branch) -> list[_Branch]:
+def _unfolded(branch: Branch) -> list[Branch]:
     """The branch, or its children if it only groups numbered modules."""
-    if branch.steps or branch.parameters or len(branch.branches) == 0:
+    if branch.steps or not branch.branches:
         return [branch]
-    inside = [part for below in branch.branches.values() for part in _unfolded(below)]
+    inside = [part for below in branch.branches for part in _unfolded(below)]
     if not all(part.name.split(".")[0].isdigit() for part in inside):
         return [branch]
     for part in inside:

@@ -58,7 +58,7 @@ class Attention:
         before = None if masked is None else _input_of(masked)
         if masked is None or before is None or before.shape != masked.shape:
             return np.zeros(self.weights.shape[-2:], dtype=bool)
-        return as_floats(masked.view.array[lead]) != as_floats(before.array[lead])
+        return np.asarray(as_floats(masked.view.array[lead]) != as_floats(before.array[lead]))
 
     def hidden(self, lead: Index) -> npt.NDArray[np.bool_]:
         """Which keys a query may not look at: changed by the mask, and without any weight."""

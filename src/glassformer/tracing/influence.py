@@ -17,7 +17,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
-from glassformer.tracing.capture.memory import Index, Version, View, as_real
+from glassformer.tracing.capture.memory import Index, View, as_real
 from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.cell_block import Places
 from glassformer.tracing.cells import Cell, leaves
@@ -358,18 +358,11 @@ def _is_counted(step: Step) -> bool:
         counted = {id(one) for one in trace.inputs.values() if not one.dtype.is_floating_point}
         for one in trace.steps:
             read = one.call.inputs() if one.call is not None else []
-            owners = [owner for view in read for owner in _all_owners(view)]
+            owners = [owner for view in read for owner in view.owners()]
             if owners and all(id(o) in counted or trace.is_fixed(o) for o in owners):
                 counted.add(id(one))
         _COUNTED[trace] = counted - {id(one) for one in trace.inputs.values()}
     return id(step) in _COUNTED[trace]
-
-
-def _all_owners(view: View) -> Iterator[Step]:
-    version: Version | None = view.version
-    while version is not None:
-        yield from version.owners
-        version = version.base
 
 
 def fixed_steps(steps: Iterable[Step]) -> set[int]:
@@ -377,7 +370,7 @@ def fixed_steps(steps: Iterable[Step]) -> set[int]:
     fixed: set[int] = set()
 
     def is_fixed(view: View) -> bool:
-        return all(id(owner) in fixed for owner in _all_owners(view))
+        return all(id(owner) in fixed for owner in view.owners())
 
     for step in steps:
         computed = step.call is not None and step.role == "activation"
@@ -458,12 +451,7 @@ def _may_be_unwritten(step: Step) -> bool:
         return step.is_unwritten
     if step.op == "_grouped_mm":
         return True
-    versions = [view.version for view in step.call.inputs()]
-    for version in versions:
-        base = version.base
-        if base is not None and all(known is not base for known in versions):
-            versions.append(base)
-    return any(owner.is_unwritten for version in versions for owner in version.owners)
+    return any(owner.is_unwritten for view in step.call.inputs() for owner in view.owners())
 
 
 def _compare(before: Step, after: Step) -> StepDifference | None:

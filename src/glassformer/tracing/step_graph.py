@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from glassformer.tracing.capture.memory import Version, View
+from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.capture.operator_calls import MATRICES, PRODUCTS, SOFTMAXES
 from glassformer.tracing.steps import Step
@@ -45,10 +45,7 @@ class StepGraph:
     @staticmethod
     def _parents(step: Step) -> Iterator[Step]:
         for view in step.call.inputs() if step.call is not None else ():
-            version: Version | None = view.version
-            while version is not None:
-                yield from version.owners
-                version = version.base
+            yield from view.owners()
 
     def bit(self, step: Step) -> int:
         """The set of that step; empty for parameters and constants."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -125,11 +125,11 @@ class Trace:
         """In a notebook: its notes and a table of its steps."""
         return notebook_markdown(self)
 
-    def tree(self) -> Branch:
-        """The steps grouped by module."""
+    def tree(self, steps: Iterable[Step] | None = None) -> Branch:
+        """The steps, or these of them, grouped by module."""
         root = Branch("", "")
         known = {"": root}
-        for step in self.steps:
+        for step in self.steps if steps is None else steps:
             path = ""
             for name in step.module.split(".") if step.module else []:
                 outer, path = known[path], join(path, name)

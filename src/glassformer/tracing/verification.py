@@ -23,7 +23,7 @@ from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.float64_values import Evaluation, tolerance
-from glassformer.tracing.capture.memory import Index, Version, as_real, gaps
+from glassformer.tracing.capture.memory import Index, as_real, gaps
 from glassformer.tracing.capture.recorder import (
     Program,
     Recording,
@@ -296,7 +296,9 @@ def _reaches_outside(recording: Recording) -> bool:
         return True
     given = {id(source.view.version) for source in recording.sources if source.role != "constant"}
     given |= {id(found.view.version) for found in recording.found}
-    return any(id(_first(old)) in given for call in recording.calls for old, _ in call.writes)
+    return any(
+        id([*old.lineage()][-1]) in given for call in recording.calls for old, _ in call.writes
+    )
 
 
 def _is_plain(value: object) -> bool:
@@ -306,12 +308,6 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, Tensor | bool | int | float | str | torch.dtype)
-
-
-def _first(version: Version) -> Version:
-    while version.base is not None:
-        version = version.base
-    return version
 
 
 @contextmanager

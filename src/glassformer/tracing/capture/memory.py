@@ -8,6 +8,7 @@ place gets a new version; the old version keeps a copy of the old numbers.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -142,6 +143,19 @@ class Version:
         """Copy the numbers, before the storage is overwritten."""
         self.storage = self.storage.clone()
         self.stamp = None
+
+    def memory(self, dtype: torch.dtype) -> Tensor:
+        """All of it as a flat tensor that shares the recorded storage: do not write to it."""
+        self.check()
+        empty = torch.empty(0, dtype=dtype, device=self.storage.device)
+        return empty.set_(self.storage, 0, (self.nbytes // dtype.itemsize,), (1,))
+
+    def lineage(self) -> Iterator[Version]:
+        """This version and those before it, the latest first."""
+        version: Version | None = self
+        while version is not None:
+            yield version
+            version = version.base
 
     def check(self) -> None:
         """Raise an error if the numbers were changed after the trace was made."""
@@ -288,6 +302,11 @@ class View:
                 return True
             reach += stride * (size - 1)
         return False
+
+    def owners(self) -> Iterator[Step]:
+        """Every step that wrote to its storage, perhaps to other cells than these."""
+        for version in self.version.lineage():
+            yield from version.owners
 
     def owner(self, index: Index) -> tuple[Step, Index]:
         """The step that wrote the cell, and the cell's index there."""

@@ -53,9 +53,6 @@ class Forward:
     def __getitem__(self, name: str) -> Tensor:
         return self.tensor_of(self.call.view(name))
 
-    def shape(self, name: str) -> Index:
-        return self.call.view(name).shape
-
     def operand(self, name: str) -> Any:
         """A tensor or a number."""
         value = self.call.operand(name)
@@ -118,35 +115,21 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(math.prod(x.shape[:-1]), x.size(-1))
 
 
-@derivative("matmul", "mm", "bmm", "mv", "dot")
+@derivative("matmul")
 def matmul(forward: Forward, g: Tensor) -> Gradients:
     """∂L/∂A = g · Bᵀ;  ∂L/∂B = Aᵀ · g."""
-    first, second = forward.call.operator.parameters[:2]
-    a, b = forward[first], forward[second]
+    a, b = forward["self"], forward["other"]
     g = g if b.ndim > 1 else g.unsqueeze(-1)
     g = g if a.ndim > 1 else g.unsqueeze(-2)
     left = a if a.ndim > 1 else a.unsqueeze(0)
     right = b if b.ndim > 1 else b.unsqueeze(1)
-    if first in forward.wanted:
-        yield first, fold(g @ right.mT, left.shape).reshape(a.shape)
-    if second in forward.wanted:
-        if right.ndim == 2:
-            yield second, (_rows(left).mT @ _rows(g)).reshape(b.shape)
-        else:
-            yield second, fold(left.mT @ g, right.shape).reshape(b.shape)
-
-
-@derivative("addmm")
-def addmm(forward: Forward, g: Tensor) -> Gradients:
-    """As for a product, and β · g to the added matrix."""
-    alpha, beta = forward.number("alpha"), forward.number("beta")
-    scaled = g if alpha == 1 else g * alpha
-    if "mat1" in forward.wanted:
-        yield "mat1", scaled @ forward["mat2"].mT
-    if "mat2" in forward.wanted:
-        yield "mat2", forward["mat1"].mT @ scaled
     if "self" in forward.wanted:
-        yield "self", fold(g if beta == 1 else g * beta, forward.shape("self"))
+        yield "self", fold(g @ right.mT, left.shape).reshape(a.shape)
+    if "other" in forward.wanted:
+        if right.ndim == 2:
+            yield "other", (_rows(left).mT @ _rows(g)).reshape(b.shape)
+        else:
+            yield "other", fold(left.mT @ g, right.shape).reshape(b.shape)
 
 
 # --- softmax, norms, randomness ---
