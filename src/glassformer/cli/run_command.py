@@ -19,7 +19,7 @@ from glassformer.language import words
 if TYPE_CHECKING:
     from glassformer.experiments import WordScores, WordTable
     from glassformer.tasks import Model
-    from glassformer.tasks.answers import Answer
+    from glassformer.tasks.results import TextAnswer
 
 say = words("glassformer.cli.messages")
 
@@ -61,7 +61,7 @@ def print_answers(
             counter.count()
 
 
-def _unknown_note(model: Model, answer: Answer, number: int) -> str | None:
+def _unknown_note(model: Model, answer: TextAnswer, number: int) -> str | None:
     """Which words of a text the model does not know."""
     from glassformer.tasks.results import Unread
 
@@ -77,7 +77,7 @@ def _unknown_note(model: Model, answer: Answer, number: int) -> str | None:
 
 
 def _explained(
-    model: Model, answer: Answer, at: str | None, number: int, counter: Counter
+    model: Model, answer: TextAnswer, at: str | None, number: int, counter: Counter
 ) -> WordScores | WordTable | None:
     """Which words made an answer; a note if a text is too long or too short for that."""
     from glassformer.errors import InputError
@@ -97,7 +97,7 @@ def _explained(
         return None
 
 
-def _shown(answer: Answer, as_json: bool, why: WordScores | WordTable | None) -> str:
+def _shown(answer: TextAnswer, as_json: bool, why: WordScores | WordTable | None) -> str:
     """An answer as a line; with `why`, which words made it below."""
     from glassformer.tasks.results import as_json as one_object
 

@@ -12,26 +12,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from glassformer.decoding import Beam, Sampling
 from glassformer.errors import ConfigError, Fragment
-from glassformer.tasks.results import (
-    Classified,
-    Embedded,
-    Filled,
-    Generated,
-    Recommended,
-    Scored,
-    Tagged,
-    Translated,
-    Unread,
-)
+from glassformer.tasks.results import TextAnswer
 
 if TYPE_CHECKING:
     from glassformer.tasks.model import Model
 
 Task = Literal["classify", "translate", "generate", "fill", "tag", "score", "embed", "recommend"]
-Answer = (
-    Classified | Translated | Generated | Filled | Tagged | Scored | Embedded | Recommended | Unread
-)
-
 OPTIONS: dict[Task, tuple[str, ...]] = {
     "classify": (),
     "embed": (),
@@ -95,7 +81,7 @@ def answer_lines(
     *,
     batch_size: int = 32,
     one_by_one: bool = False,
-) -> Iterator[Answer]:
+) -> Iterator[TextAnswer]:
     """One answer per line; lines are read and answered a few batches at a time."""
     remaining = iter(lines)
     per_batch = 1 if model.task == "recommend" else max(1, batch_size)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling, Search
 from glassformer.errors import ConfigError, InputError, expect
-from glassformer.tasks.answers import NOTHING, Answer, Task, beam_of, check_options, sampling_of
+from glassformer.tasks.answers import NOTHING, Task, beam_of, check_options, sampling_of
 from glassformer.tasks.forward_pass import EmptyTextError, Pass, TooLongError
 from glassformer.tasks.reading import Read, texts_of
 from glassformer.tasks.results import (
@@ -34,6 +34,7 @@ from glassformer.tasks.results import (
     Recommended,
     Scored,
     Tagged,
+    TextAnswer,
     Translated,
     Unread,
     Word,
@@ -163,7 +164,9 @@ class Model(ABC):
 
     # --- answers ---
 
-    def answer(self, texts: Iterable[str], *, batch_size: int = 32, **options: Any) -> list[Answer]:
+    def answer(
+        self, texts: Iterable[str], *, batch_size: int = 32, **options: Any
+    ) -> list[TextAnswer]:
         """What the model is for, whatever that is; an empty text is answered by `Unread`.
 
         Options are those of the task, by name: `beam=5` for a translator, `temperature=0.5` for a
@@ -185,7 +188,7 @@ class Model(ABC):
 
     def _answer(
         self, texts: list[str], read: list[Read], batch_size: int, options: dict[str, Any]
-    ) -> Sequence[Answer]:
+    ) -> Sequence[TextAnswer]:
         match self.task:
             case "classify":
                 return self._classified(texts, read, batch_size)
@@ -249,16 +252,10 @@ class Model(ABC):
         self, texts: Iterable[str], *, batch_size: int = 32, attention: bool = False
     ) -> list[Classified]:
         """The class of each text, with its probability."""
-        self._require("classify")
-        given = texts_of(texts)
-        return self._classified(given, self._readable(given), batch_size, attention)
+        return self._classified(*self._given("classify", texts), batch_size, attention)
 
     def _classified(
-        self,
-        texts: Sequence[str],
-        read: Sequence[Read],
-        batch_size: int,
-        attention: bool = False,
+        self, texts: list[str], read: list[Read], batch_size: int, attention: bool = False
     ) -> list[Classified]:
         answers = []
         for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
@@ -266,9 +263,7 @@ class Model(ABC):
             of_each = dict(zip(self._names(len(shares)), shares, strict=True))
             best = max(of_each, key=of_each.__getitem__)
             seen = self._attention(self.pass_over(one.ids)) if attention else None
-            answers.append(
-                Classified(text, best, of_each[best], of_each, one.cut, seen, one.unknown)
-            )
+            answers.append(Classified(text, best, of_each[best], of_each, seen, **one.marks))
         return answers
 
     def _probabilities(self, logits: Tensor) -> Tensor:
@@ -278,12 +273,10 @@ class Model(ABC):
         self, texts: Iterable[str], *, n_best: int = GUESSES, batch_size: int = 32
     ) -> list[Filled]:
         """The likeliest words for each mask: `fill(["a <mask> film"])`."""
-        self._require("fill")
-        given = texts_of(texts)
-        return self._filled(given, self._readable(given), batch_size, n_best)
+        return self._filled(*self._given("fill", texts), batch_size, n_best)
 
     def _filled(
-        self, texts: Sequence[str], read: Sequence[Read], batch_size: int, n_best: int
+        self, texts: list[str], read: list[Read], batch_size: int, n_best: int
     ) -> list[Filled]:
         if not isinstance(n_best, int) or n_best < 1:
             raise ConfigError("n_best must be at least 1, got {n_best}", n_best=n_best)
@@ -307,16 +300,14 @@ class Model(ABC):
                 ids[place] = found[0]
                 pairs = zip(found, best.values.tolist(), strict=True)
                 gaps.append(tuple(Word(tokenizer.decode([i]).strip(), p, i) for i, p in pairs))
-            answers.append(Filled(text, tokenizer.decode(ids), tuple(gaps), one.cut, one.unknown))
+            answers.append(Filled(text, tokenizer.decode(ids), tuple(gaps), **one.marks))
         return answers
 
     def tag(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Tagged]:
         """The class of each token of each text."""
-        self._require("tag")
-        given = texts_of(texts)
-        return self._tagged(given, self._readable(given), batch_size)
+        return self._tagged(*self._given("tag", texts), batch_size)
 
-    def _tagged(self, texts: Sequence[str], read: Sequence[Read], batch_size: int) -> list[Tagged]:
+    def _tagged(self, texts: list[str], read: list[Read], batch_size: int) -> list[Tagged]:
         tokenizer = self.reader
         answers = []
         for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
@@ -334,40 +325,30 @@ class Model(ABC):
                 for id_, token, at, share in tokens
                 if id_ not in tokenizer.special.silent
             )
-            answers.append(Tagged(text, tagged, one.cut, one.unknown))
+            answers.append(Tagged(text, tagged, **one.marks))
         return answers
 
     def score(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Scored]:
         """The one number that a model gives to each text."""
-        self._require("score")
-        given = texts_of(texts)
-        return self._scored(given, self._readable(given), batch_size)
+        return self._scored(*self._given("score", texts), batch_size)
 
-    def _scored(self, texts: Sequence[str], read: Sequence[Read], batch_size: int) -> list[Scored]:
+    def _scored(self, texts: list[str], read: list[Read], batch_size: int) -> list[Scored]:
         return [
-            Scored(text, float(logits[0]), one.cut, one.unknown)
+            Scored(text, float(logits[0]), **one.marks)
             for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True)
         ]
 
     def embed(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Embedded]:
         """Each text as one vector of length 1."""
-        self._require("embed")
-        given = texts_of(texts)
-        return self._embedded(given, self._readable(given), batch_size)
+        return self._embedded(*self._given("embed", texts), batch_size)
 
-    def _embedded(
-        self, texts: Sequence[str], read: Sequence[Read], batch_size: int
-    ) -> list[Embedded]:
-        vectors = self._vectors(read, batch_size)
-        return [
-            Embedded(
-                text,
-                tuple(nn.functional.normalize(vector.float(), dim=-1).tolist()),
-                one.cut,
-                one.unknown,
-            )
-            for text, one, vector in zip(texts, read, vectors, strict=True)
-        ]
+    def _embedded(self, texts: list[str], read: list[Read], batch_size: int) -> list[Embedded]:
+        vectors = (
+            tuple(nn.functional.normalize(vector.float(), dim=-1).tolist())
+            for vector in self._vectors(read, batch_size)
+        )
+        answers = zip(texts, vectors, read, strict=True)
+        return [Embedded(text, vector, **one.marks) for text, vector, one in answers]
 
     def translate(
         self,
@@ -400,7 +381,7 @@ class Model(ABC):
             found, steps = next(written)
             reading = self.pass_over(one.ids, found[0].ids) if attention else None
             seen = None if reading is None else self._attention(reading)
-            answers.append(Translated(text, found, one.cut, steps, seen, one.unknown))
+            answers.append(Translated(text, found, steps, seen, **one.marks))
         return answers
 
     def _translated(
@@ -427,7 +408,7 @@ class Model(ABC):
         found, steps = self._continued(read.ids, search or sampling_of({}), max_new, ledger)
         whole = [*read.ids, *found[0].ids][-(self.max_tokens or 0) :]
         seen = self._attention(self.pass_over(whole)) if attention else None
-        return Generated(prompt, found, read.cut, steps, seen, read.unknown)
+        return Generated(prompt, found, steps, seen, **read.marks)
 
     def stream(
         self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
@@ -527,7 +508,7 @@ class Model(ABC):
         instead = None if baseline is None else self.reader.id_of(baseline)
         return words(self.cell(text, at, target=target), method, baseline=instead)
 
-    def why(self, answer: Answer, at: int | str | None = None) -> WordScores | WordTable:
+    def why(self, answer: TextAnswer, at: int | str | None = None) -> WordScores | WordTable:
         """Which words made an answer of this model.
 
         Of a translation, every token that was written; with `at`, one of them, by its number
@@ -647,17 +628,19 @@ class Model(ABC):
 
     # --- refusals ---
 
-    def _readable(self, texts: Sequence[str]) -> list[Read]:
-        """Texts for a model that has no answer to an empty one."""
-        read = self.read(texts)
-        for number, (text, one) in enumerate(zip(texts, read, strict=True)):
+    def _given(self, task: Task, texts: Iterable[str]) -> tuple[list[str], list[Read]]:
+        """Texts for a task of this model that has no answer to an empty one, as it reads them."""
+        self._require(task)
+        given = texts_of(texts)
+        read = self.read(given)
+        for number, (text, one) in enumerate(zip(given, read, strict=True)):
             if not (one.ids or one.source):
                 raise InputError(
                     "text {number} is empty: there is nothing to read in {text!r:.40}",
                     number=number,
                     text=text,
                 )
-        return read
+        return given, read
 
     def _names(self, n_classes: int) -> Sequence[str]:
         """One name for each class; those that share one are numbered, so that none is lost."""

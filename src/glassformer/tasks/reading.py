@@ -25,6 +25,11 @@ class Read(NamedTuple):
     source: str = ""
     """The file of an image, which has no ids."""
 
+    @property
+    def marks(self) -> dict[str, bool]:
+        """What an answer says about its text."""
+        return {"cut": self.cut, "unknown": self.unknown}
+
 
 def texts_of(texts: Iterable[str]) -> list[str]:
     """A list of texts; a string is refused, since it would pass for a list of characters."""

@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -28,20 +28,37 @@ Attention = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Classified:
-    """The class of one text."""
+class TextAnswer:
+    """An answer to one text."""
 
     input: str
+    cut: bool = field(default=False, kw_only=True)
+    """Whether the text was longer than the model reads, so that part of it was left out."""
+    unknown: bool = field(default=False, kw_only=True)
+    """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
+
+    def to_text(self) -> str:
+        raise NotImplementedError
+
+    def fields(self) -> dict[str, Any]:
+        """The answer itself, as plain data."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The text and its answer; `cut` appears only where it applies."""
+        return {"input": self.input, **self.fields()} | ({"cut": True} if self.cut else {})
+
+
+@dataclass(frozen=True)
+class Classified(TextAnswer):
+    """The class of one text."""
+
     label: str
     probability: float
     probabilities: dict[str, float]
     """Of every class; they sum to 1, unless several classes may hold at once."""
-    cut: bool = False
-    """Whether the text was longer than the model reads, so that part of it was left out."""
     attention: Attention | None = None
     """If it was asked for."""
-    unknown: bool = False
-    """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
 
     @property
     def undecided(self) -> bool:
@@ -53,10 +70,11 @@ class Classified:
         label = UNDECIDED if self.undecided else self.label
         return f"{label}\t{self.probability:.4f}"
 
+    def fields(self) -> dict[str, Any]:
+        return {"label": self.label, "probability": self.probability}
+
     def to_dict(self) -> dict[str, Any]:
-        return {"input": self.input, "label": self.label, "probability": self.probability} | _said(
-            cut=self.cut, undecided=self.undecided
-        )
+        return super().to_dict() | ({"undecided": True} if self.undecided else {})
 
 
 @dataclass(frozen=True)
@@ -69,16 +87,13 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Filled:
+class Filled(TextAnswer):
     """A text with gaps, and the likeliest words for each."""
 
-    input: str
     text: str
     """With the likeliest word in each gap."""
     gaps: tuple[tuple[Word, ...], ...]
     """For each gap, best first."""
-    cut: bool = False
-    unknown: bool = False
 
     def to_text(self) -> str:
         """A line per word; gaps one after the other."""
@@ -86,9 +101,9 @@ class Filled:
             f"{w.probability:.4f}\t{_one_line(w.text)}" for gap in self.gaps for w in gap
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         gaps = [[{"word": w.text, "probability": w.probability} for w in gap] for gap in self.gaps]
-        return {"input": self.input, "text": self.text, "gaps": gaps} | _said(cut=self.cut)
+        return {"text": self.text, "gaps": gaps}
 
 
 @dataclass(frozen=True)
@@ -101,41 +116,31 @@ class LabelledToken:
 
 
 @dataclass(frozen=True)
-class Tagged:
+class Tagged(TextAnswer):
     """The class of each token of one text."""
 
-    input: str
     tokens: tuple[LabelledToken, ...]
     """Without start and end."""
-    cut: bool = False
-    unknown: bool = False
 
     def to_text(self) -> str:
         """`token/label` for each token."""
         return " ".join(f"{one.token}/{one.label}" for one in self.tokens)
 
-    def to_dict(self) -> dict[str, Any]:
-        tokens = [
-            {"token": one.token, "label": one.label, "probability": one.probability}
-            for one in self.tokens
-        ]
-        return {"input": self.input, "tokens": tokens} | _said(cut=self.cut)
+    def fields(self) -> dict[str, Any]:
+        return {"tokens": [asdict(token) for token in self.tokens]}
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(TextAnswer):
     """The one number that a model gives to a text: a regression, or a re-ranker's logit."""
 
-    input: str
     score: float
-    cut: bool = False
-    unknown: bool = False
 
     def to_text(self) -> str:
         return f"{self.score:.6g}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"input": self.input, "score": self.score} | _said(cut=self.cut)
+    def fields(self) -> dict[str, Any]:
+        return {"score": self.score}
 
 
 @dataclass(frozen=True)
@@ -154,20 +159,15 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Translated:
+class Translated(TextAnswer):
     """The translation of one text."""
 
-    input: str
     alternatives: tuple[Alternative, ...]
     """Best first."""
-    cut: bool = False
-    """Whether the text was longer than the model reads, so that its end was left out."""
     ledger: Ledger | None = None
     """Every candidate of every step, if it was asked for."""
     attention: Attention | None = None
     """Of one pass over the source and the best translation, if it was asked for."""
-    unknown: bool = False
-    """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
 
     @property
     def text(self) -> str:
@@ -183,12 +183,12 @@ class Translated:
             return _one_line(self.text)
         return "\n".join(f"{a.score:.4f}\t{_one_line(a.text)}" for a in self.alternatives)
 
-    def to_dict(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Lists the alternatives where there are several."""
-        data: dict[str, Any] = {"input": self.input, "text": self.text, "score": self.score}
+        data: dict[str, Any] = {"text": self.text, "score": self.score}
         if len(self.alternatives) > 1:
             data["alternatives"] = [{"text": a.text, "score": a.score} for a in self.alternatives]
-        return data | _said(cut=self.cut)
+        return data
 
 
 class Generated(Translated):
@@ -200,22 +200,17 @@ class Generated(Translated):
 
 
 @dataclass(frozen=True)
-class Embedded:
+class Embedded(TextAnswer):
     """One text as a unit vector: texts of similar meaning have a large dot product."""
 
-    input: str
     vector: tuple[float, ...]
-    cut: bool = False
-    """Whether the text was longer than the model reads, so that its end was left out."""
-    unknown: bool = False
-    """Whether every token is unknown to the vocabulary, so that the answer means nothing."""
 
     def to_text(self) -> str:
         """JSON in any case: vectors are for programs."""
         return as_json(self.to_dict())
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"input": self.input, "vector": list(self.vector)} | _said(cut=self.cut)
+    def fields(self) -> dict[str, Any]:
+        return {"vector": list(self.vector)}
 
 
 @dataclass(frozen=True)
@@ -227,38 +222,31 @@ class Recommendation:
 
 
 @dataclass(frozen=True)
-class Recommended:
+class Recommended(TextAnswer):
     """Films for one person, best first; those that were named are not among them."""
 
-    input: str
     films: tuple[Recommendation, ...]
-    cut: bool = False
-    unknown: bool = False
 
     def to_text(self) -> str:
         """One film per line."""
         return "\n".join(f"{film.stars:.2f}\t{film.title}" for film in self.films)
 
-    def to_dict(self) -> dict[str, Any]:
-        films = [{"title": film.title, "stars": film.stars} for film in self.films]
-        return {"input": self.input, "films": films}
+    def fields(self) -> dict[str, Any]:
+        return {"films": [asdict(film) for film in self.films]}
 
 
 @dataclass(frozen=True)
-class Unread:
+class Unread(TextAnswer):
     """The answer to a text without a token to read."""
 
-    input: str
     nothing: dict[str, Any]
     """The fields of the answer, empty."""
-    cut: bool = False
-    unknown: bool = False
 
     def to_text(self) -> str:
         return as_json(self.to_dict()) if "vector" in self.nothing else ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"input": self.input, **self.nothing}
+    def fields(self) -> dict[str, Any]:
+        return self.nothing
 
 
 def as_json(data: dict[str, Any]) -> str:
@@ -269,8 +257,3 @@ def as_json(data: dict[str, Any]) -> str:
 def _one_line(text: str) -> str:
     """Line breaks in what a model wrote become spaces: one answer, one line."""
     return " ".join(text.splitlines())
-
-
-def _said(*, cut: bool, undecided: bool = False) -> dict[str, Any]:
-    """Fields that appear only where they apply."""
-    return {name: True for name, applies in (("cut", cut), ("undecided", undecided)) if applies}
