@@ -137,13 +137,12 @@ def _map(reading: Reading, layer: int, say: Speaker) -> Parts:
     values = weights.value[0, 0]
     row, column = divmod(int(values.argmax()), values.size(1))
     chosen = weights[0, 0, row, column]
-    facts = {
-        "sentence": reading.sentence, "label": say(reading.label), "layer": layer + 1,
-        "percent": percent(reading.probability), "row": reading.tokens[row],
-        "column": reading.tokens[column], "weight": number(chosen.value, 3),
-        "equal": number(1 / len(reading.tokens), 3), "count": len(reading.tokens),
-    }  # fmt: skip
-    yield say("map", **facts)
+    yield say(
+        "map", sentence=reading.sentence, label=say(reading.label), layer=layer + 1,
+        percent=percent(reading.probability), row=reading.tokens[row],
+        column=reading.tokens[column], weight=number(chosen.value, 3),
+        equal=number(1 / len(reading.tokens), 3), count=len(reading.tokens),
+    )  # fmt: skip
     yield heat_map(weights, say, chosen, head=0)
     yield formula(chosen)
     yield say("map question")
@@ -155,10 +154,6 @@ def _flat(reading: Reading, say: Speaker) -> Parts:
     flat = sum(head > _FLAT for head in heads)
     names = [str(layer + 1) for layer in range(len(found))]
     means = [sum(layer) / len(layer) for layer in found]
-    chart = bar_chart(
-        say("flat caption"), names, [Series(say("evenness"), means, "score")],
-        Axes(say("layer"), say("evenness")), write=lambda y: f"{y:.3f}", least=0, most=1,
-    )  # fmt: skip
     rows = tuple(
         (str(layer + 1), *(f"{head:.3f}" for head in heads)) for layer, heads in enumerate(found)
     )
@@ -169,7 +164,10 @@ def _flat(reading: Reading, say: Speaker) -> Parts:
         "least": f"{min(heads):.3f}",
     }  # fmt: skip
     yield say("evenness idea", **facts)
-    yield Figure("evenness", chart)
+    yield Figure("evenness", bar_chart(
+        say("flat caption"), names, [Series(say("evenness"), means, "score")],
+        Axes(say("layer"), say("evenness")), write=lambda y: f"{y:.3f}", least=0, most=1,
+    ))  # fmt: skip
     yield Table("", (say("layer"), *columns), rows)
     yield say(key, **facts)
 
@@ -203,15 +201,13 @@ def _scores(reading: Reading, layer: int, say: Speaker) -> dict[str, Sequence[fl
 
 def _attribution(reading: Reading, layer: int, say: Speaker) -> Parts:
     found = _scores(reading, layer, say)
-    heads = (say("word"), *found)
     rows = tuple(
         (token, *(f"{scores[place]:+.3f}".replace("-", "−") for scores in found.values()))
         for place, token in enumerate(reading.tokens)
     )
-    drawing = score_columns(found, reading.tokens, say("attribution caption"))
     yield say("attribution", label=say(reading.label))
-    yield Figure("attribution", drawing)
-    yield Table("", heads, rows)
+    yield Figure("attribution", score_columns(found, reading.tokens, say("attribution caption")))
+    yield Table("", (say("word"), *found), rows)
 
 
 def _disagree(reading: Reading, layer: int, say: Speaker) -> Parts:
@@ -223,11 +219,10 @@ def _disagree(reading: Reading, layer: int, say: Speaker) -> Parts:
         top = max(range(len(scores)), key=lambda at: abs(scores[at]))
         tops[name] = top
         rows.append((name, reading.tokens[top], f"{same}/{count}"))
-    heads = (say("method"), say("strongest word"), say("agreement"))
     different = len({reading.tokens[top] for top in tops.values()})
     key = "disagree" if different > 1 else "agree"
     yield say(key, kinds=different, count=len(found))
-    yield Table("", heads, tuple(rows))
+    yield Table("", (say("method"), say("strongest word"), say("agreement")), tuple(rows))
     yield say("why differ")
 
 

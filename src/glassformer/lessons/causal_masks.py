@@ -64,10 +64,9 @@ def _task(text: Int[Tensor, "1 T"], say: Speaker, mask: str) -> Parts:
     """What each position reads and predicts; the mask, drawn."""
     letters = [LETTERS[token] for token in text[0].tolist()]
     visible = causal_mask(len(letters)) if mask == "on" else None
-    drawing = mask_figure(letters, visible, say)
     yield say("task", count=len(letters) - 1, text=" ".join(letters))
     yield say(f"mask {mask}")
-    yield Figure("mask", drawing)
+    yield Figure("mask", mask_figure(letters, visible, say))
 
 
 def weight_on_answer(run: Trace) -> float:
@@ -108,9 +107,8 @@ def _change(result: NextTokenResult, text: Int[Tensor, "1 T"], say: Speaker) -> 
         (str(place + 1), LETTERS[token], number(change, 3))
         for place, (token, change) in enumerate(zip(text[0].tolist(), found, strict=True))
     )
-    heads = (say("position"), say("token"), say("change of logits"))
     yield say("change leaks" if leaks else "change none", most=number(max(found[:-1]), 3))
-    yield Table("", heads, rows)
+    yield Table("", (say("position"), say("token"), say("change of logits")), rows)
 
 
 def _noise(say: Speaker) -> Parts:
@@ -154,12 +152,11 @@ def _counting(say: Speaker) -> Parts:
         Series(say("free-running"), [100 * r.free_running for r in (masked, unmasked)], "query"),
     ]
     groups = [say(f"choice mask {mask}") for mask in CHOICES["mask"]]
-    drawing = bar_chart(
+    yield _table("counting", say)
+    yield Figure("counting", bar_chart(
         say("counting figure"), groups, series, Axes(say("choice mask"), say("right axis")),
         most=100, write=lambda share: f"{share:.0f}",
-    )  # fmt: skip
-    yield _table("counting", say)
-    yield Figure("counting", drawing)
+    ))  # fmt: skip
 
 
 def _generated(say: Speaker, mask: str) -> Parts:
@@ -172,10 +169,9 @@ def _generated(say: Speaker, mask: str) -> Parts:
         (written(text[:PROMPT_LENGTH]), written(text[PROMPT_LENGTH:]), written(out[PROMPT_LENGTH:]))
         for text, out in zip(texts, outputs, strict=True)
     )
-    heads = (say("prompt"), say("right continuation"), say("continuation"))
     key = "all" if right == len(texts) else "some" if right else "none"
     yield say(f"generated {key}", count=len(texts), right=right)
-    yield Table("", heads, rows)
+    yield Table("", (say("prompt"), say("right continuation"), say("continuation")), rows)
     yield say("remember")
 
 

@@ -184,11 +184,10 @@ def _score(run: Trace, text: str, say: Speaker) -> Parts:
     shares = [float(share) for share in run["probabilities"].value]
     product = " × ".join(f"{share:g}" for share in shares)
     total = run["total"][()]
-    facts = {
-        "sentence": text, "product": product, "value": number(math.prod(shares)),
-        "total": number(total.value),
-    }  # fmt: skip
-    yield say("score", **facts)
+    yield say(
+        "score", sentence=text, product=product, value=number(math.prod(shares)),
+        total=number(total.value),
+    )  # fmt: skip
     yield formula(run["logs"][0])
     yield formula(total)
     yield say("score why")
@@ -200,17 +199,14 @@ def _tree(method: str, temperature: float, say: Speaker) -> Parts:
     sentence = found.best
     text = said(sentence.tokens)
     known = next(one.probability for one in all_sentences() if one.text == text)
-    facts = {
-        "sentence": text, "total": number(math.log(known)), "percent": percent(known),
-        "size": _BEAM,
-        "temperature": f"{temperature:g}",
-    }  # fmt: skip
-    drawing = search_tree(
+    yield say(
+        f"tree {method}", sentence=text, total=number(math.log(known)), percent=percent(known),
+        size=_BEAM, temperature=f"{temperature:g}",
+    )  # fmt: skip
+    yield Figure("tree", search_tree(
         tree_steps(found.ledger), say(f"tree {method} caption"), say("legend kept"),
         say("legend dropped"),
-    )  # fmt: skip
-    yield say(f"tree {method}", **facts)
-    yield Figure("tree", drawing)
+    ))  # fmt: skip
 
 
 def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
@@ -271,17 +267,16 @@ def _temperature(temperature: float, say: Speaker) -> Parts:
         )
         for heat, role in zip(heats, roles, strict=True)
     ]
-    chart = bar_chart(
-        say("temperature caption", word=_ASKED), words, series,
-        Axes(say("next word"), say("probability")), write=lambda y: f"{y:.2f}", least=0,
-    )  # fmt: skip
     facts = {
         "word": _ASKED, "next": words[0], "temperature": f"{temperature:g}",
         "plain": percent(NEXT[_ASKED][words[0]]), "percent": percent(float(share.value)),
     }  # fmt: skip
     phrase = "temperature one" if temperature == 1 else "temperature"
     yield say("temperature idea", **facts)
-    yield Figure("temperature", chart)
+    yield Figure("temperature", bar_chart(
+        say("temperature caption", word=_ASKED), words, series,
+        Axes(say("next word"), say("probability")), write=lambda y: f"{y:.2f}", least=0,
+    ))  # fmt: skip
     yield say(phrase, **facts)
     yield formula(run["scaled"][0])
     yield formula(share)
@@ -306,14 +301,12 @@ def _filters(say: Speaker) -> Parts:
             rows.append((f"{word} {after}", *(f"{found[kind][place]:.3f}" for kind in kinds)))
         left[word] = [after for after, x in zip(NEXT[word], found["top-p"], strict=True) if x]
     first = next(iter(NEXT[_ASKED]))
-    facts = {
-        "k": _TOP_K, "p": f"{_TOP_P:g}", "word": _ASKED, "sure": _SURE,
-        "many": say.listed(left[_ASKED]), "few": say.listed(left[_SURE]), "first": first,
-        "before": f"{NEXT[_ASKED][first]:g}",
-        "after": number(chances(_ASKED, kinds["top-k"])[0], 3),
-    }  # fmt: skip
     heads = (say("next word"), *(say(kind, k=_TOP_K, p=f"{_TOP_P:g}") for kind in kinds))
-    yield say("filters", **facts)
+    yield say(
+        "filters", k=_TOP_K, p=f"{_TOP_P:g}", word=_ASKED, sure=_SURE,
+        many=say.listed(left[_ASKED]), few=say.listed(left[_SURE]), first=first,
+        before=f"{NEXT[_ASKED][first]:g}", after=number(chances(_ASKED, kinds["top-k"])[0], 3),
+    )  # fmt: skip
     yield Table("", heads, tuple(rows))
 
 
@@ -329,18 +322,16 @@ def drawn(temperature: float) -> dict[str, int]:
 
 def _draws(temperature: float, say: Speaker) -> Parts:
     known, counts = all_sentences(temperature), drawn(temperature)
-    heads = tuple(say(head) for head in ("sentence", "expected", "drawn"))
     rows = tuple(
         (one.text, f"{_DRAWS * one.probability:.1f}", str(counts.get(one.text, 0))) for one in known
     )
     best = known[0]
-    facts = {
-        "count": _DRAWS, "temperature": f"{temperature:g}", "best": best.text,
-        "expected": f"{_DRAWS * best.probability:.0f}", "drawn": counts.get(best.text, 0),
-        "kinds": len(counts), "all": len(known),
-    }  # fmt: skip
-    yield say("draws", **facts)
-    yield Table("", heads, rows)
+    yield say(
+        "draws", count=_DRAWS, temperature=f"{temperature:g}", best=best.text,
+        expected=f"{_DRAWS * best.probability:.0f}", drawn=counts.get(best.text, 0),
+        kinds=len(counts), all=len(known),
+    )  # fmt: skip
+    yield Table("", tuple(say(head) for head in ("sentence", "expected", "drawn")), rows)
 
 
 @dataclass(frozen=True)
@@ -367,8 +358,7 @@ def _translation(say: Speaker) -> Parts:
         )
     )
     heads = tuple(say(head) for head in ("method", "translation", "log-probability", "probability"))
-    facts = {"source": _SOURCE, "ratio": f"{math.exp(totals[1] - totals[0]):.0f}"}
     phrase = "translation differs" if totals[1] > totals[0] else "translation same"
-    yield say(phrase, **facts)
+    yield say(phrase, source=_SOURCE, ratio=f"{math.exp(totals[1] - totals[0]):.0f}")
     yield Table("", heads, rows)
     yield Paragraph(with_code(say("which")))

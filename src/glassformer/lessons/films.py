@@ -93,9 +93,8 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Speaker) -> Parts:
     cell = run["scores"][_ADA, _SHOWN_FILM]
     person, film = tuple(_PEOPLE)[_ADA], titles[_SHOWN_FILM]
-    drawing = score_figure(run, _SHOWN_FILM, _ADA, (film, person), names, say.language)
     yield say("score", person=person, film=film, value=number(cell.value))
-    yield Figure("score", drawing)
+    yield Figure("score", score_figure(run, _SHOWN_FILM, _ADA, (film, person), names, say.language))
     yield formula(cell)
     yield heat_map(
         run["scores"], say, cell, rows=tuple(_PEOPLE), columns=titles, title=say("scores caption")
@@ -125,16 +124,14 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> Parts:
         )
     )
     axes = Axes(across, up)
-    drawing = draw_map(words("map figure"), points, axes, width=820, height=520)
     rows = tuple(
         (title, number(float(x), 3), number(float(y), 3))
         for (x, y), title in zip(learned.films, titles, strict=True)
     )
-    table = Table("", (say("film"), words("first feature"), words("second feature")), rows)
     control = percent(learn_films(shuffled=True).explained)
     yield Paragraph(say("map", explained=percent(learned.explained), control=control))
-    yield Figure("map", drawing)
-    yield table
+    yield Figure("map", draw_map(words("map figure"), points, axes, width=820, height=520))
+    yield Table("", (say("film"), words("first feature"), words("second feature")), rows)
 
 
 def _nearest(learned: Tastes) -> list[tuple[str, float]]:
@@ -180,7 +177,6 @@ def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speake
          number(float(run["scores"].value[_ADA, place]), 3))
         for place in unseen
     )  # fmt: skip
-    heads = (say("film"), say("learned score"), say("true score"))
     yield say("recommend", person=tuple(_PEOPLE)[_ADA])
     yield formula(guessed[_ADA, unseen[0]])
-    yield Table("", heads, rows)
+    yield Table("", (say("film"), say("learned score"), say("true score")), rows)

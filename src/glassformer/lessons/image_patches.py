@@ -132,13 +132,11 @@ def steps(say: Speaker, *, digit: str = "3") -> Iterator[LessonStep]:
 
 
 def _cut(read: ReadDigit, say: Speaker) -> Parts:
-    drawing = patches_figure(read.pixels[0, 0].numpy(), _PATCH, say("cut caption"))
-    facts = {
-        "digit": read.digit, "pixels": _SIDE * _PATCH, "patches": _SIDE**2, "side": _PATCH,
-        "numbers": _PATCH**2,
-    }  # fmt: skip
-    yield say("cut", **facts)
-    yield Figure("patches", drawing)
+    yield say(
+        "cut", digit=read.digit, pixels=_SIDE * _PATCH, patches=_SIDE**2, side=_PATCH,
+        numbers=_PATCH**2,
+    )  # fmt: skip
+    yield Figure("patches", patches_figure(read.pixels[0, 0].numpy(), _PATCH, say("cut caption")))
     yield heat_map(
         read.run["images"],
         say,
@@ -173,16 +171,14 @@ def _attention(read: ReadDigit, say: Speaker) -> Parts:
     row = weights.value[0, 0, at]
     most = int(row.argmax())
     chosen = weights[0, 0, at, most]
-    drawing = grid_figure(
+    yield say(
+        "attention", patch=at + 1, most=most + 1, weight=percent(float(chosen.value)),
+        equal=percent(1 / _SIDE**2),
+    )  # fmt: skip
+    yield Figure("weights", grid_figure(
         read.pixels[0, 0].numpy(), row.double().view(_SIDE, _SIDE).numpy(), say("weights caption"),
         marked=divmod(at, _SIDE), percentages=True,
-    )  # fmt: skip
-    facts = {
-        "patch": at + 1, "most": most + 1, "weight": percent(float(chosen.value)),
-        "equal": percent(1 / _SIDE**2),
-    }  # fmt: skip
-    yield say("attention", **facts)
-    yield Figure("weights", drawing)
+    ))  # fmt: skip
     yield formula(chosen)
 
 
@@ -213,14 +209,12 @@ def _order(read: ReadDigit, say: Speaker) -> Parts:
     mixed = shuffled(read.pixels)
     found = shares(mixed)[0]
     then = float(found[read.answer])
-    facts = {
-        "answer": read.answer, "before": percent(read.share), "then": percent(then),
-        "other": int(found.argmax()), "other_share": percent(float(found.max())),
-    }  # fmt: skip
-    drawing = patches_figure(mixed[0, 0].numpy(), _PATCH, say("order caption"))
     key = "order same" if int(found.argmax()) == read.answer else "order changes"
-    yield say(key, **facts)
-    yield Figure("shuffled", drawing)
+    yield say(
+        key, answer=read.answer, before=percent(read.share), then=percent(then),
+        other=int(found.argmax()), other_share=percent(float(found.max())),
+    )  # fmt: skip
+    yield Figure("shuffled", patches_figure(mixed[0, 0].numpy(), _PATCH, say("order caption")))
 
 
 def covered(read: ReadDigit) -> list[float]:
@@ -235,14 +229,12 @@ def _occlusion(read: ReadDigit, say: Speaker) -> Parts:
     found = covered(read)
     changes = torch.tensor([share - read.share for share in found], dtype=torch.float64)
     most = int(changes.abs().argmax())
-    drawing = grid_figure(
+    yield say(
+        "occlusion", answer=read.answer, most=most + 1, then=percent(found[most]),
+        before=percent(read.share),
+    )  # fmt: skip
+    yield Figure("occlusion", grid_figure(
         read.pixels[0, 0].numpy(), 100 * changes.view(_SIDE, _SIDE).numpy(),
         say("occlusion caption"), marked=divmod(most, _SIDE),
-    )  # fmt: skip
-    facts = {
-        "answer": read.answer, "most": most + 1, "then": percent(found[most]),
-        "before": percent(read.share),
-    }  # fmt: skip
-    yield say("occlusion", **facts)
-    yield Figure("occlusion", drawing)
+    ))  # fmt: skip
     yield say("moral")

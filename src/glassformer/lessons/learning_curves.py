@@ -83,7 +83,6 @@ def _graph(both: TwoSteps, say: Speaker) -> Parts:
     names = {name: say(f"node {name}") for name in (*_NAMES, *_OPERATIONS)}
     names |= {"forward": say("forward"), "backward": say("backward")}
     names |= {"expand.weight": "W_1", "contract.weight": "W_2"}
-    drawing = graph_figure(run, names, say("graph caption"))
     slope, output = run["gradients.error"][0], run["contracted"][0]
     facts = {
         "loss": number(run["loss"][()].value), "output": number(output.value),
@@ -92,7 +91,7 @@ def _graph(both: TwoSteps, say: Speaker) -> Parts:
     }  # fmt: skip
     phrase = "slope falls" if float(slope.value) < 0 else "slope rises"
     yield say("graph", **facts)
-    yield Figure("graph", drawing)
+    yield Figure("graph", graph_figure(run, names, say("graph caption")))
     yield say("backward text", **facts)
     yield say(phrase, **facts)
     yield formula(run["gradients.contract.weight"][0, 0])
@@ -120,15 +119,13 @@ def _rates(before: float, say: Speaker) -> Parts:
         Series(say("loss after"), losses, "score"),
         Series(say("loss before"), [before] * len(_TRIED), "quiet", dashed=True),
     ]
-    chart = line_chart(
-        say("rates caption"), _TRIED, lines, Axes(say("learning rate"), say("loss")), least=0
+    yield say(
+        "rates", best=f"{_TRIED[best]:g}", loss=number(losses[best]), before=number(before),
+        worse=f"{worse[0]:g}", worse_loss=number(losses[_TRIED.index(worse[0])]),
     )  # fmt: skip
-    facts = {
-        "best": f"{_TRIED[best]:g}", "loss": number(losses[best]), "before": number(before),
-        "worse": f"{worse[0]:g}", "worse_loss": number(losses[_TRIED.index(worse[0])]),
-    }  # fmt: skip
-    yield say("rates", **facts)
-    yield Figure("rates", chart)
+    yield Figure("rates", line_chart(
+        say("rates caption"), _TRIED, lines, Axes(say("learning rate"), say("loss")), least=0
+    ))  # fmt: skip
 
 
 def _curve(stored: StoredCurves, rate: str, say: Speaker) -> Parts:
@@ -139,13 +136,12 @@ def _curve(stored: StoredCurves, rate: str, say: Speaker) -> Parts:
         "last": number(curve.training[-1]), "every": curve.steps[0], "command": stored.command,
         "date": stored.date, "per_epoch": round(curve.steps[-1] / curve.epochs[-1]),
     }  # fmt: skip
-    chart = line_chart(
+    yield say("curve", **facts)
+    yield Figure("curve", line_chart(
         say("curve caption", rate=f"{curve.rate:g}"), curve.steps,
         [Series(say("training loss"), curve.training, "score")],
         Axes(say("steps"), say("loss")), least=0,
-    )  # fmt: skip
-    yield say("curve", **facts)
-    yield Figure("curve", chart)
+    ))  # fmt: skip
     yield say(f"curve {rate}", **facts)
     yield Paragraph(with_code(say("source", **facts)), "quiet")
 
@@ -161,9 +157,6 @@ def _three(stored: StoredCurves, say: Speaker) -> Parts:
         for name, curve in curves.items()
     ]  # fmt: skip
     across = curves["good"].steps
-    chart = line_chart(
-        say("three caption"), across, lines, Axes(say("steps"), say("training loss")), least=0
-    )  # fmt: skip
     heads = tuple(say(head) for head in ("learning rate", "loss at first", "loss at the end"))
     rows = tuple(
         (f"{curve.rate:g}", number(curve.training[0]), number(curve.training[-1]))
@@ -171,7 +164,9 @@ def _three(stored: StoredCurves, say: Speaker) -> Parts:
     )
     facts = {name: number(curve.training[-1]) for name, curve in curves.items()}
     yield say("three", **facts)
-    yield Figure("three", chart)
+    yield Figure("three", line_chart(
+        say("three caption"), across, lines, Axes(say("steps"), say("training loss")), least=0
+    ))  # fmt: skip
     yield Table("", heads, rows)
 
 
@@ -180,18 +175,16 @@ def _overfitting(curve: Curve, say: Speaker) -> Parts:
         Series(say("training loss"), curve.training, "score"),
         Series(say("validation loss"), curve.validation, "query", dashed=True),
     ]
-    chart = line_chart(
-        say("overfitting caption"), curve.steps, lines, Axes(say("steps"), say("loss")), least=0
-    )  # fmt: skip
     best = curve.best
-    facts = {
-        "step": curve.steps[best], "epoch": curve.epochs[best],
-        "valid": number(curve.validation[best]), "train": number(curve.training[best]),
-        "last_valid": number(curve.validation[-1]), "last_train": number(curve.training[-1]),
-        "last": f"{curve.steps[-1]:,}",
-    }  # fmt: skip
     turns = curve.validation[-1] > curve.validation[best]
     yield say("overfitting idea")
-    yield Figure("overfitting", chart)
-    yield say("overfitting turns" if turns else "overfitting not", **facts)
+    yield Figure("overfitting", line_chart(
+        say("overfitting caption"), curve.steps, lines, Axes(say("steps"), say("loss")), least=0
+    ))  # fmt: skip
+    yield say(
+        "overfitting turns" if turns else "overfitting not", step=curve.steps[best],
+        epoch=curve.epochs[best], valid=number(curve.validation[best]),
+        train=number(curve.training[best]), last_valid=number(curve.validation[-1]),
+        last_train=number(curve.training[-1]), last=f"{curve.steps[-1]:,}",
+    )  # fmt: skip
     yield Paragraph(with_code(say("remedies")))

@@ -179,12 +179,11 @@ def _fill(place: int, say: Speaker) -> Parts:
     )
     best = sorted(found, key=found.__getitem__, reverse=True)[:5]
     rows = tuple((word, percent(found[word]), percent(counts.get(word, 0.0))) for word in best)
-    facts = {
-        "gap": " ".join(hide(SENTENCE, place)), "best": best[0], "second": best[1],
-        "share": percent(found[best[0]]), "second_share": percent(found[best[1]]),
-        "both": percent(sum(found[word] for word in counts)), "possible": say.listed(list(counts)),
-    }  # fmt: skip
-    yield say("fill", **facts)
+    yield say(
+        "fill", gap=" ".join(hide(SENTENCE, place)), best=best[0], second=best[1],
+        share=percent(found[best[0]]), second_share=percent(found[best[1]]),
+        both=percent(sum(found[word] for word in counts)), possible=say.listed(list(counts)),
+    )  # fmt: skip
     yield Table("", (say("word"), say("masked"), say("in the corpus")), rows)
 
 
@@ -197,10 +196,6 @@ def _left(place: int, say: Speaker) -> Parts:
         Series(say("left to right"), [left[word] for word in shown], "query"),
         Series(say("left in the corpus"), [exact[word] for word in shown], "quiet"),
     ]
-    chart = bar_chart(
-        say("left caption"), shown, series, Axes(say("word in the gap"), say("probability")),
-        write=lambda y: f"{y:.2f}", least=0, most=1,
-    )  # fmt: skip
     facts = {
         "before": " ".join(SENTENCE[:place]), "word": SENTENCE[place],
         "left": percent(left[SENTENCE[place]]), "both": percent(both[SENTENCE[place]]),
@@ -208,18 +203,18 @@ def _left(place: int, say: Speaker) -> Parts:
     }  # fmt: skip
     key = "left blind" if facts["count"] != facts["known"] else "left enough"
     yield say(key, **facts)
-    yield Figure("both", chart)
+    yield Figure("both", bar_chart(
+        say("left caption"), shown, series, Axes(say("word in the gap"), say("probability")),
+        write=lambda y: f"{y:.2f}", least=0, most=1,
+    ))  # fmt: skip
 
 
 def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> Parts:
     weights = run["model.encoder.blocks.0.attention.weights"]
     most = int(weights.value[0, 0, place].argmax())
     chosen = weights[0, 0, place, most]
-    facts = {
-        "most": gapped[most], "weight": percent(float(chosen.value)), "word": SENTENCE[place]
-    }  # fmt: skip
     key = "attention right" if most > place else "attention left" if most < place else "attention"
-    yield say(key, **facts)
+    yield say(key, most=gapped[most], weight=percent(float(chosen.value)), word=SENTENCE[place])
     yield heat_map(weights, say, chosen, head=0)
     yield formula(chosen)
 
@@ -250,7 +245,6 @@ def _change(place: int, say: Speaker) -> Parts:
     )
     blind, moved = left[0] == left[1], abs(both[0] - both[1]) > _NOTICEABLE
     key = "change blind" if blind and moved else "change both" if moved else "change none"
-    facts = {"word": word, "before": percent(both[0]), "after": percent(both[1])}
-    yield say(key, **facts)
+    yield say(key, word=word, before=percent(both[0]), after=percent(both[1]))
     yield Table("", heads, rows)
     yield Paragraph(with_code(say("moral")))

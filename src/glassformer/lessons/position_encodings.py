@@ -131,15 +131,13 @@ def _four_ways(say: Speaker) -> Parts:
         )
         for kind in _ROLES
     )  # fmt: skip
-    heads = (say("choice encoding"), say("does"), say("parameters"), say("longer"))
     yield say("ways")
-    yield Table("", heads, rows)
+    yield Table("", (say("choice encoding"), say("does"), say("parameters"), say("longer")), rows)
 
 
 def _vectors(run: Trace, say: Speaker, encoding: str) -> Parts:
     """The vector of each place, and how three of its numbers run along the text."""
     places = _places(say)
-    shown = heat_map(run["vectors"], say, rows=places, title=say(f"vectors of {encoding}"))
     with torch.no_grad():
         along = PlaceProducts(encoding, 32).vectors(torch.arange(32))
     dimensions: dict[int, Role] = {1: "query", 3: "output", 5: "score"}
@@ -151,7 +149,7 @@ def _vectors(run: Trace, say: Speaker, encoding: str) -> Parts:
         say(f"along {encoding}"), range(1, 33), series, Axes(say("position"), say("number"))
     )
     yield say(f"vectors {encoding}")
-    yield shown
+    yield heat_map(run["vectors"], say, rows=places, title=say(f"vectors of {encoding}"))
     yield Figure("along", drawing)
 
 
@@ -178,12 +176,10 @@ def _distances(run: Trace, say: Speaker, encoding: str) -> Parts:
     drawing = line_chart(
         say("distance figure"), range(_FAR), series, Axes(say("distance"), say("product"))
     )
-    said = say(f"products {key}", value=number(cell.value), apart=number(apart, 2))
-    shown = heat_map(run["products"], say, cell, rows=_places(say), title=say("products"))
     yield say(f"compare {encoding}")
     yield formula(cell)
-    yield shown
-    yield said
+    yield heat_map(run["products"], say, cell, rows=_places(say), title=say("products"))
+    yield say(f"products {key}", value=number(cell.value), apart=number(apart, 2))
     yield Figure("distance", drawing)
 
 
@@ -233,23 +229,20 @@ def _separable(say: Speaker) -> Parts:
         Series(say(kind), [100 * shares[place] for shares in found], role)
         for place, (kind, role) in enumerate(kinds.items())
     ]
-    drawing = line_chart(
-        say("separable figure"), WIDTHS, series, Axes(say("width"), say("read axis")),
-        log_across=True, least=0, most=100,
-    )  # fmt: skip
     enough = next((w for w, shares in zip(WIDTHS, found, strict=True) if shares[2] == 1), None)
-    facts = {
-        "words": _N_WORDS, "positions": _N_POSITIONS, "sums": f"{_N_WORDS * _N_POSITIONS:,}",
-        "narrow": WIDTHS[0], "narrow_both": percent(found[0][2]), "wide": enough or WIDTHS[-1],
-        "wide_both": percent(1.0 if enough else found[-1][2]),
-    }  # fmt: skip
     rows = tuple(
         (str(width), *map(percent, shares)) for width, shares in zip(WIDTHS, found, strict=True)
     )
-    table = Table("", (say("width"), *map(say, kinds)), rows)
-    yield say("separable", **facts)
-    yield table
-    yield Figure("separable", drawing)
+    yield say(
+        "separable", words=_N_WORDS, positions=_N_POSITIONS, sums=f"{_N_WORDS * _N_POSITIONS:,}",
+        narrow=WIDTHS[0], narrow_both=percent(found[0][2]), wide=enough or WIDTHS[-1],
+        wide_both=percent(1.0 if enough else found[-1][2]),
+    )  # fmt: skip
+    yield Table("", (say("width"), *map(say, kinds)), rows)
+    yield Figure("separable", line_chart(
+        say("separable figure"), WIDTHS, series, Axes(say("width"), say("read axis")),
+        log_across=True, least=0, most=100,
+    ))  # fmt: skip
 
 
 @lru_cache(maxsize=4)
@@ -272,14 +265,8 @@ def _experiment(say: Speaker, encoding: str) -> Parts:
         Series(say("at length", length=length), row, role)
         for length, row, role in zip(LENGTHS, shares, hues, strict=True)
     ]
-    drawing = bar_chart(
-        say("neighbour figure"), [say(f"choice encoding {kind}") for kind in _ROLES], series,
-        Axes(say("choice encoding"), say("right axis")), most=100,
-        write=lambda share: f"{share:.0f}",
-    )  # fmt: skip
     heads = tuple(say("at length", length=length) for length in LENGTHS)
     row = (*map(percent, now), *(say("cannot read") for _ in LENGTHS[len(now) :]))
-    facts = {"trained": LENGTHS[0], "chosen": say(f"choice encoding {encoding}")}
     rows = tuple(
         (
             say(f"choice encoding {kind}"),
@@ -288,14 +275,16 @@ def _experiment(say: Speaker, encoding: str) -> Parts:
         )
         for kind, by_length in zip(_ROLES, zip(*shares, strict=True), strict=True)
     )  # fmt: skip
-    table = Table(say("all four"), (say("choice encoding"), *heads), rows)
-    origin = say("stored", command=stored.command, date=stored.date)
-    yield say("experiment", **facts)
+    yield say("experiment", trained=LENGTHS[0], chosen=say(f"choice encoding {encoding}"))
     yield Table(say("trained here"), heads, (row,))
-    yield Figure("neighbours", drawing)
-    yield table
+    yield Figure("neighbours", bar_chart(
+        say("neighbour figure"), [say(f"choice encoding {kind}") for kind in _ROLES], series,
+        Axes(say("choice encoding"), say("right axis")), most=100,
+        write=lambda share: f"{share:.0f}",
+    ))  # fmt: skip
+    yield Table(say("all four"), (say("choice encoding"), *heads), rows)
     yield _verdict(stored.figures, say)
-    yield Paragraph(with_code(origin), "quiet")
+    yield Paragraph(with_code(say("stored", command=stored.command, date=stored.date)), "quiet")
 
 
 def _verdict(figures: Figures, say: Speaker) -> str:

@@ -128,11 +128,10 @@ def _path(kind: Kind, say: Speaker) -> Parts:
         "hops": path_length(kind, distance), "sentence": " ".join(WORDS),
         "neighbour": WORDS[_TO - 1],
     }  # fmt: skip
-    drawing = path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} caption"))
     chosen = _cell(kind)
     yield say("question", **facts)
     yield say(f"path {kind}", **facts)
-    yield Figure("path", drawing)
+    yield Figure("path", path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} caption")))
     if kind == "recurrence":
         both = chosen.operands[0]
         yield say("state", **facts)
@@ -150,9 +149,8 @@ def _influence(kind: Kind, say: Speaker) -> Parts:
         "share": percent(far / near), "before": number(float(found[_TO, _TO - 1]), 3),
         "word": WORDS[_TO - 1],
     }  # fmt: skip
-    drawing = influence_figure(found.numpy(), WORDS, say("influence caption"))
     yield say("influence", **facts)
-    yield Figure("influence", drawing)
+    yield Figure("influence", influence_figure(found.numpy(), WORDS, say("influence caption")))
     yield say(f"influence {kind}", **facts)
 
 
@@ -165,24 +163,18 @@ def _distances(say: Speaker) -> Parts:
         )
         for kind in kinds
     ]  # fmt: skip
-    chart = line_chart(
-        say("distances caption"), _DISTANCES, lines, Axes(say("distance"), say("path")),
-        log_across=True, log_up=True,
-    )  # fmt: skip
     last = _DISTANCES[-1]
     facts = {"last": last} | {kind: path_length(kind, last) for kind in kinds}
     yield say("distances", **facts)
-    yield Figure("distances", chart)
+    yield Figure("distances", line_chart(
+        say("distances caption"), _DISTANCES, lines, Axes(say("distance"), say("path")),
+        log_across=True, log_up=True,
+    ))  # fmt: skip
 
 
 def _recall(say: Speaker) -> Parts:
     found = {kind: [recall(kind, n) for n in RECALL_LENGTHS] for kind in _RECALL_KINDS}
     lines = [Series(say(kind), shares, _ROLES[kind]) for kind, shares in found.items()]
-    chart = line_chart(
-        say("recall caption"), RECALL_LENGTHS, lines, Axes(say("length"), say("right")),
-        log_across=True, least=0, most=1,
-    )  # fmt: skip
-    heads = (say("length"), *(say(kind) for kind in _RECALL_KINDS))
     rows = tuple(
         (str(n), *(percent(found[kind][place]) for kind in _RECALL_KINDS))
         for place, n in enumerate(RECALL_LENGTHS)
@@ -194,8 +186,11 @@ def _recall(say: Speaker) -> Parts:
     }  # fmt: skip
     best = all(found["attention"][-1] > found[kind][-1] for kind in _RECALL_KINDS[1:])
     yield say("recall", **facts)
-    yield Figure("recall", chart)
-    yield Table("", heads, rows)
+    yield Figure("recall", line_chart(
+        say("recall caption"), RECALL_LENGTHS, lines, Axes(say("length"), say("right")),
+        log_across=True, least=0, most=1,
+    ))  # fmt: skip
+    yield Table("", (say("length"), *(say(kind) for kind in _RECALL_KINDS)), rows)
     yield say("recall attention" if best else "recall others", **facts)
 
 
@@ -205,10 +200,6 @@ def _growth(say: Speaker) -> Parts:
         kind: [layer_cost(kind, n, _COST_WIDTH).multiply_adds for n in _LENGTHS] for kind in kinds
     }
     lines = [Series(say(kind), costs[kind], _ROLES[kind]) for kind in kinds]
-    chart = line_chart(
-        say("growth caption", width=_COST_WIDTH), _LENGTHS, lines,
-        Axes(say("length"), say("multiplications")), log_across=True, log_up=True,
-    )  # fmt: skip
     rows = tuple(
         (
             f"{n:,}",
@@ -225,13 +216,15 @@ def _growth(say: Speaker) -> Parts:
         kind: math.log(costs[kind][-1] / costs[kind][0]) / math.log(_LENGTHS[-1] / _LENGTHS[0])
         for kind in kinds
     }
-    facts = {
-        "width": _COST_WIDTH, "longest": f"{_LENGTHS[-1]:,}",
-        "ratio": f"{costs['attention'][-1] / costs['recurrence'][-1]:.1f}",
-        "recurrence": f"{rates['recurrence']:.2f}", "attention": f"{rates['attention']:.2f}",
-    }  # fmt: skip
-    yield say("growth", **facts)
-    yield Figure("growth", chart)
+    yield say(
+        "growth", width=_COST_WIDTH, longest=f"{_LENGTHS[-1]:,}",
+        ratio=f"{costs['attention'][-1] / costs['recurrence'][-1]:.1f}",
+        recurrence=f"{rates['recurrence']:.2f}", attention=f"{rates['attention']:.2f}",
+    )  # fmt: skip
+    yield Figure("growth", line_chart(
+        say("growth caption", width=_COST_WIDTH), _LENGTHS, lines,
+        Axes(say("length"), say("multiplications")), log_across=True, log_up=True,
+    ))  # fmt: skip
     yield Table(say("price table"), heads, rows)
 
 
@@ -264,11 +257,6 @@ def _translators(say: Speaker) -> Parts:
     names = ("transformer", "attention rnn", "convolutional")
     stored = stored_results("multi30k")
     bleu = [float(one.figures["bleu_2016"]) for one in stored]
-    chart = bar_chart(
-        say("translators caption"), [say(name) for name in names],
-        [Series("BLEU", bleu, "output")], Axes(say("translator"), "BLEU"),
-        write=lambda y: f"{y:.2f}", least=0,
-    )  # fmt: skip
     rows = tuple(
         (
             say(name),
@@ -283,7 +271,11 @@ def _translators(say: Speaker) -> Parts:
     }
     key = "translators" if bleu[0] > max(bleu[1:]) else "translators other"
     yield say(key, **facts)
-    yield Figure("translators", chart)
+    yield Figure("translators", bar_chart(
+        say("translators caption"), [say(name) for name in names],
+        [Series("BLEU", bleu, "output")], Axes(say("translator"), "BLEU"),
+        write=lambda y: f"{y:.2f}", least=0,
+    ))  # fmt: skip
     yield Table("", heads, rows)
     yield from (_origin(one, say) for one in stored)
 

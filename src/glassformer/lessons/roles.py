@@ -106,8 +106,7 @@ def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> Parts:
         weight = run["weights"][0, 0, place, _CHOSEN]
         share = cell.terms[_CHOSEN].value
         rows.append((label, number(weight.value), number(share), number(cell.value)))
-    heads = (say("output"), say("weight"), say("part"), say("whole"))
     yield say("value", entry=_ENTRY + 1, name=names[_CHOSEN])
     yield formula(run["context"][0, 0, 0, _ENTRY])
-    yield Table("", heads, tuple(rows))
+    yield Table("", (say("output"), say("weight"), say("part"), say("whole")), tuple(rows))
     yield Figure("roles", roles_figure(run, say.language))

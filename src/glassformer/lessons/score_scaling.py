@@ -132,12 +132,11 @@ def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts:
         divisor=number(divisor_of(divisor, _WIDE)), narrow_most=number(largest[0], 3),
         wide_most=number(largest[1], 3),
     )  # fmt: skip
-    maps = [
+    yield formula(cell)
+    yield from (
         _row(run, "scaled", say, title=say("at width", width=width))
         for run, width in ((narrow, _NARROW), (wide, _WIDE))
-    ]
-    yield formula(cell)
-    yield from maps
+    )
 
 
 def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts:
@@ -149,35 +148,29 @@ def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts
         wide_most=percent(most[1]), average=percent(spread.largest_weight),
         keys=_KEYS, even=percent(1 / _KEYS),
     )  # fmt: skip
-    maps = [
+    lines = {name: [100 * _spread(name, w).largest_weight for w in WIDTHS] for name in _ROLES}
+    yield from (
         _row(run, "weights", say, title=say("weights at width", width=width))
         for run, width in ((narrow, _NARROW), (wide, _WIDE))
-    ]
-    lines = {name: [100 * _spread(name, w).largest_weight for w in WIDTHS] for name in _ROLES}
-    drawing = _chart(say, "largest", lines, log_up=False)
-    table = _table(say, "largest", lines, lambda share: percent(share / 100))
-    yield from maps
-    yield Figure("largest", drawing)
-    yield table
+    )
+    yield Figure("largest", _chart(say, "largest", lines, log_up=False))
+    yield _table(say, "largest", lines, lambda share: percent(share / 100))
 
 
 def _gradient(say: Speaker, divisor: str) -> Parts:
     """How far weights move when scores do: w·(1 − w) for one key."""
     sizes = {name: [_spread(name, width).gradient_size for width in WIDTHS] for name in _ROLES}
     first, last = sizes[divisor][1], sizes[divisor][-1]
-    said = say(
+    shares = (0.2, 0.5, 0.9, 0.99, 0.999)
+    rows = tuple((str(share), number(share * (1 - share), 3)) for share in shares)
+    sizes_table = _table(say, "gradient", sizes, lambda size: number(size, 2))
+    yield say("derivative text")
+    yield Table("", (say("weight"), say("derivative")), rows)
+    yield say(
         "gradient falls" if last < 0.5 * first else "gradient stays", narrow=WIDTHS[1],
         wide=WIDTHS[-1], first=number(first, 2), last=number(last, 2),
     )  # fmt: skip
-    shares = (0.2, 0.5, 0.9, 0.99, 0.999)
-    rows = tuple((str(share), number(share * (1 - share), 3)) for share in shares)
-    table = Table("", (say("weight"), say("derivative")), rows)
-    figure = Figure("gradient", _chart(say, "gradient", sizes))
-    sizes_table = _table(say, "gradient", sizes, lambda size: number(size, 2))
-    yield say("derivative text")
-    yield table
-    yield said
-    yield figure
+    yield Figure("gradient", _chart(say, "gradient", sizes))
     yield sizes_table
 
 
@@ -201,7 +194,6 @@ def _experiment(say: Speaker) -> Parts:
         for name, shares in found.items()
     )
     runs = tuple(say("start", number=seed + 1) for seed in range(_SEEDS))
-    heads = (say("choice divisor"), *runs, say("average"))
-    yield Table("", heads, rows)
+    yield Table("", (say("choice divisor"), *runs, say("average")), rows)
     if best == "root":
         yield say("experiment root")

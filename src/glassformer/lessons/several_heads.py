@@ -77,14 +77,13 @@ def _blur(say: Speaker) -> Parts:
         Series(say("mean lost"), [50 * (left + right) for left, right in lost], "output",
                dashed=True),
     ]  # fmt: skip
-    drawing = line_chart(
-        say("blur figure"), [100 * share for share in shares], series,
-        Axes(say("left weight"), say("lost axis")), least=0, most=100,
-    )  # fmt: skip
     left, right = unexplained(2 / 3, 1 / 3)
     yield say("blur", ring=_RING, left=percent(left), right=percent(right))
     yield Paragraph(say("bound", bound=percent(ONE_HEAD_BOUND)))
-    yield Figure("blur", drawing)
+    yield Figure("blur", line_chart(
+        say("blur figure"), [100 * share for share in shares], series,
+        Axes(say("left weight"), say("lost axis")), least=0, most=100,
+    ))  # fmt: skip
 
 
 def _trained(n_heads: int, say: Speaker) -> Parts:
@@ -109,15 +108,14 @@ def _trained(n_heads: int, say: Speaker) -> Parts:
         right_weight=percent(float(looks[:, _ASKED + 1].max())),
     )  # fmt: skip
     cell = weights[0, 0, _ASKED, int(looks[0].argmax())]
-    maps = [
-        heat_map(weights, say, cell if head == 0 else None, head=head, rows=places)
-        for head in range(n_heads)
-    ]
     heads = (say("head"), say("on left", place=places[_ASKED - 1]),
              say("on right", place=places[_ASKED + 1]))  # fmt: skip
     yield Table("", heads, tuple(rows))
     yield formula(cell)
-    yield from maps
+    yield from (
+        heat_map(weights, say, cell if head == 0 else None, head=head, rows=places)
+        for head in range(n_heads)
+    )
 
 
 def _errors(say: Speaker) -> Parts:
@@ -130,14 +128,13 @@ def _errors(say: Speaker) -> Parts:
         (str(count), percent(result.error), f"{result.parameters:,}")
         for count, result in found.items()
     )
-    drawing = bar_chart(
+    yield Table("", (say("choice heads"), say("error"), say("parameters")), rows)
+    yield Figure("errors", bar_chart(
         say("errors figure"), [say(f"choice heads {count}") for count in COUNTS],
         [Series(say("error"), [100 * result.error for result in found.values()], "query")],
         Axes(say("choice heads"), say("error axis")), most=60,
         write=lambda share: "< 0.1" if share < 0.1 else f"{share:.1f}",
-    )  # fmt: skip
-    yield Table("", (say("choice heads"), say("error"), say("parameters")), rows)
-    yield Figure("errors", drawing)
+    ))  # fmt: skip
 
 
 def _gave(n_heads: int, say: Speaker) -> Parts:
@@ -190,7 +187,6 @@ def _folding(run: Trace, n_heads: int, say: Speaker) -> Parts:
         before=shape_text((_BATCH, _WORDS, _WIDTH)),
         after=shape_text((_BATCH * n_heads, _WORDS, width)),
     )  # fmt: skip
-    figure = Figure("fold", fold_figure(run["queries"], run["folded_queries"], n_heads, say))
     queries = drawn()[0]
     pieces = queries.view(_BATCH, _WORDS, n_heads, width)
     shapes = {
@@ -199,7 +195,7 @@ def _folding(run: Trace, n_heads: int, say: Speaker) -> Parts:
     }  # fmt: skip
     rows = tuple((Span(line, "code"), shape_text(made.shape)) for line, made in shapes.items())
     yield Table("", ("PyTorch", say("shape")), rows)
-    yield figure
+    yield Figure("fold", fold_figure(run["queries"], run["folded_queries"], n_heads, say))
 
 
 @torch.no_grad()
@@ -231,7 +227,6 @@ def _one_product(run: Trace, n_heads: int, say: Speaker) -> Parts:
     )  # fmt: skip
     equal = say("loop equal" if apart < 1e-12 else "loop differs", apart=number(apart, 2),
                 products=_BATCH * n_heads)  # fmt: skip
-    table = Table("", (say("tensor"), say("shape")), tuple(rows))
     yield formula(cell)
-    yield table
+    yield Table("", (say("tensor"), say("shape")), tuple(rows))
     yield equal

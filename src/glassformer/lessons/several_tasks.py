@@ -159,21 +159,15 @@ def steps(say: Speaker, *, task: str = "translate") -> Iterator[LessonStep]:
 
 def _pairs(say: Speaker) -> Parts:
     shown = [TaskPair(task, EXAMPLES[task], answer(task, EXAMPLES[task])) for task in TASKS]
-    drawing = pairs_figure(
-        [(pair.read, pair.target) for pair in shown], say("model box"), say("pairs caption")
-    )  # fmt: skip
     yield say("pairs", late=_LATE)
-    yield Figure("pairs", drawing)
+    yield Figure("pairs", pairs_figure(
+        [(pair.read, pair.target) for pair in shown], say("model box"), say("pairs caption")
+    ))  # fmt: skip
     yield say("one token")
 
 
 def _training(learned: TrainedOnAll, say: Speaker) -> Parts:
     shares = [learned.right[task] for task in TASKS]
-    chart = bar_chart(
-        say("training caption"), [say(task) for task in TASKS],
-        [Series(say("right"), shares, "output")], Axes(say("task"), say("right")),
-        write=percent, least=0, most=1,
-    )  # fmt: skip
     rows = tuple(
         (say(task), str(len(split(task)[1])), percent(learned.right[task])) for task in TASKS
     )
@@ -183,7 +177,11 @@ def _training(learned: TrainedOnAll, say: Speaker) -> Parts:
     }  # fmt: skip
     key = "training perfect" if min(shares) == 1 else "training good"
     yield say("training", **facts)
-    yield Figure("accuracy", chart)
+    yield Figure("accuracy", bar_chart(
+        say("training caption"), [say(task) for task in TASKS],
+        [Series(say("right"), shares, "output")], Axes(say("task"), say("right")),
+        write=percent, least=0, most=1,
+    ))  # fmt: skip
     yield Table("", (say("task"), say("held out"), say("right")), rows)
     yield say(key, **facts)
 
@@ -236,11 +234,10 @@ def _as_expected(task: str, places: Sequence[int]) -> bool:
 
 def _prediction(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> Parts:
     first = run["probabilities"][0, 0, VOCABULARY.index(said[0])]
-    facts = {
-        "word": said[0], "percent": percent(float(first.value)), "count": len(VOCABULARY),
-        "tokens": len(said) + 1,
-    }  # fmt: skip
-    yield say("prediction class" if task == "classify" else "prediction", **facts)
+    yield say(
+        "prediction class" if task == "classify" else "prediction", word=said[0],
+        percent=percent(float(first.value)), count=len(VOCABULARY), tokens=len(said) + 1,
+    )  # fmt: skip
     yield likeliest(run, VOCABULARY, say, (0,), most=4)
     yield formula(first)
 

@@ -86,11 +86,10 @@ def _named(say: Speaker, residual: str, norm: str) -> str:
 
 def _block(run: Trace, say: Speaker, residual: str, norm: str) -> Parts:
     """One block drawn as it is switched, and one number of its stream."""
-    switches = {
-        "residual": say("choice residual"), "residual_is": say(f"choice residual {residual}"),
-        "norm": say("choice norm"), "norm_is": say(f"choice norm {norm}"),
-    }  # fmt: skip
-    yield say("block", **switches)
+    yield say(
+        "block", residual=say("choice residual"), residual_is=say(f"choice residual {residual}"),
+        norm=say("choice norm"), norm_is=say(f"choice norm {norm}"),
+    )  # fmt: skip
     yield Figure("block", residual_figure(residual == "on", norm, say))
     summed = run["attention_sum"] if residual == "on" else run["attention.output"]
     cell = summed[0, 0, 0]
@@ -130,10 +129,9 @@ def _alone(block: SwitchedBlock, say: Speaker) -> Parts:
         )
         for place in range(_POSITIONS)
     )
-    heads = (say("output at"), say("attention reads"), say("feed-forward reads"))
     key = "alone" if mixed.mixes_positions and not alone.mixes_positions else "alone no"
     yield say(key, positions=_POSITIONS)
-    yield Table("", heads, rows)
+    yield Table("", (say("output at"), say("attention reads"), say("feed-forward reads")), rows)
 
 
 def _chart(say: Speaker, key: str, lines: dict[tuple[str, str], tuple[float, ...]], *,
@@ -186,8 +184,7 @@ def _alike(say: Speaker, residual: str, norm: str) -> Parts:
         last=number(found[-1], 4),
     )  # fmt: skip
     lines = {variant: signals(*variant).similarities for variant in VARIANTS}
-    drawing = _chart(say, "alike", lines, log_up=False)
-    yield Figure("alike", drawing)
+    yield Figure("alike", _chart(say, "alike", lines, log_up=False))
     yield _table(say, "alike", lines, 3)
 
 
@@ -199,8 +196,7 @@ def _backwards(say: Speaker, residual: str, norm: str) -> Parts:
         first=number(found[0], 2),
     )  # fmt: skip
     lines = {variant: signals(*variant).gradients for variant in VARIANTS}
-    drawing = _chart(say, "gradient", lines)
-    yield Figure("gradient", drawing)
+    yield Figure("gradient", _chart(say, "gradient", lines))
     yield _table(say, "gradient", lines)
 
 
@@ -212,7 +208,6 @@ def _training(say: Speaker, residual: str, norm: str) -> Parts:
         (_named(say, *variant), *(percent(figures[_key(variant, depth)]) for depth in DEPTHS))
         for variant in VARIANTS
     )
-    heads = (say("stack"), *(str(depth) for depth in DEPTHS))
     here = tuple(
         (str(depth), percent(accuracy_at(depth, residual, norm))) for depth in _TRAINED_HERE
     )
@@ -221,17 +216,15 @@ def _training(say: Speaker, residual: str, norm: str) -> Parts:
                *look)
         for variant, look in VARIANTS.items()
     ]  # fmt: skip
-    drawing = line_chart(
-        say("training figure"), DEPTHS, series, Axes(say("blocks"), say("right axis")),
-        log_across=True, least=0, most=100, height=430,
-    )  # fmt: skip
     yield say("training", chosen=_named(say, residual, norm))
-    origin = say("stored", command=stored.command, date=stored.date)
     yield Table("", (say("blocks"), say("right here")), here)
     yield _verdict(figures, say)
-    yield Figure("training", drawing)
-    yield Table("", heads, rows)
-    yield Paragraph(with_code(origin), "quiet")
+    yield Figure("training", line_chart(
+        say("training figure"), DEPTHS, series, Axes(say("blocks"), say("right axis")),
+        log_across=True, least=0, most=100, height=430,
+    ))  # fmt: skip
+    yield Table("", (say("stack"), *(str(depth) for depth in DEPTHS)), rows)
+    yield Paragraph(with_code(say("stored", command=stored.command, date=stored.date)), "quiet")
 
 
 def _key(variant: tuple[str, str], depth: int) -> str:

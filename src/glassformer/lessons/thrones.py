@@ -197,13 +197,11 @@ def _decoded(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -
 
 def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
     columns = _vocabulary(learned)
-    shown = heat_map(run["probabilities"], say, columns=columns)
     yield Paragraph(say("done", said=learned.history[-1][2]))
     likeliest_of = run["probabilities"].value[0].max(dim=-1)
     answers = [columns[id_] for id_ in likeliest_of.indices.tolist()]
     flow = TranslationFlow(
         learned.source_tokens, learned.target_tokens[:-1], answers, likeliest_of.values.tolist()
     )
-    figure = Figure("translation", translation_figure(run, flow, say.language))
-    yield shown
-    yield figure
+    yield heat_map(run["probabilities"], say, columns=columns)
+    yield Figure("translation", translation_figure(run, flow, say.language))

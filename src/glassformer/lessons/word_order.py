@@ -105,29 +105,26 @@ def _weights(one: Trace, other: Trace, say: Speaker) -> Parts:
     yield say(
         "weights same" if same else "weights differ", value=number(cell.value), other=number(there)
     )
-    maps = [
+    yield formula(cell)
+    yield from (
         heat_map(
             run["attention.weights"], say, mark, head=0, title=say("of", words=" ".join(words))
         )
         for run, words, mark in ((one, SENTENCE, cell), (other, OTHER, None))
-    ]
-    yield formula(cell)
-    yield from maps
+    )
 
 
 def _outputs(one: Trace, other: Trace, say: Speaker) -> Parts:
     difference = _apart(_outputs_of(one)[list(MOVED)], _outputs_of(other))
     yield say(_kind("outputs", difference), difference=number(difference, 2))
-    drawing = order_figure(
+    yield Figure("order", order_figure(
         one["attention.joined"], other["attention.joined"], MOVED, say,
         say(_kind("outputs figure", difference)),
-    )  # fmt: skip
-    maps = [
+    ))  # fmt: skip
+    yield from (
         heat_map(run["attention.joined"], say, title=say("of outputs", number=place))
         for place, run in enumerate((one, other), start=1)
-    ]
-    yield Figure("order", drawing)
-    yield from maps
+    )
 
 
 def _outputs_of(run: Trace) -> Float[Tensor, "T D"]:
@@ -154,9 +151,8 @@ def _mean(one: Trace, other: Trace, say: Speaker) -> Parts:
         (str(place + 1), *(f"{float(mean[place]):.16f}".replace("-", "−") for mean in means))
         for place in range(_WIDTH)
     )
-    heads = (say("entry"), *(" ".join(words) for words in (SENTENCE, OTHER)))
     yield formula(one["mean"][0, 0])
-    yield Table("", heads, rows)
+    yield Table("", (say("entry"), *(" ".join(words) for words in (SENTENCE, OTHER))), rows)
 
 
 def orders() -> list[tuple[str, ...]]:
@@ -192,16 +188,14 @@ def _classifier(say: Speaker) -> Parts:
     moved = positions_make_order_matter()
     kinds = CHOICES["encoding"]
     shares = [100 * float(moved[{"none": "without"}.get(kind, kind)]) for kind in kinds]
-    drawing = bar_chart(
-        say("shuffled figure"), [say(f"choice encoding {kind}") for kind in kinds],
-        [Series(say("shuffled"), shares)], Axes(say("choice encoding"), say("shuffled axis")),
-        write=lambda share: number(share, 2) if share > 1e-3 else "≈ 0",
-    )  # fmt: skip
     rows = tuple(
         (say(f"choice encoding {kind}"), number(share, 2))
         for kind, share in zip(kinds, shares, strict=True)
     )
-    table = Table("", (say("choice encoding"), say("shuffled axis")), rows)
     yield say("shuffled text", without=number(shares[0] / 100, 1))
-    yield Figure("shuffled", drawing)
-    yield table
+    yield Figure("shuffled", bar_chart(
+        say("shuffled figure"), [say(f"choice encoding {kind}") for kind in kinds],
+        [Series(say("shuffled"), shares)], Axes(say("choice encoding"), say("shuffled axis")),
+        write=lambda share: number(share, 2) if share > 1e-3 else "≈ 0",
+    ))  # fmt: skip
+    yield Table("", (say("choice encoding"), say("shuffled axis")), rows)
