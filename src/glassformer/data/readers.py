@@ -8,7 +8,6 @@ in `table`. A split never depends on a run or a machine, and nothing held out is
 import csv
 import hashlib
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -189,14 +188,13 @@ class Ratings:
 
 def read_ratings(found: FoundCorpus) -> Ratings:
     """All ratings, in file order."""
-    path = found.file("movielens/ratings.csv.xz")
-    rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    rows = _rows(found, "ratings.csv.xz")
     try:
         table = [(int(r["userId"]), int(r["movieId"]), float(r["rating"])) for r in rows]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
             "{path}, line {line_num}: expected a rating, got {error!r}",
-            path=path,
+            path=found.file("movielens/ratings.csv.xz"),
             line_num=rows.line_num,
             error=error,
         ) from None
@@ -228,7 +226,7 @@ def _rated(found: FoundCorpus) -> list[int]:
     return sorted({int(row["movieId"]) for row in _rows(found, "ratings.csv.xz")})
 
 
-def _rows(found: FoundCorpus, name: str) -> Iterator[dict[str, str]]:
+def _rows(found: FoundCorpus, name: str) -> csv.DictReader[str]:
     path = found.file(f"movielens/{name}")
     return csv.DictReader(io.StringIO(read_text(path), newline=""))
 

@@ -22,6 +22,8 @@ from glassformer.export.compatibility import (
     require,
 )
 from glassformer.nn import ModelConfig
+from glassformer.nn.foreign.model_families import BERT, GPT2, LLAMA
+from glassformer.nn.foreign.torch_nn import rename_back
 from glassformer.text import SpecialTokens
 
 Family = Literal["marian", "pegasus", "gpt2", "llama", "bert"]
@@ -34,9 +36,6 @@ _TITLES: dict[Family, str] = {
     "bert": "BERT",
 }
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new"}
-
-Names = tuple[tuple[str, str], ...]
-"""Regular expressions for parts of our names, and theirs; applied in order."""
 
 
 def family_of(config: ModelConfig) -> Family:
@@ -90,17 +89,18 @@ def hugging_face_state(model: nn.Module) -> dict[str, Tensor]:
     elif family == "gpt2":
         state = _gpt2_state(state)
     elif family == "llama":
-        state = {_rename(name, _LLAMA): tensor for name, tensor in state.items()}
+        state = _with_prefix("model.", rename_back(state, LLAMA), head="lm_head.")
     else:
         prefix = "bert." if config.architecture == "masked_language_model" else ""
-        state = {_bert_name(name, prefix): tensor for name, tensor in state.items()}
+        state = _with_prefix(prefix, rename_back(state, BERT), head="cls.")
     return {name: tensor.contiguous() for name, tensor in state.items()}
 
 
-def _rename(name: str, names: Names) -> str:
-    for ours, theirs in names:
-        name = re.sub(ours, theirs, name)
-    return name
+def _with_prefix(prefix: str, state: dict[str, Tensor], head: str) -> dict[str, Tensor]:
+    """The names of the body with a prefix, those of the head without."""
+    return {
+        name if name.startswith(head) else prefix + name: tensor for name, tensor in state.items()
+    }
 
 
 def _known_activation(config: ModelConfig) -> Requirement:
@@ -118,7 +118,8 @@ def _ungrouped_heads(config: ModelConfig) -> Requirement:
 # residual stream's dimensions, so every parameter that reads or writes the stream is reordered,
 # and every result stays the same.
 
-_MARIAN: Names = (
+# Regular expressions for parts of our names, and theirs; applied in order.
+_MARIAN = (
     (r"cross_attention\.", "encoder_attn."),
     (r"cross_attention_norm", "encoder_attn_layer_norm"),
     (r"(?<!_)attention\.", "self_attn."),
@@ -192,10 +193,16 @@ def _marian_config(config: ModelConfig, special: SpecialTokens) -> dict[str, Any
     }
 
 
+def _marian_name(name: str) -> str:
+    for ours, theirs in _MARIAN:
+        name = re.sub(ours, theirs, name)
+    return name
+
+
 def _marian_state(ours: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     state = {
-        f"model.{_rename(name, _MARIAN)}": _reorder(name, tensor, order)
+        f"model.{_marian_name(name)}": _reorder(name, tensor, order)
         for name, tensor in ours.items()
         if not name.startswith("to_vocabulary")
     }
@@ -222,33 +229,6 @@ def _reorder(name: str, tensor: Tensor, order: Tensor) -> Tensor:
 # --- GPT-2 and Llama ---
 # They differ in everything that a config can choose: norms, positions, feed-forward, biases. A
 # model that mixes them fits neither.
-
-_GPT2: Names = (
-    (r"^decoder\.embedding\.", "transformer.wte."),
-    (r"^decoder\.positions\.table\.", "transformer.wpe."),
-    (r"^decoder\.final_norm\.", "transformer.ln_f."),
-    (r"^decoder\.blocks\.", "transformer.h."),
-    (r"attention_norm", "ln_1"),
-    (r"feed_forward_norm", "ln_2"),
-    (r"attention\.to_output", "attn.c_proj"),
-    (r"feed_forward\.expand", "mlp.c_fc"),
-    (r"feed_forward\.contract", "mlp.c_proj"),
-)
-_LLAMA: Names = (
-    (r"^decoder\.embedding\.", "model.embed_tokens."),
-    (r"^decoder\.final_norm\.", "model.norm."),
-    (r"^decoder\.blocks\.", "model.layers."),
-    (r"^to_vocabulary\.", "lm_head."),
-    (r"attention_norm", "input_layernorm"),
-    (r"feed_forward_norm", "post_attention_layernorm"),
-    (r"attention\.to_queries", "self_attn.q_proj"),
-    (r"attention\.to_keys", "self_attn.k_proj"),
-    (r"attention\.to_values", "self_attn.v_proj"),
-    (r"attention\.to_output", "self_attn.o_proj"),
-    (r"feed_forward\.expand", "mlp.up_proj"),
-    (r"feed_forward\.gate", "mlp.gate_proj"),
-    (r"feed_forward\.contract", "mlp.down_proj"),
-)
 
 
 def _gpt_requirements(config: ModelConfig, family: Family) -> list[Requirement]:
@@ -318,52 +298,19 @@ def _llama_config(config: ModelConfig) -> dict[str, Any]:
 
 
 def _gpt2_state(ours: dict[str, Tensor]) -> dict[str, Tensor]:
-    """GPT-2 has one map for queries, keys and values, and stores matrices transposed."""
-    state: dict[str, Tensor] = {}
+    """GPT-2 stores matrices transposed, and each of its maps has a bias."""
+    whole = dict(ours)
     for name, tensor in ours.items():
-        if re.search(r"to_(keys|values)\.", name) or name.endswith("to_queries.bias"):
-            continue
-        if name.endswith("to_queries.weight"):
-            stem = name.removesuffix("to_queries.weight")
-            parts = [f"{stem}{part}" for part in ("to_queries", "to_keys", "to_values")]
-            fused = _rename(stem, _GPT2).replace("attention.", "attn.") + "c_attn."
-            joined = torch.cat([ours[f"{part}.weight"] for part in parts])
-            state[f"{fused}weight"] = joined.T
-            state[f"{fused}bias"] = torch.cat(
-                [ours.get(f"{p}.bias", torch.zeros(len(ours[f"{p}.weight"]))) for p in parts]
-            )
-            continue
-        theirs = _rename(name, _GPT2)
-        in_map = re.search(r"(c_proj|c_fc)\.weight$", theirs)
-        state[theirs] = tensor.T if in_map else tensor
-        if in_map:
-            bias = theirs.removesuffix("weight") + "bias"
-            state.setdefault(bias, torch.zeros(len(tensor)))
-    return state
+        if re.search(r"(attention\.to_\w+|expand|contract)\.weight$", name):
+            bias = name.removesuffix("weight") + "bias"
+            whole.setdefault(bias, torch.zeros(len(tensor)))
+    return {
+        f"transformer.{name}": tensor.T if ".c_" in name and name.endswith("weight") else tensor
+        for name, tensor in rename_back(whole, GPT2).items()
+    }
 
 
 # --- BERT ---
-
-_BERT: Names = (
-    (r"^encoder\.embedding\.", "embeddings.word_embeddings."),
-    (r"^encoder\.positions\.table\.", "embeddings.position_embeddings."),
-    (r"^encoder\.types\.", "embeddings.token_type_embeddings."),
-    (r"^encoder\.embedding_norm\.", "embeddings.LayerNorm."),
-    (r"^encoder\.blocks\.", "encoder.layer."),
-    (r"(?<=\d\.)attention_norm", "attention.output.LayerNorm"),
-    (r"feed_forward_norm", "output.LayerNorm"),
-    (r"attention\.to_queries", "attention.self.query"),
-    (r"attention\.to_keys", "attention.self.key"),
-    (r"attention\.to_values", "attention.self.value"),
-    (r"attention\.to_output", "attention.output.dense"),
-    (r"feed_forward\.expand", "intermediate.dense"),
-    (r"feed_forward\.contract", "output.dense"),
-)
-_BERT_HEAD: Names = (
-    (r"^transform\.", "cls.predictions.transform.dense."),
-    (r"^transform_norm\.", "cls.predictions.transform.LayerNorm."),
-    (r"^to_vocabulary\.bias", "cls.predictions.bias"),
-)
 
 
 def _bert_requirements(config: ModelConfig) -> list[Requirement]:
@@ -402,8 +349,3 @@ def _bert_config(config: ModelConfig, special: SpecialTokens) -> dict[str, Any]:
         "pad_token_id": special.pad if special.pad is not None else config.pad_id,
         "tie_word_embeddings": True,
     }
-
-
-def _bert_name(name: str, prefix: str) -> str:
-    theirs = _rename(name, _BERT_HEAD)
-    return prefix + _rename(name, _BERT) if theirs == name else theirs

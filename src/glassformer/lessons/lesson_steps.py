@@ -92,30 +92,26 @@ def role_step(
     before: Sequence[Part] = (),
     phrase: str | None = None,
     title: str | None = None,
-    labels: tuple[str, str] | None = None,
-    rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     facts: Facts | None = None,
 ) -> LessonStep:
     """A step about one cell: prose for its role, formula, the matrix it belongs to.
 
-    `beside` are matrices that it is computed from; `labels` name its row and column if the trace
-    does not; `facts` fill placeholders of the template beyond the usual ones.
+    `beside` are matrices that it is computed from; `facts` fill placeholders of the template beyond
+    the usual ones.
     """
-    known = cell_facts(cell, say, labels) | (facts or {})
+    known = cell_facts(cell, say) | (facts or {})
     head = cell.index[-3] if len(cell.index) > 3 else None
-    shown = heat_map(cell.step, say, cell, head=head, rows=rows, columns=columns)
-    parts: list[Part] = [Paragraph(say(phrase or role, **known)), *before]
-    if cell.expression is not None:
-        parts.append(formula(cell))
-    parts += [*beside, shown, *after]
-    return LessonStep(role, title or say.title(role), tuple(parts))
+    shown = heat_map(cell.step, say, cell, head=head, columns=columns)
+    said = Paragraph(say(phrase or role, **known))
+    arithmetic = [formula(cell)] if cell.expression is not None else []
+    parts = (said, *before, *arithmetic, *beside, shown, *after)
+    return LessonStep(role, title or say.title(role), parts)
 
 
-def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) -> Facts:
+def cell_facts(cell: Cell, say: Speaker) -> Facts:
     """Values for the placeholders that any cell can fill."""
-    names = labels or cell_labels(cell)
-    row, column = (say.quoted(name) for name in names)
+    row, column = map(say.quoted, cell_labels(cell))
     terms = cell.terms
     facts: Facts = {
         "row": row,
@@ -133,7 +129,7 @@ def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) 
         facts["best"] = say.listed(best)
     if len(terms) > 1:
         largest = max(range(len(terms)), key=lambda place: abs(terms[place].value))
-        facts["main"] = say.quoted(_source_label(terms[largest].cells[-1]))
+        facts["main"] = say.quoted(cell_labels(terms[largest].cells[-1])[0])
     return facts
 
 
@@ -147,10 +143,6 @@ def _summands(terms: Terms, say: Speaker) -> str:
 def cell_labels(cell: Cell) -> tuple[str, str]:
     row, column = (0, 0, *cell.index)[-2:]
     return place_labels(cell.step, -2)[row], place_labels(cell.step, -1)[column]
-
-
-def _source_label(cell: Cell) -> str:
-    return cell_labels(cell)[0]
 
 
 # --- attention, norm, feed-forward -----------------------------------------------------------
@@ -308,27 +300,17 @@ def norm_step(
 
 
 def feed_forward_step(
-    trace: Trace,
-    path: str,
-    say: Speaker,
-    place: int,
-    entry: int,
-    remarks: Remarks = _nothing,
-    note: str | None = None,
+    trace: Trace, path: str, say: Speaker, place: int, entry: int, note: str | None = None
 ) -> LessonStep:
     """Linear map and ReLU; `note` says where unprinted parameters come from."""
-    expanded, activated = trace[f"{path}.expanded"], trace[f"{path}.activated"]
-    cell = activated[place, entry]
-    before = number(expanded[place, entry].value)
-    beside = [heat_map(expanded, say, expanded[place, entry])]
+    linear: Cell = trace[f"{path}.expanded"][place, entry]
     return role_step(
         "feed-forward",
-        cell,
+        trace[f"{path}.activated"][place, entry],
         say,
         before=[Paragraph(note)] if note else [],
-        beside=beside,
-        after=remarks("feed-forward", cell),
-        facts={"linear": before},
+        beside=[heat_map(linear.step, say, linear)],
+        facts={"linear": number(linear.value)},
     )
 
 

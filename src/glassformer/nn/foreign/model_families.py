@@ -37,7 +37,7 @@ _BERT_BLOCK: Table = {
     "output.dense.*": "feed_forward.contract.*",
     "output.LayerNorm.*": "feed_forward_norm.*",
 }
-_BERT: Table = {
+BERT: Table = {
     "embeddings.word_embeddings.weight": "encoder.embedding.weight",
     "embeddings.position_embeddings.weight": "encoder.positions.table.weight",
     "embeddings.token_type_embeddings.weight": "encoder.types.weight",
@@ -58,7 +58,7 @@ _GPT2_BLOCK: Table = {
     "mlp.c_fc.*": "feed_forward.expand.*",
     "mlp.c_proj.*": "feed_forward.contract.*",
 }
-_GPT2: Table = {
+GPT2: Table = {
     "wte.weight": "decoder.embedding.weight",
     "wpe.weight": "decoder.positions.table.weight",
     "ln_f.*": "decoder.final_norm.*",
@@ -66,17 +66,17 @@ _GPT2: Table = {
     **in_blocks("h.#.", "decoder.blocks.#.", _GPT2_BLOCK),
 }
 _LLAMA_BLOCK: Table = {
-    "self_attn.q_proj.weight": "attention.to_queries.weight",
-    "self_attn.k_proj.weight": "attention.to_keys.weight",
-    "self_attn.v_proj.weight": "attention.to_values.weight",
-    "self_attn.o_proj.weight": "attention.to_output.weight",
-    "mlp.gate_proj.weight": "feed_forward.gate.weight",
-    "mlp.up_proj.weight": "feed_forward.expand.weight",
-    "mlp.down_proj.weight": "feed_forward.contract.weight",
+    "self_attn.q_proj.*": "attention.to_queries.*",
+    "self_attn.k_proj.*": "attention.to_keys.*",
+    "self_attn.v_proj.*": "attention.to_values.*",
+    "self_attn.o_proj.*": "attention.to_output.*",
+    "mlp.gate_proj.*": "feed_forward.gate.*",
+    "mlp.up_proj.*": "feed_forward.expand.*",
+    "mlp.down_proj.*": "feed_forward.contract.*",
     "input_layernorm.weight": "attention_norm.weight",
     "post_attention_layernorm.weight": "feed_forward_norm.weight",
 }
-_LLAMA: Table = {
+LLAMA: Table = {
     "embed_tokens.weight": "decoder.embedding.weight",
     "norm.weight": "decoder.final_norm.weight",
     "lm_head.weight": "to_vocabulary.weight",
@@ -105,7 +105,7 @@ def load_hugging_face_bert(
             f"{output}bias" if shared or f"{output}bias" not in plain else "cls.predictions.bias"
         )
         unused += [*shared, twice]
-    fill(model, rename(without(plain, unused), _BERT))
+    fill(model, rename(without(plain, unused), BERT))
 
 
 def _modern(name: str) -> str:
@@ -138,14 +138,14 @@ def load_gpt2(model: LanguageModel, state: State) -> None:
         if not name.endswith(masks)
     }
     unused = _shared(model, plain, "lm_head.weight", "wte.weight")
-    fill(model, rename(without(plain, unused), _GPT2))
+    fill(model, rename(without(plain, unused), GPT2))
 
 
 def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
     """From a LlamaForCausalLM, or from a LlamaModel (no lm_head) if the output is tied."""
     plain = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     unused = ["rotary_emb.", *_shared(model, plain, "lm_head.weight", "embed_tokens.weight")]
-    fill(model, rename(without(plain, unused), _LLAMA))
+    fill(model, rename(without(plain, unused), LLAMA))
 
 
 def _shared(

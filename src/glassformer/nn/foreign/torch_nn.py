@@ -60,6 +60,23 @@ def rename(state: State, table: Table) -> dict[str, Tensor]:
     return renamed
 
 
+def rename_back(state: State, table: Table) -> dict[str, Tensor]:
+    """The tensors under their names, by the first row for each; joint tensors are put together."""
+    found: dict[str, dict[int, Tensor]] = {}
+    for name, tensor in state.items():
+        their_name, place = next(
+            (_put_in(theirs, match.groups()), place)
+            for theirs, ours in table.items()
+            for place, part in enumerate(_as_tuple(ours))
+            if (match := _pattern(part).fullmatch(name))
+        )
+        found.setdefault(their_name, {})[place] = tensor
+    return {
+        name: parts[0] if len(parts) == 1 else torch.cat([parts[place] for place in sorted(parts)])
+        for name, parts in found.items()
+    }
+
+
 def below(state: State, prefix: str) -> dict[str, Tensor]:
     """The tensors whose names start with a prefix, without that prefix."""
     return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}

@@ -1,6 +1,5 @@
 """Language modelling: running text to continue, and reviews with masked words to predict."""
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from glassformer.data.corpora import sha256
 from glassformer.data.imdb import read_reviews, texts_for_pretraining
 from glassformer.data.readers import (
     TextSplits,
+    hash_fraction,
     read_shakespeare,
     read_text_file,
     read_wikitext2,
@@ -144,8 +144,8 @@ def mask_imdb(
             read_reviews(unlabelled, "unsup"),
             read_reviews(labelled, "test"),
         )
-        valid = [text for text in texts if _is_held_out(text, data.validation)]
-        rest = [text for text in texts if not _is_held_out(text, data.validation)]
+        valid = [text for text in texts if hash_fraction(text) < data.validation]
+        rest = [text for text in texts if hash_fraction(text) >= data.validation]
         train = share_of(rest, data.share)
         used = tokenizer or learn_tokenizer(train, data, special=(*SPECIAL, "<mask>"))
         store_tokenizer(folder, used)
@@ -168,12 +168,6 @@ def mask_imdb(
         checksums=checksums,
         about={**about_corpora(["imdb", "imdb-unsup"]), "cut": data.cut},
     )
-
-
-def _is_held_out(text: str, share: float) -> bool:
-    """Depends on the text only, so it is the same in every run."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return int.from_bytes(digest[:8]) / 2**64 < share
 
 
 def _examples(
