@@ -295,7 +295,7 @@ class View:
 
     @property
     def overlaps(self) -> bool:
-        """Whether several positions may show one cell, apart from expanded axes: sliding windows."""
+        """Whether several positions may show one cell: windows that slide, but no expanded axes."""
         reach = 0
         for _, stride, size in reversed(self._digits or self._find_digits()):
             if stride <= reach:
