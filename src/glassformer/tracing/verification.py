@@ -296,9 +296,7 @@ def _reaches_outside(recording: Recording) -> bool:
         return True
     given = {id(source.view.version) for source in recording.sources if source.role != "constant"}
     given |= {id(found.view.version) for found in recording.found}
-    return any(
-        id([*old.lineage()][-1]) in given for call in recording.calls for old, _ in call.writes
-    )
+    return any(id(old.first) in given for call in recording.calls for old, _ in call.writes)
 
 
 def _is_plain(value: object) -> bool:

@@ -305,7 +305,7 @@ def spread(gradient: Tensor, window: View, whole: View) -> Tensor:
     sizes = [1 if axis in repeated else size for axis, size in enumerate(window.shape)]
     order = sorted(range(window.ndim), key=lambda axis: -window.strides[axis])
     place = window.offset - whole.offset
-    if not _are_distinct(window, sizes, order):
+    if window.overlaps:  # as `unfold` and `as_strided` make it
         sums = gradient.new_zeros(_extent(whole))
         sums = sums.index_add(0, _addresses(window, sizes, place), gradient.reshape(-1))
         return sums.as_strided(whole.shape, whole.strides, 0)
@@ -351,17 +351,6 @@ def _extent(view: View) -> int:
 
 def _is_dense(view: View) -> bool:
     return _extent(view) == view.numel
-
-
-def _are_distinct(window: View, sizes: list[int], order: list[int]) -> bool:
-    """Whether a window shows each cell only once; `unfold` and `as_strided` may repeat cells."""
-    reach = 1
-    for axis in reversed(order):
-        if sizes[axis] > 1:
-            if window.strides[axis] < reach:
-                return False
-            reach = window.strides[axis] * sizes[axis]
-    return True
 
 
 def _addresses(window: View, sizes: list[int], start: int) -> Tensor:
