@@ -25,7 +25,6 @@ from glassformer.documents.meaning_phrases import (
     tokens_along,
 )
 from glassformer.documents.step_roles import (
-    attentions,
     branch_kind,
     floats,
     picked_position,
@@ -414,7 +413,7 @@ def _is_next(step: Step, tokens: Tokens) -> bool:
         and found.hidden((0,) * (len(found.weights.shape) - 2))[
             np.triu_indices(tokens.count, 1)
         ].all()
-        for found in attentions(step.trace)
+        for found in step.trace.found_stages.attentions
     )
 
 
