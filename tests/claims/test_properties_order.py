@@ -36,9 +36,7 @@ def test_attention_is_equivariant_under_any_permutation(order: list[int], seed: 
     x = torch.randn(2, T, D, dtype=torch.float64)
     permutation = torch.tensor(order)
     for layer in (basic_self_attention, SelfAttention(D, heads=2).double()):
-        check = equivariance(layer, x, permutation)
-        assert check.holds(1e-12)
-        assert check.permutation == tuple(order)
+        assert equivariance(layer, x, permutation) < 1e-12
 
 
 def test_attention_and_the_layers_around_it_are_equivariant_and_not_invariant() -> None:
@@ -47,16 +45,16 @@ def test_attention_and_the_layers_around_it_are_equivariant_and_not_invariant() 
     x = torch.randn(1, T, D)
     layers = [SelfAttention(D), nn.LayerNorm(D), FeedForward(D, FeedForwardConfig(d_ff=16))]
     for layer in layers:
-        assert equivariance(layer, x, REVERSED).holds()
-        assert not invariance(layer, x, REVERSED).holds(0.01)
+        assert equivariance(layer, x, REVERSED) < 1e-5
+        assert invariance(layer, x, REVERSED) > 0.05
         pooled = nn.Sequential(layer, MeanOverPositions())
-        assert invariance(pooled, x, REVERSED).holds()
+        assert invariance(pooled, x, REVERSED) < 1e-5
 
 
 def test_a_causal_mask_ends_equivariance() -> None:
     torch.manual_seed(0)
     x = torch.randn(1, T, D)
-    assert not equivariance(SelfAttention(D, mask=True), x, REVERSED).holds(0.01)
+    assert equivariance(SelfAttention(D, mask=True), x, REVERSED) > 0.05
 
 
 def test_the_difference_is_the_largest_one() -> None:
@@ -64,10 +62,7 @@ def test_the_difference_is_the_largest_one() -> None:
         return x.cumsum(dim=1)
 
     x = torch.tensor([[[1.0], [2.0], [4.0]]])
-    check = equivariance(running_sum, x, torch.tensor([2, 1, 0]))
-    assert check.largest_difference == 6.0  # 4, 6, 7 against 7, 3, 1
-    assert check.largest_output == 7.0
-    assert not check.holds()
+    assert equivariance(running_sum, x, torch.tensor([2, 1, 0])) == 6.0  # 4, 6, 7; 7, 3, 1
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -76,11 +71,10 @@ def test_shuffled_words_change_the_class_with_positions_only(seed: int) -> None:
     config = bloem_2024(vocab_size=5, d_model=D, n_heads=2, n_layers=2, max_len=T)
     ids = SENTENCE[None]
     without = shuffle_words(config.with_(positions__kind="none"), ids, REVERSED, seed)
-    assert without.largest_difference < FLOAT64_SHARE
+    assert without < FLOAT64_SHARE
     for kind in ("learned", "sinusoidal", "rotary"):
         shuffled = shuffle_words(config.with_(positions__kind=kind), ids, REVERSED, seed)
-        assert shuffled.largest_difference > 1e-4, kind
-        torch.testing.assert_close(shuffled.original.sum(dim=-1), torch.ones(1))
+        assert shuffled > 1e-4, kind
 
 
 @pytest.mark.usefixtures("in_float64")

@@ -146,6 +146,9 @@ DERIVED_CONSTANT = 4 / math.log((1 + math.sqrt(5)) / 2)
 """4 / ln φ = 8.312…, without intermediate rounding."""
 
 
+_N_ANGLES = 20_000
+
+
 def least_embedding_size(vocab_size: int, constant: float = PRINTED_CONSTANT) -> float:
     """The bound n > constant · ln(vocab_size); 26.1 for the 23 words of the by-hand text."""
     if vocab_size < 1:
@@ -160,14 +163,14 @@ def pair_entropy(vocab_size: int, width: int) -> float:
     return 2 * math.log(vocab_size) - entropy_lost_by_angle(width)
 
 
-def entropy_lost_by_angle(width: int, n_angles: int = 20_000) -> float:
+def entropy_lost_by_angle(width: int) -> float:
     """What H loses because words prefer small angles: about 0.2406 · width, integrated over θ.
 
     By the midpoint rule in logarithms, because exp(n cos θ) overflows at n = 710.
     """
     if width < 2:
         raise ConfigError(f"directions have an angle in 2 dimensions or more, got {width}")
-    angles = (torch.arange(n_angles, dtype=torch.float64) + 0.5) * (math.pi / n_angles)
+    angles = (torch.arange(_N_ANGLES, dtype=torch.float64) + 0.5) * (math.pi / _N_ANGLES)
     log_density = (width - 2) * angles.sin().log()
     products = width * angles.cos()
     log_mean = torch.logsumexp(log_density + products, 0) - torch.logsumexp(log_density, 0)
@@ -202,11 +205,6 @@ class Timing:
     def spread(self) -> float:
         """How much longer the median loop took than the shortest, as a fraction."""
         return self.typical / self.best - 1
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether the loops differ too much to trust the shortest."""
-        return self.spread > DISTURBED
 
 
 def time_calls(functions: Sequence[Callable[[], object]], *, repeats: int = 11) -> list[Timing]:

@@ -25,6 +25,7 @@ from glassformer.claims.studies import ONE_HEAD_BOUND, learn_neighbours, learn_r
 from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, MultiHeadAttention, attend_written, build, presets
 from glassformer.nn.attention import split_heads
+from glassformer.nn.description import count_parameters
 
 group = Group("head_claims")
 
@@ -154,8 +155,8 @@ def heads_add_no_parameters(k: int = 256, heads: int = 4) -> Figures:
     return {
         "k": k,
         "heads": heads,
-        "one": sum(p.numel() for p in one.parameters()),
-        "narrow": sum(p.numel() for p in narrow.parameters()),
+        "one": count_parameters(one),
+        "narrow": count_parameters(narrow),
         "output": attention_parameters(k, AttentionConfig(n_heads=heads))["to_output"],
     }
 
@@ -181,8 +182,8 @@ def the_output_map_may_go() -> Figures:
     summed = folded(x).unflatten(-1, (4, 16)).sum(dim=-2)
     return {
         "gap": difference(summed, module(x)),
-        "with_map": sum(p.numel() for p in module.parameters()),
-        "folded": sum(p.numel() for p in folded.parameters()),
+        "with_map": count_parameters(module),
+        "folded": count_parameters(folded),
     }
 
 

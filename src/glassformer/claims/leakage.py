@@ -31,8 +31,6 @@ N_TOKENS, TEXT_LENGTH, PROMPT_LENGTH = 8, 9, 3
 class NextTokenResult:
     """A language model after a short training, measured on new texts."""
 
-    kind: TextKind
-    masked: bool
     loss: float
     """Of the last training step, in nats; ln 8 is guessing."""
     teacher_forced: float
@@ -64,7 +62,7 @@ def learn_next_token(
         forced = accuracy(model(texts[:, :-1]), texts[:, 1:])
     new = slice(PROMPT_LENGTH, TEXT_LENGTH)
     free = float((written[:, new] == texts[:, new]).double().mean())
-    return NextTokenResult(kind, masked, last, forced, free, model, texts)
+    return NextTokenResult(last, forced, free, model, texts)
 
 
 def draw_texts(kind: TextKind, count: int, generator: torch.Generator) -> Int[Tensor, "B T"]:

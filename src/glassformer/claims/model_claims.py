@@ -25,6 +25,7 @@ from glassformer.claims.specimens import (
 )
 from glassformer.nn import Block, FeedForward, MultiHeadAttention, Seq2Seq, attend_written, presets
 from glassformer.nn.blocks import Stack
+from glassformer.nn.description import count_parameters
 
 group = Group("model_claims")
 
@@ -69,7 +70,7 @@ def the_printed_tree() -> Figures:
         ours = Seq2Seq(presets.torch_nn_transformer(vocab_size=10))
     kinds = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
     return {
-        "torch": sum(p.numel() for p in theirs.parameters()),
+        "torch": count_parameters(theirs),
         "ours": _weights_of(ours.encoder) + _weights_of(ours.decoder),
         "layers": sum(isinstance(part, kinds) for part in theirs.modules()),
         "norms": sum(isinstance(part, Block) for part in ours.modules()),

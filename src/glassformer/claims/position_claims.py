@@ -28,6 +28,7 @@ from glassformer.claims.specimens import (
 )
 from glassformer.errors import InputError
 from glassformer.nn import Classifier, ModelConfig, TextEncoder, presets
+from glassformer.nn.description import count_parameters
 from glassformer.nn.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
 
 group = Group("position_claims")
@@ -48,10 +49,7 @@ def _classifier(kind: str, max_len: int = 10) -> ModelConfig:
 def positions_make_order_matter(length: int = 10) -> Figures:
     """How far shuffling the words changes a class probability."""
     text, order = ids(4, length, 20), permutation(length)
-    moved = {
-        kind: shuffle_words(_classifier(kind), text, order).largest_difference
-        for kind in ("none", *_KINDS)
-    }
+    moved = {kind: shuffle_words(_classifier(kind), text, order) for kind in ("none", *_KINDS)}
     return {"without": moved.pop("none"), **moved}
 
 
@@ -152,7 +150,7 @@ def encodings_need_no_learning(by: int = 5, width: int = 16) -> Figures:
     shift = torch.linalg.lstsq(table[:40], table[by : by + 40]).solution
     return {
         "by": by,
-        "parameters": sum(p.numel() for p in module.parameters()),
+        "parameters": count_parameters(module),
         "closest": float(apart.min()),
         "shift": difference(table[:-by] @ shift, table[by:]),
     }

@@ -19,7 +19,7 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from glassformer.claims.costs import attention_cost, attention_parameters
-from glassformer.claims.specimens import seeded
+from glassformer.claims.specimens import difference, seeded
 from glassformer.errors import ConfigError, ShapeError, UnknownNameError
 from glassformer.nn.attention import MultiHeadAttention, softmax_over_keys
 from glassformer.nn.config import AttentionConfig, ModelConfig
@@ -179,13 +179,11 @@ class Influence:
 
     strength: Float[Tensor, "O I"]
     """Frobenius norm of ∂y_i / ∂x_j, the largest over the inputs tried."""
-    tolerance: float = 0.0
-    """Strengths up to this count as zero."""
 
     @property
     def depends(self) -> Bool[Tensor, "O I"]:
         """True where output i depends on input j."""
-        return self.strength > self.tolerance
+        return self.strength > 0
 
     @property
     def mixes_positions(self) -> bool:
@@ -199,9 +197,7 @@ class Influence:
         return bool(self.depends.triu(diagonal=1).any())
 
 
-def influence(
-    function: Callable[[Tensor], Tensor], x: Float[Tensor, "*N T D"], *, tolerance: float = 0.0
-) -> Influence:
+def influence(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*N T D"]) -> Influence:
     """Measure a function of vectors at x, (T, D), or at several such inputs, (N, T, D).
 
     The function is called batch first, with one sequence (1, T, D), and returns (1, O, …).
@@ -210,7 +206,7 @@ def influence(
         raise ShapeError(f"influence expects x of shape (T, D) or (N, T, D), got {tuple(x.shape)}")
     points = x if x.dim() == 3 else x.unsqueeze(0)
     strengths = [_block_norms(function, point) for point in points]
-    return Influence(torch.stack(strengths).amax(dim=0), tolerance)
+    return Influence(torch.stack(strengths).amax(dim=0))
 
 
 def _block_norms(
@@ -301,69 +297,36 @@ def weighted_sum(
 # D width, C classes, R repetitions of a word.
 
 
-@dataclass(frozen=True)
-class OrderCheck:
-    """How far a function is from being invariant, or equivariant, under one permutation."""
-
-    permutation: tuple[int, ...]
-    """Position t of the permuted input holds what stood at position permutation[t]."""
-    largest_difference: float
-    """Largest absolute difference between the two outputs."""
-    largest_output: float
-    """Largest absolute output, to compare the difference with."""
-
-    def holds(self, relative_tolerance: float = 1e-5) -> bool:
-        """Whether the difference is only rounding."""
-        return self.largest_difference <= relative_tolerance * self.largest_output
-
-
 def equivariance(
     function: Callable[[Tensor], Tensor], x: Tensor, permutation: Int[Tensor, " T"]
-) -> OrderCheck:
-    """f(Px) against P f(x); positions are axis 1 of both, ids and vectors alike."""
+) -> float:
+    """The largest difference of f(Px) and P f(x); positions are axis 1 of both, also of ids."""
     _check_permutation(permutation, x.size(1))
     with torch.no_grad():
-        return _compare(function(x[:, permutation]), function(x)[:, permutation], permutation)
+        return difference(function(x[:, permutation]), function(x)[:, permutation])
 
 
 def invariance(
     function: Callable[[Tensor], Tensor], x: Tensor, permutation: Int[Tensor, " T"]
-) -> OrderCheck:
-    """f(Px) against f(x); positions are axis 1 of x."""
+) -> float:
+    """The largest difference of f(Px) and f(x); positions are axis 1 of x."""
     _check_permutation(permutation, x.size(1))
     with torch.no_grad():
-        return _compare(function(x[:, permutation]), function(x), permutation)
+        return difference(function(x[:, permutation]), function(x))
 
 
-@dataclass(frozen=True)
-class ShuffledWords:
-    """Class probabilities of a text and of its shuffled words."""
-
-    original: Float[Tensor, "B C"]
-    shuffled: Float[Tensor, "B C"]
-
-    @property
-    def largest_difference(self) -> float:
-        """How far shuffling moves a probability."""
-        return float((self.original - self.shuffled).abs().max())
-
-
-@torch.no_grad()
 def shuffle_words(
     config: ModelConfig, ids: Int[Tensor, "B T"], permutation: Int[Tensor, " T"], seed: int = 0
-) -> ShuffledWords:
-    """Classify a text and its shuffled words with a new classifier of this config.
+) -> float:
+    """How far shuffling the words of a text moves a probability of a new classifier.
 
     Nothing is trained: without positions the probabilities agree for any parameters.
     """
     if config.architecture != "classifier":
         raise ConfigError(f"shuffle_words needs a classifier, got {config.architecture!r}")
-    _check_permutation(permutation, ids.size(1))
     with seeded(seed):
         model = Classifier(config).eval()
-    original = torch.softmax(model(ids), dim=-1)
-    shuffled = torch.softmax(model(ids[:, permutation]), dim=-1)
-    return ShuffledWords(original, shuffled)
+    return invariance(lambda words: torch.softmax(model(words), dim=-1), ids, permutation)
 
 
 def repeated_word_spread(outputs: Float[Tensor, "T D"], ids: Int[Tensor, " T"]) -> dict[int, float]:
@@ -378,14 +341,6 @@ def repeated_word_spread(outputs: Float[Tensor, "T D"], ids: Int[Tensor, " T"]) 
         if occurrences.size(0) > 1:
             spreads[word] = (occurrences - occurrences[:1]).abs().max().item()
     return spreads
-
-
-def _compare(one: Tensor, other: Tensor, permutation: Tensor) -> OrderCheck:
-    return OrderCheck(
-        permutation=tuple(permutation.tolist()),
-        largest_difference=float((one - other).abs().max()),
-        largest_output=float(other.abs().max()),
-    )
 
 
 def _check_permutation(permutation: Tensor, n_positions: int) -> None:
@@ -453,14 +408,9 @@ def score_spread(
     )
 
 
-def spread_by_width(
-    widths: Sequence[int], *, scaled: bool, n_queries: int = 256, n_keys: int = 16, seed: int = 0
-) -> tuple[ScoreSpread, ...]:
+def spread_by_width(widths: Sequence[int], *, scaled: bool) -> tuple[ScoreSpread, ...]:
     """`score_spread` for each width: divided by √width, or not at all."""
-    return tuple(
-        score_spread(width, None if scaled else 1.0, n_queries=n_queries, n_keys=n_keys, seed=seed)
-        for width in widths
-    )
+    return tuple(score_spread(width, None if scaled else 1.0) for width in widths)
 
 
 def softmax_gradient_size(weights: Float[Tensor, "... K"]) -> Float[Tensor, ...]:

@@ -46,10 +46,6 @@ _N_WORDS, _N_POSITIONS, _D_MODEL, _BATCH = 8, 6, 16, 32
 class DepthResult:
     """A stack of one depth, before and after a short training."""
 
-    n_layers: int
-    residual: bool
-    norm: bool
-    norm_first: bool
     similarity: float
     """Mean cosine between the outputs of two positions before training; 1: all the same."""
     loss: float
@@ -139,7 +135,7 @@ def learn_at_depth(
         fresh = _random_ids(16 * _BATCH)
     with torch.no_grad():
         right = accuracy(model(fresh), fresh.flip(dims=(1,)))
-    return DepthResult(n_layers, residual, norm, norm_first, similarity, loss, right)
+    return DepthResult(similarity, loss, right)
 
 
 @dataclass(frozen=True)
@@ -316,7 +312,6 @@ ONE_HEAD_BOUND = 0.5
 class Resolution:
     """How well a model reports both neighbours."""
 
-    n_heads: int
     error: float
     """Mean squared error on new sequences; 1 is knowing nothing, 0 is perfect."""
     parameters: int
@@ -358,12 +353,7 @@ def learn_neighbours(
         fit(model.parameters(), lambda: error(64), steps=steps, learning_rate=0.02)
         with torch.no_grad():
             final = float(error(1000))
-    return Resolution(
-        n_heads=n_heads,
-        error=final,
-        parameters=sum(p.numel() for p in model.parameters()),
-        model=model.eval(),
-    )
+    return Resolution(final, count_parameters(model), model.eval())
 
 
 # --- roles ---
@@ -404,7 +394,6 @@ class RoleReading:
     """What can be read from y_gave after training."""
 
     n_heads: int
-    positions: Positions
     giver: float
     """Share of sentences in which the giver is read correctly."""
     gift: float
@@ -505,7 +494,6 @@ def learn_roles(
         averaged = model.output_of_gave(ids, average=True)
         return RoleReading(
             n_heads=n_heads,
-            positions=positions,
             giver=_share(giver),
             gift=_share(gift),
             receiver=_share(receiver),
@@ -628,7 +616,6 @@ _N_PAIR_WORDS, _N_CLASSES, _D_PAIR_MODEL = 20, 8, 8
 class WidthResult:
     """What a feed-forward of one width costs and achieves."""
 
-    task: PairTask
     d_model: int
     d_ff: int
     accuracy: float
@@ -636,8 +623,6 @@ class WidthResult:
     loss: float
     parameters: int
     """Of the whole classifier."""
-    activations: int
-    """Numbers per position between the two layers."""
 
 
 def learn_at_width(
@@ -664,12 +649,4 @@ def learn_at_width(
     last = fit(model.parameters(), loss, steps=steps, learning_rate=0.01)
     with torch.no_grad():
         right = accuracy(model(pairs), answers)
-    return WidthResult(
-        task=task,
-        d_model=_D_PAIR_MODEL,
-        d_ff=d_ff,
-        accuracy=right,
-        loss=last,
-        parameters=count_parameters(model),
-        activations=d_ff,
-    )
+    return WidthResult(_D_PAIR_MODEL, d_ff, right, last, count_parameters(model))

@@ -17,6 +17,7 @@ from glassformer.lessons.lesson_steps import heat_map, percent, role_step
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import Classifier, ModelConfig, presets
 from glassformer.nn.attention import set_attention
+from glassformer.nn.description import count_parameters
 from glassformer.nn.tensors import Bool, Float, Int, Tensor
 from glassformer.text import WordTokenizer
 from glassformer.tracing import Trace, trace
@@ -107,7 +108,7 @@ def _reviews(say: Speaker) -> Parts:
 
 
 def _training(learned: TrainedClassifier, say: Speaker) -> Parts:
-    count = sum(parameter.numel() for parameter in learned.model.parameters())
+    count = count_parameters(learned.model)
     yield say(
         "training", parameters=count, steps=_STEPS, right=learned.right, count=len(REVIEWS),
         blind=learn(positions=False).right, one=REVIEWS[0][0], other=REVIEWS[1][0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -311,24 +312,21 @@ def _filters(say: Speaker) -> Parts:
 
 
 @lru_cache(maxsize=4)
-def drawn(temperature: float) -> dict[str, int]:
+def drawn(temperature: float) -> Counter[str]:
     """How often each sentence came in many draws."""
-    counts: dict[str, int] = {}
-    for one in search("sampling", temperature, n_samples=_DRAWS).hypotheses:
-        text = said(one.tokens)
-        counts[text] = counts.get(text, 0) + 1
-    return counts
+    samples = search("sampling", temperature, n_samples=_DRAWS).hypotheses
+    return Counter(said(one.tokens) for one in samples)
 
 
 def _draws(temperature: float, say: Speaker) -> Parts:
     known, counts = all_sentences(temperature), drawn(temperature)
     rows = tuple(
-        (one.text, f"{_DRAWS * one.probability:.1f}", str(counts.get(one.text, 0))) for one in known
+        (one.text, f"{_DRAWS * one.probability:.1f}", str(counts[one.text])) for one in known
     )
     best = known[0]
     yield say(
         "draws", count=_DRAWS, temperature=f"{temperature:g}", best=best.text,
-        expected=f"{_DRAWS * best.probability:.0f}", drawn=counts.get(best.text, 0),
+        expected=f"{_DRAWS * best.probability:.0f}", drawn=counts[best.text],
         kinds=len(counts), all=len(known),
     )  # fmt: skip
     yield Table("", tuple(say(head) for head in ("sentence", "expected", "drawn")), rows)

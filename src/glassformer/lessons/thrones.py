@@ -26,6 +26,7 @@ from glassformer.lessons.lesson_steps import (
 )
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.attention import set_attention
+from glassformer.nn.description import count_parameters
 from glassformer.text import WordTokenizer
 from glassformer.tracing import Trace, trace
 
@@ -161,7 +162,7 @@ def _word_step(learned: TrainedTranslator, say: Speaker) -> Parts:
 
 
 def _untrained_step(learned: TrainedTranslator, say: Speaker) -> Parts:
-    parameters = sum(parameter.numel() for parameter in learned.model.parameters())
+    parameters = count_parameters(learned.model)
     yield say(
         "untrained", parameters=parameters, layers=_N_LAYERS, width=_D_MODEL, heads=_N_HEADS,
         said=learned.history[0][2],
