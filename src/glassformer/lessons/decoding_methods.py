@@ -15,7 +15,7 @@ from glassformer.decoding import Beam, Decoded, Greedy, Ledger, Sampling, Stop, 
 from glassformer.decoding.greedy import MostProbable, collect
 from glassformer.decoding.greedy import steps as decoding_steps
 from glassformer.decoding.sampling import RandomChooser
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import TreeStep, search_tree
@@ -359,4 +359,4 @@ def _translation(say: Speaker) -> Parts:
     phrase = "translation differs" if totals[1] > totals[0] else "translation same"
     yield say(phrase, source=_SOURCE, ratio=f"{math.exp(totals[1] - totals[0]):.0f}")
     yield Table("", heads, rows)
-    yield Paragraph(with_code(say("which")))
+    yield say("which")

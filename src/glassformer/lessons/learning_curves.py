@@ -187,4 +187,4 @@ def _overfitting(curve: Curve, say: Speaker) -> Parts:
         train=number(curve.training[best]), last_valid=number(curve.validation[-1]),
         last_train=number(curve.training[-1]), last=f"{curve.steps[-1]:,}",
     )  # fmt: skip
-    yield Paragraph(with_code(say("remedies")))
+    yield say("remedies")

@@ -65,7 +65,7 @@ class LessonStep:
 
 
 Parts: TypeAlias = Iterable[Part | str]
-"""What a function that writes one step yields; a string is a paragraph."""
+"""What a function that writes one step yields; a string is a paragraph, with code in backticks."""
 
 
 def numbered_questions(steps: Iterable[LessonStep]) -> tuple[LessonStep, ...]:
@@ -281,7 +281,7 @@ class Speaker:
 
     def step(self, role: str, key: str, parts: Parts, **facts: object) -> LessonStep:
         """A step with its title, which is in the lesson's TOML file."""
-        made = (Paragraph(part) if isinstance(part, str) else part for part in parts)
+        made = [Paragraph(with_code(part)) if isinstance(part, str) else part for part in parts]
         return LessonStep(role, self(f"{key} title", **facts), tuple(made))
 
     def title(self, role: str) -> str:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import gap_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
@@ -247,4 +247,4 @@ def _change(place: int, say: Speaker) -> Parts:
     key = "change blind" if blind and moved else "change both" if moved else "change none"
     yield say(key, word=word, before=percent(both[0]), after=percent(both[1]))
     yield Table("", heads, rows)
-    yield Paragraph(with_code(say("moral")))
+    yield say("moral")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
 from glassformer.claims.studies import NOUNS, PLACES, SENTENCE, VERBS, Relatedness
 from glassformer.claims.studies import learn_relatedness as train_embeddings
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.attention_figures import (
     basic_figure,
     key_query_value_figure,
@@ -71,7 +71,7 @@ def _related(say: Speaker) -> Parts:
     yield say("related", **facts)
     yield formula(own)
     yield heat_map(basic["scores"], say, own, rows=words, columns=words)
-    yield Paragraph(with_code(say("related pairs", **facts)))
+    yield say("related pairs", **facts)
 
 
 def _vector(run: Trace, name: str, say: Speaker) -> Parts:

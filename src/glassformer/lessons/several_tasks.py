@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.decoding import Greedy, translate
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import pairs_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula
@@ -254,4 +254,4 @@ def _other_task(learned: TrainedOnAll, say: Speaker) -> Parts:
     yield say("other changes" if changes else "other same", letters=" ".join(letters))
     yield Table("", (say("read"), say("written")), rows)
     yield say("never", letters=" ".join(letters), said=" ".join(said[0]))
-    yield Paragraph(with_code(say("own")))
+    yield say("own")
