@@ -6,13 +6,15 @@ recomputed in float64. The results are stored in `operators.json`.
 
     python -m tests.tracing.operator_database addmm qr     # examine these entries
     python -m tests.tracing.operator_database --write      # examine all, update operators.json
-    python -m tests.tracing.operator_database --guide      # update the limits in docs/trace.md
+                                                           # and the limits in docs/trace.md
+    python -m tests.tracing.operator_database --guide      # update docs/trace.md alone
     python -m tests.tracing.operator_database --table      # print the contents of operators.json
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import re
 import sys
@@ -345,6 +347,24 @@ def examined(names: Iterable[str], most: int | None, kinds: Iterable[Pass]) -> I
             yield name, kind, examine(ENTRIES[name], kind, numbers)
 
 
+def named(names: Iterable[str]) -> list[str]:
+    """Entries by name; for an operator such as `special_i0e`, those that it leaves opaque."""
+    found: list[str] = []
+    for name in names:
+        entries = [name] if name in ENTRIES else _left_opaque(name)
+        if not entries:
+            near = difflib.get_close_matches(name, ENTRIES, 5)
+            raise SystemExit(f"op_db has no entry {name!r}; similar names: {near or 'none'}")
+        found += entries
+    return list(dict.fromkeys(found))
+
+
+def _left_opaque(operator: str) -> list[str]:
+    """The entries that the table lists as opaque because of an operator."""
+    table = read_table()
+    return [entry for entry, row in table.items() if f'"{operator}"' in json.dumps(row)]
+
+
 def part_of(names: Iterable[str], part: int, parts: int) -> list[str]:
     """One in so many entries, chosen by a checksum of the name, so that additions to torch do not
     change the sample."""
@@ -353,31 +373,43 @@ def part_of(names: Iterable[str], part: int, parts: int) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="entries; all if none is named")
+    parser.add_argument(
+        "names", nargs="*", help="entries or opaque operators; all if none is given"
+    )
     parser.add_argument("--part", default="0/1", help="one of so many parts: 2/8")
     parser.add_argument("--most", type=int, help="at most so many samples of each entry")
     parser.add_argument("--only", choices=PASSES)
-    parser.add_argument("--write", action="store_true", help="renew operators.json")
-    parser.add_argument("--guide", action="store_true", help="renew docs/trace.md")
+    parser.add_argument(
+        "--write", action="store_true", help="renew operators.json and docs/trace.md"
+    )
+    parser.add_argument("--guide", action="store_true", help="renew docs/trace.md alone")
     parser.add_argument("--table", action="store_true", help="print what operators.json says")
     given = parser.parse_args()
     if given.guide:
-        GUIDE.write_text(renewed_guide(GUIDE.read_text("utf-8"), read_table()), "utf-8")
+        write_guide()
         return
     if given.table:
         sys.stdout.write(f"{table_text(read_table())}\n")
         return
     part, parts = map(int, given.part.split("/"))
-    names = part_of(given.names or ENTRIES, part, parts)
+    names = part_of(named(given.names) or ENTRIES, part, parts)
     table = read_table() if given.write and TABLE.exists() else {}
     for name, kind, outcome in examined(names, given.most, [given.only] if given.only else PASSES):
         line = json.dumps({"name": name, "pass": kind, **vars(outcome)})
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
-        if given.write and outcome.sound and (status := status_of(outcome)) is not None:
+        if given.write and not outcome.sound:
+            sys.stderr.write(f"not written, since cells are wrong or it crashed: {name}, {kind}\n")
+        elif given.write and (status := status_of(outcome)) is not None:
             table.setdefault(name, {})[kind] = status
     if given.write:
         write_table(table)
+        write_guide()
+
+
+def write_guide() -> None:
+    """Renew the limits that `docs/trace.md` states."""
+    GUIDE.write_text(renewed_guide(GUIDE.read_text("utf-8"), read_table()), "utf-8")
 
 
 def write_table(table: Table) -> None:

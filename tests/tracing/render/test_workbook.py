@@ -123,8 +123,9 @@ def test_every_rule_becomes_a_formula_that_gives_its_value(name: str, tmp_path: 
             if book[block.sheet][cell].formula is None:
                 known = step.role == "constant" or step.rule in NOT_IN_SPREADSHEETS
                 assert known or _is_number(step, place), (
-                    f"the workbook has no formula for {step.rule}; if spreadsheets lack a function "
-                    "that it uses, name it in NOT_IN_SPREADSHEETS"
+                    f"the workbook has no formula for {step.rule}: write the function that it uses "
+                    "in documents/workbook_formulas.py; if spreadsheets have nothing like it, name "
+                    "the operator in NOT_IN_SPREADSHEETS"
                 )
                 continue
             wanted = step[index_of(place, step.shape)]

@@ -138,6 +138,12 @@ class _Parser:
                 return _unless(self._read(condition), self._read(yes), self._read(no))
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
                 return _function(name, [self._read(argument) for argument in arguments])
+            case ast.Call(func=ast.Name(id=name)):
+                raise TraceError(
+                    "a formula has no function {name!r}: add it to FUNCTIONS "
+                    "(arithmetic/float64_values.py)",
+                    name=name,
+                )
         raise TraceError(
             "a formula has no {part!r}: write this rule as a function (rules/products.py has some)",
             part=ast.unparse(node),
