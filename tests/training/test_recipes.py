@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from glassformer import checkpoint
-from glassformer.errors import UnknownNameError
+from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.training import RECIPES, recipe, recipes, train
 from glassformer.training.problems import TokenisedData
 from glassformer.training.problems.prepared_problem import learn_tokenizer, suitable_vocab_size
@@ -20,7 +20,7 @@ from tests.training.made import tiny
 
 @pytest.fixture
 def own_files(tmp_path: Path) -> dict[str, dict[str, str]]:
-    """What the recipes for a user's own data are given."""
+    """What recipes for a user's own data are given, by their problem."""
     text = tmp_path / "红楼梦.txt"
     text.write_text("满纸荒唐言,一把辛酸泪。\n都云作者痴,谁解其中味?\n" * 40, encoding="utf-8")
     table = tmp_path / "table.csv"
@@ -31,9 +31,9 @@ def own_files(tmp_path: Path) -> dict[str, dict[str, str]]:
     lines = [f"{a} {b}\t{b} {a}" for a in "abcdef" for b in "uvwxyz"]
     pairs.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return {
-        "pairs": {"data__file": str(pairs)},
-        "text": {"data__file": str(text)},
-        "csv": {"data__file": str(table), **columns},
+        "translate-file": {"data__file": str(pairs)},
+        "continue-file": {"data__file": str(text)},
+        "classify-csv": {"data__file": str(table), **columns},
     }
 
 
@@ -44,7 +44,7 @@ PAIRS = (("good", "happy"), ("bad", "sad"), ("so so", "neither"))
 def test_every_recipe_trains_tests_and_saves(
     name: str, tmp_path: Path, own_files: dict[str, dict[str, str]]
 ) -> None:
-    config = tiny(name, **own_files.get(name, {}))
+    config = tiny(name, **own_files.get(recipe(name).data.problem, {}))
     result = train(config, tmp_path / "run")
     assert result.steps == 4
     about = json.loads((tmp_path / "run/about.json").read_text("utf-8"))
@@ -75,6 +75,14 @@ def test_every_recipe_is_complete_and_says_what_it_is(name: str) -> None:
 def test_an_unknown_key_in_a_recipe_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recipes._TABLES["imdb"], "loop", {"epoch": 3})
     with pytest.raises(UnknownNameError, match=r"in imdb\.loop 'epoch'; did you mean"):
+        recipe("imdb")
+
+
+def test_a_section_of_a_recipe_given_one_value_names_its_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(recipes._TABLES["imdb"], "schedule", "cosine")
+    with pytest.raises(ConfigError, match=r"imdb\.schedule is a section with the settings kind, "):
         recipe("imdb")
 
 

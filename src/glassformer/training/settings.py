@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.errors import ConfigError, Fragment, UnknownNameError
 from glassformer.files import read_bytes
 from glassformer.nn.config import in_words
 from glassformer.python_source import parse_module
@@ -115,7 +115,7 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
                     names=", ".join(sorted(_settable(place) - {"problem"})),
                 )
         else:
-            what = f"setting in {source}" if source else "setting"
+            what = Fragment.of("setting in {where}", where=source) if source else "setting"
             raise UnknownNameError(what, ".".join([*sections, name]), keys(config))
     return restored(type(config), data, "")
 
@@ -175,7 +175,7 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
         key = _RENAMED.get(name, name)
         path = f"{where}.{key}".removeprefix(".")
         if key not in hints or get_origin(hints[key]) is ClassVar:
-            raise UnknownNameError(f"setting in {where}", key, _names(cls))
+            raise UnknownNameError(Fragment.of("setting in {where}", where=where), key, _names(cls))
         nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
         values[key] = (
             restored(nested, value, path)
@@ -272,6 +272,14 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
             return _as(option, value)
         except (TypeError, ValueError, OverflowError):  # the last: an int too large for a float
             continue
+    section = next(filter(is_dataclass, _options(hint)), None)
+    if section is not None:
+        raise ConfigError(
+            "{where} is a section with the settings {names}, got {value!r:.60}",
+            where=where,
+            names=", ".join(one.name for one in fields(section)),
+            value=value,
+        )
     raise ConfigError(
         "{where} must be {wanted}, got {value!r:.60}",
         where=where,
