@@ -113,4 +113,5 @@ def test_a_size_has_a_digit_before_its_point(n_bytes: int, shown: str) -> None:
 
 
 def test_commands_offer_every_format() -> None:
-    assert {*get_args(Format), "json"} == {*FORMATS, "pdf"}  # slides, printed
+    offered, known = {*get_args(Format), "json"}, {*FORMATS, "pdf"}  # slides, printed
+    assert offered == known, "Format in cli/output.py differs from FORMATS in documents/renderer.py"
