@@ -5,6 +5,8 @@ file), film ratings (MovieLens), handwritten digits (scikit-learn). Reviews are 
 in `table`. A split never depends on a run or a machine, and nothing held out is trained on.
 """
 
+from __future__ import annotations
+
 import csv
 import hashlib
 import io
@@ -182,7 +184,7 @@ class Ratings:
     def __len__(self) -> int:
         return len(self.stars)
 
-    def select(self, indices: Ids) -> "Ratings":
+    def select(self, indices: Ids) -> Ratings:
         return Ratings(self.people[indices], self.films[indices], self.stars[indices])
 
 
@@ -250,7 +252,7 @@ class ScannedDigits:
     images: NDArray[np.float32]
     labels: Ids
 
-    def select(self, chosen: NDArray[np.bool_]) -> "ScannedDigits":
+    def select(self, chosen: NDArray[np.bool_]) -> ScannedDigits:
         return ScannedDigits(self.images[chosen], self.labels[chosen])
 
 
