@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import glassformer
 from glassformer.documents.meaning_phrases import digits, percent, spaced
@@ -15,7 +16,7 @@ from glassformer.documents.step_meaning import meaning, role_title
 from glassformer.documents.step_roles import role_of
 from glassformer.language import Language
 from glassformer.tasks import load
-from glassformer.tracing import Step, Trace
+from glassformer.tracing import Step, Trace, trace
 from tests.tracing.mapped_models import traced
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -225,8 +226,8 @@ def _weights_before(context: Step) -> Step:
 
 
 def test_a_causal_mask_names_what_comes_later() -> None:
-    for trace in (hugging_face("gpt2"), translator()):
-        masks = [s for s in trace.steps if role_of(s) == "masked"]
+    for traced_text in (hugging_face("gpt2"), translator()):
+        masks = [s for s in traced_text.steps if role_of(s) == "masked"]
         causal = next(s for s in masks if np.isneginf(array(s)).any())
         text = meaning(causal[0, 0, 0, 1], "en").text
         assert "comes after" in text and "−∞" in text and "weight 0" in text
@@ -392,3 +393,26 @@ def test_percents_never_read_0_or_100_where_they_are_not() -> None:
 
 def test_chinese_is_spaced_outside_of_quotes() -> None:
     assert spaced("位置 4是“a中b”和W_Q得") == "位置 4 是“a中b”和 W_Q 得"
+
+
+def test_a_mask_after_the_softmax_is_not_told_as_if_it_were_before() -> None:
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        weights = (q @ k.mT).softmax(-1)
+        kept = weights * torch.ones(3, 3).tril()
+        return kept @ v
+
+    after = trace(attend, *(torch.randn(1, 3, 4) for _ in range(3)))
+    assert "enters its context" not in meaning(after["weights"][0, 0, 2], "en").text
+    assert "matrix product" in meaning(after.stages["context"], "en").text
+
+
+def test_a_row_hidden_altogether_leaves_a_mask_a_mask() -> None:
+    allowed = torch.tensor([[True, False, False], [False, False, False], [True, True, False]])
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = q @ k.mT
+        masked = scores.masked_fill(~allowed, -1e9)
+        return masked.softmax(-1) @ v
+
+    padded = trace(attend, *(torch.randn(1, 3, 4) for _ in range(3)))
+    assert meaning(padded["masked"], "en").role == "masked"

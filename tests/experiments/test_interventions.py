@@ -21,6 +21,7 @@ from glassformer.experiments.intervention import StepPart
 from glassformer.nn import build
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
+from tests.tracing.test_stages import Layout, layouts
 
 
 def hooked(
@@ -286,3 +287,16 @@ def test_several_heads_and_positions_are_every_combination_of_them(split: bool) 
     neurons = ablate(one, part, neuron=[2, 5], position=3)
     alone = ablate(ablate(one, part, neuron=2, position=3), part, neuron=5, position=3)
     assert torch.equal(neurons["logits"].value, alone["logits"].value)
+
+
+@pytest.mark.parametrize("order", layouts())
+def test_a_head_in_any_order_of_axes(order: str) -> None:
+    model = Layout(order).eval()
+    x = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(1))
+    kept = torch.arange(8) < 4
+    hook = model.out.register_forward_pre_hook(lambda _, given: (given[0] * kept,))
+    with torch.no_grad():
+        expected = model(x)
+    hook.remove()
+    ablated = ablate(trace(model, x), "context", head=1)
+    torch.testing.assert_close(ablated.outputs["output"].value, expected)

@@ -345,7 +345,7 @@ def test_a_conjugate_is_compared_with_the_plain_run() -> None:
 def test_a_sparse_parameter_is_refused() -> None:
     model = nn.Linear(3, 3)
     model.weight = nn.Parameter(torch.eye(3).to_sparse(), requires_grad=False)
-    with pytest.raises(TraceError, match="layout torch.sparse_coo has no dense storage"):
+    with pytest.raises(TraceError, match=r"layout torch\.sparse_coo has no dense storage"):
         trace(model, torch.ones(2, 3))
 
 

@@ -245,3 +245,70 @@ def test_turns_of_a_loop_over_positions() -> None:
     place = "rwkv.blocks.1.attention.t3"
     ratio = rwkv[f"{place}.numerator"].value / rwkv[f"{place}.denominator"].value
     torch.testing.assert_close(rwkv[f"{place}.div"].value, ratio)
+
+
+class Layout(nn.Module):
+    """One self-attention with the axes of its scores in a given order."""
+
+    def __init__(self, order: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.queries, self.keys, self.values = (nn.Linear(8, 8) for _ in range(3))
+        self.out = nn.Linear(8, 8)
+        self.order = order
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (part(x).unflatten(-1, (2, 4)) for part in (self.queries, self.keys, self.values))
+        if self.order == "heads first":
+            q, k, v = (part.permute(2, 0, 1, 3) for part in (q, k, v))
+            found = (q @ k.mT / 2).softmax(-1) @ v
+            joined = found.permute(1, 2, 0, 3).flatten(2)
+        elif self.order == "transposed":
+            q, k, v = (part.transpose(1, 2) for part in (q, k, v))
+            found = (k @ q.mT / 2).softmax(-2).mT @ v
+            joined = found.transpose(1, 2).flatten(2)
+        else:
+            scaled = torch.einsum(f"bqhd,bkhd->{self.order}", q, k) / 2
+            weighted = scaled.softmax(self.order.index("k"))
+            joined = torch.einsum(f"{self.order},bkhd->bqhd", weighted, v).flatten(2)
+        added: Tensor = x + self.out(joined)
+        return added
+
+
+def layouts() -> list[str]:
+    return ["bhqk", "bqhk", "bqkh", "bhkq", "hbqk", "heads first", "transposed"]
+
+
+@pytest.mark.parametrize("order", layouts())
+def test_the_axes_of_a_stage_are_heads_queries_and_keys_in_any_model(order: str) -> None:
+    x = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(1))
+    traced = trace(Layout(order).eval(), x)
+    usual = trace(Layout("bhqk").eval(), x)
+    for stage in ("scores", "scaled", "weights"):
+        torch.testing.assert_close(traced.stages[stage].value, usual[stage].value)
+    context = usual["weights"].value @ usual["values"].value.unflatten(-1, (2, 4)).transpose(1, 2)
+    torch.testing.assert_close(traced.stages["context"].value, context)
+    assert traced.stages["attn_out"].name == "out"
+    edited = traced.edit({traced.stages["weights"][0, 1, 2, 0]: 0.5})
+    assert edited.stages["weights"][0, 1, 2, 0].value == 0.5
+    assert edited.verify().ok
+
+
+def test_a_product_that_mixes_heads_is_not_one_of_queries_and_keys() -> None:
+    mix = nn.Parameter(torch.randn(2, 2))
+
+    def talking(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        scores = q @ k.mT
+        mixed = torch.einsum("bhqk,hg->bgqk", scores / 2, mix)
+        return mixed.softmax(-1) @ v
+
+    traced = trace(talking, *(torch.randn(1, 2, 3, 4) for _ in range(3)))
+    found = {stage: step.name for stage, step in traced.found_stages.attentions[0].items()}
+    assert (found["queries"], found["keys"], found["scores"]) == ("q", "k", "scores")
+
+
+def test_a_block_of_attention_alone_has_an_end() -> None:
+    layers = nn.Sequential(Layout("bhqk"), Layout("bhqk")).eval()
+    traced = trace(layers, torch.randn(1, 3, 8))
+    assert {"0.resid_pre", "0.attn_out", "0.resid_post", "1.resid_post"} <= traced.stages.keys()
+    assert traced.stages["1.resid_post"] is traced.outputs["output"]

@@ -334,7 +334,7 @@ def weights(p: Phrasing, step: Step, lead: Index) -> str | None:
 
 def weights_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     head = _slice(step, index[:-2])
-    if head is None:
+    if head is None or not head.steps.context_reads_weights:
         return None
     pair = _pair(p, head, index)
     if head.hidden[index[-2:]]:
@@ -349,7 +349,7 @@ def weights_cell(p: Phrasing, step: Step, index: Index) -> str | None:
 
 def context(p: Phrasing, step: Step, lead: Index) -> str | None:
     head = _slice(step, lead)
-    if head is None:
+    if head is None or not head.steps.context_reads_weights:
         return None
     row = head.example
     name = p.token(head.asking, row)
@@ -362,7 +362,9 @@ def context_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     """The largest of the parts that the tokens have in a number."""
     head = _slice(step, index[:-2])
     values = step.operands[-1].view
-    if head is None or values.shape[:-2] != step.shape[:-2]:
+    if head is None or not head.steps.context_reads_weights:
+        return None
+    if step.op == "einsum" or values.shape[:-2] != step.shape[:-2]:
         return None
     column: Row = floats(values, index[:-2])[:, index[-1]]
     shares = head.weights[index[-2]]

@@ -32,6 +32,8 @@ _BY_SYMBOL = {
     "G": "gate", "R": "router", "F": "contracted", "z": "logits",
 }  # fmt: skip
 _BY_TABLE = {"E": "embedding", "P": "positions", "E_type": "segments"}
+_FILL = -1_000.0
+"""What masks fill in instead of −∞ is less: −1e4, −1e9, the least float."""
 _STREAM = frozenset(["x", "N"])
 """Symbols of vectors of the residual stream, and of the same normalised."""
 
@@ -83,7 +85,9 @@ def _only_hides(step: Step) -> bool:
     if found is None:
         return True
     first = (0,) * max(0, len(step.shape) - 2)
-    return not np.any(found.changed(first) & (floats(found.weights.view, first) > 0))
+    counts = floats(found.weights.view, first) > 0
+    # A row that is hidden altogether, as of padding, gets equal weights.
+    return not np.any(found.changed(first) & counts & (floats(step.view, first) > _FILL))
 
 
 def _by_operator(step: Step) -> str | None:

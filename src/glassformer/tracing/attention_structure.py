@@ -34,6 +34,8 @@ class Attention:
     stages: dict[str, Step]
     factors: dict[str, View]
     """The queries, keys and values as read by the products."""
+    turned: dict[str, View]
+    """Of steps that have their axes in another order: as (…, heads, queries, keys or width)."""
 
     @property
     def scores(self) -> Step:
@@ -50,7 +52,7 @@ class Attention:
     @property
     def scores_width(self) -> int:
         """How many products a score adds up: the width of a head."""
-        return self.scores.operands[-2].view.shape[-1]
+        return _made(self.scores).operands[-2].view.shape[-1]
 
     def changed(self, lead: Index) -> npt.NDArray[np.bool_]:
         """Which scores of a head the mask (or a bias) changed."""
@@ -65,19 +67,26 @@ class Attention:
         return np.asarray(self.changed(lead) & (as_floats(self.weights.view.array[lead]) == 0))
 
     @property
+    def context_reads_weights(self) -> bool:
+        """Whether the weights are multiplied with the values as they are, not masked afterwards."""
+        read = _made(self.context).operands
+        return any(_source(o.view) is _source(self.weights.view) for o in read)
+
+    @property
     def is_cross(self) -> bool:
         """Whether queries and keys come from different sequences."""
         rows, columns = self.scores.labels[-2:]
         if rows is not None and columns is not None and rows != columns:
             return True
-        asking, asked = (_projected_from(o) for o in self.scores.operands[-2:])
+        asking, asked = (_projected_from(o) for o in _made(self.scores).operands[-2:])
         return asking is not None and asked is not None and asking is not asked
 
     @property
     def is_causal(self) -> bool:
         """Whether no weight that multiplies a value (a sink has none) is on a later position."""
-        read = views_read(self.context)
+        read = views_read(_made(self.context))
         used = next((v for v in read if writer_of(v) is self.weights), read[0])
+        used = self.weights.view if self.weights.is_view else used
         queries, keys = used.shape[-2:]
         later = np.triu_indices(queries, keys - queries + 1, keys)
         return not np.any(used.array[..., later[0], later[1]])
@@ -98,7 +107,7 @@ def find_attentions(graph: StepGraph) -> Iterator[Attention]:
         factors = None if at is None else _queries_and_keys(scores, at)
         if factors is None:
             continue
-        context, factors["values"] = values
+        context, factors["values"], path = values
         positions = weights.shape[axis]
         if not _come_from_data(graph, factors["keys"], factors["values"], positions):
             continue
@@ -110,14 +119,17 @@ def find_attentions(graph: StepGraph) -> Iterator[Attention]:
             found["masked"] = between[0]
         for side in ("queries", "keys"):
             found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
-        yield Attention(found, factors)
+        orders = _orders([weights, *chain], axis, path, context)
+        turned = {stage: _permuted(step.view, orders[id(step)])
+                  for stage, step in found.items() if id(step) in orders}  # fmt: skip
+        yield Attention(found, factors, turned)
 
 
 # --- the two products ---
 
 
-def _values(graph: StepGraph, weights: Step, axis: int) -> tuple[Step, View] | None:
-    """The product of the weights (possibly after dropout or a cast) with the values."""
+def _values(graph: StepGraph, weights: Step, axis: int) -> tuple[Step, View, list[Step]] | None:
+    """The product of the weights with the values, and the steps (dropout, a cast) in between."""
     waiting = [[weights]]
     while waiting:
         path = waiting.pop(0)
@@ -130,7 +142,7 @@ def _values(graph: StepGraph, weights: Step, axis: int) -> tuple[Step, View] | N
                     if writer_of(view) is step and any(
                         _axis_at(path, _own_axis(view, at)) == axis for at in summed
                     ):
-                        return reader, read[1 - factor]
+                        return reader, read[1 - factor], path
             elif reader.op in (*COPIES, "mul") and reader.view.numel == weights.view.numel:
                 waiting.append([reader, *path])
     return None
@@ -147,11 +159,26 @@ def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
             if view.numel != _numel_before(chain[-1]) or id(parent) in seen:
                 continue
             seen.add(id(parent))
-            if parent.op in PRODUCTS:
+            if parent.op in PRODUCTS and not _mixes_heads(parent):
                 return [*chain[1:], parent]
             if graph.up_to(parent) & graph.products:
                 waiting.append([*chain, parent])
     return None
+
+
+def _mixes_heads(product: Step) -> bool:
+    """Whether it sums over a leading axis of scores: talking heads, not queries times keys."""
+    for factor, view in enumerate(views_read(product)[-2:]):
+        before = writer_of(view)
+        while before.op in (*COPIES, "mul", "div") and (read := views_read(before)):
+            before = writer_of(read[0])
+        summed = _summed_axes(product, factor)
+        same = before.shape == writer_of(view).shape and len(views_read(before)) > 1
+        if before.op in PRODUCTS and same and len(summed) == 1:
+            own = _own_axis(view, summed[0])
+            if own is not None and _owner(before, own) is None:
+                return True
+    return False
 
 
 def _numel_before(step: Step) -> int:
@@ -204,7 +231,10 @@ def _letters(product: Step) -> tuple[list[list[str]], list[str]]:
 def _transposed(view: View) -> View:
     """A view with the last two axes swapped."""
     *batch, rows, columns = range(view.ndim)
-    axes = (*batch, columns, rows)
+    return _permuted(view, [*batch, columns, rows])
+
+
+def _permuted(view: View, axes: list[int]) -> View:
     shape, strides = (tuple(sizes[a] for a in axes) for sizes in (view.shape, view.strides))
     return View(view.version, shape, strides, view.offset, view.dtype, view.pairs)
 
@@ -239,6 +269,82 @@ def _own_axis(view: View, axis: int) -> int | None:
     exact = (place for place, pair in own if pair == (size, stride))
     part = (place for place, (all_of_it, step) in own if step == stride and all_of_it > size > 1)
     return next(exact, next(part, None))
+
+
+# --- the order of the axes ---
+
+
+def _orders(chain: list[Step], keys: int, path: list[Step], context: Step) -> dict[int, list[int]]:
+    """How to turn the steps from the weights back to the scores, and the context, by identity.
+
+    A step whose axes are (…, heads, queries, keys), or cannot be told, is left out.
+    """
+    weights, scores = chain[0], chain[-1]
+    asking = _asking_axes(scores, _axis_at(chain, keys))
+    if len(asking) != 1:
+        return {}
+    axes = range(weights.view.ndim)
+    queries = next((axis for axis in axes if _axis_at(chain, axis) == asking[0]), None)
+    if queries is None:
+        return {}
+    lead = [axis for axis in axes if axis not in (queries, keys)]
+    if len(lead) == 2 and _heads_first(path, context, lead):
+        lead.reverse()
+    found = {
+        id(step): [_axis_at(chain[:length], axis) for axis in (*lead, queries, keys)]
+        for length, step in enumerate(chain, start=1)
+    }
+    found[id(context)] = _context_order(path, context, [*lead, queries])
+    told = {key: [a for a in order if a is not None] for key, order in found.items()}
+    in_order = [*range(len(lead) + 2)]
+    return {key: order for key, order in told.items() if sorted(order) == in_order != order}
+
+
+def _asking_axes(scores: Step, keys: int | None) -> list[int]:
+    """The axes that only the queries bring into the scores."""
+    axes = range(scores.view.ndim)
+    owner = None if keys is None else _owner(scores, keys)
+    return [] if owner is None else [axis for axis in axes if _owner(scores, axis) == 1 - owner]
+
+
+def _context_order(path: list[Step], context: Step, axes: list[int]) -> list[int | None]:
+    """The axes of the context: those of the weights by letter or place, and the width, last."""
+    factor = _weights_factor(path, context)
+    found = [_axis_in_product(path, context, axis, context) for axis in axes]
+    width = [axis for axis in range(context.view.ndim) if _owner(context, axis) == 1 - factor]
+    return [*found, width[0] if len(width) == 1 else None]
+
+
+def _weights_factor(path: list[Step], context: Step) -> int:
+    first, _ = views_read(context)[-2:]
+    return 0 if writer_of(first) is path[0] else 1
+
+
+def _axis_in_product(path: list[Step], context: Step, axis: int, of: Step | View) -> int | None:
+    """An axis of the weights as an axis of the context, or of the values that it reads."""
+    factor = _weights_factor(path, context)
+    views = views_read(context)[-2:]
+    own = views[factor]
+    at = next((a for a in range(own.ndim) if _axis_at(path, _own_axis(own, a)) == axis), None)
+    if at is None:
+        return None
+    if context.op == "einsum":
+        letters, output = _letters(context)
+        there = output if of is context else letters[1 - factor]
+        letter = letters[factor][at]
+        return there.index(letter) if letter in there else None
+    if at < own.ndim - 2 or of is not context:
+        return at
+    return context.view.ndim - 2 + factor
+
+
+def _heads_first(path: list[Step], context: Step, lead: list[int]) -> bool:
+    """Whether the first of two leading axes is the heads: parts of the rows of a projection."""
+    values = views_read(context)[-2:][1 - _weights_factor(path, context)]
+    width = writer_of(values).shape[-1:]
+    places = [_axis_in_product(path, context, axis, values) for axis in lead]
+    inside = [place is not None and values.strides[place] < width[0] for place in places]
+    return inside == [True, False]
 
 
 # --- where keys and values come from ---
@@ -316,13 +422,23 @@ def _is_of_products(step: Step) -> bool:
 
 def _input_of(step: Step) -> View | None:
     """The operand that a scaling, a mask or a softmax continues: of its shape, and computed."""
-    for operand in step.operands:
-        if operand.view.shape == step.shape and operand.step is not None:
-            stages = step.trace.found_stages.every.get(id(operand.step), ())
-            chained = {"scores", "scaled", "masked"}.intersection(stages)
-            if chained or operand.step.op in COPIES:
-                return operand.view
-    return None
+    stages = step.trace.found_stages.every
+    found = [
+        (o.view, o.step)
+        for o in step.operands
+        if o.view.shape == step.shape and o.step is not None and o.view.dtype.is_floating_point
+    ]
+    for view, before in found:
+        chained = {"scores", "scaled", "masked"}.intersection(stages.get(id(before), ()))
+        if chained or before.op in COPIES:
+            return view
+    computed = [view for view, before in found if not step.trace.is_fixed(before)]
+    return computed[0] if len(computed) == 1 else None
+
+
+def _made(step: Step) -> Step:
+    """The step of the run behind one that is shown with its axes in another order."""
+    return writer_of(step.view) if step.is_view else step
 
 
 def unmoved(view: View) -> Step | None:

@@ -79,9 +79,17 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
     graph = StepGraph([*inputs, *forward])
     naming = _Naming(known, graph)
     attentions = list(find_attentions(graph))
+    shown: list[Attention] = []
     for attention in attentions:
         module = attention.scores.module
+        turned = {
+            stage: naming.turn(join(module, stage), stage, attention.stages[stage], window)
+            for stage, window in attention.turned.items()
+        }
+        shown.append(replace(attention, stages=attention.stages | turned))
         for stage, step in attention.stages.items():
+            if stage in turned:
+                continue
             window = attention.factors.get(stage)
             naming.give(join(module, stage), stage, step, window)
             if window is not None:
@@ -98,7 +106,7 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
         naming.every,
         naming.windows,
         blocks,
-        attentions,
+        shown,
     )
 
 
@@ -136,6 +144,16 @@ class _Naming:
         self.by_name.setdefault(name, step)
         self.of_step.setdefault(id(step), stage)
         self.every[id(step)].append(stage)
+
+    def turn(self, name: str, stage: str, step: Step, window: View) -> Step:
+        """Name a step that has its axes in another order than the stage."""
+        name = self._names.take(name)
+        turned = Step(step.trace, name, window, step.role, module=step.module, is_view=True)
+        turned.line = step.line
+        self.by_name[name] = turned
+        self.of_step[id(turned)] = stage
+        self.every[id(turned)].append(stage)
+        return turned
 
     def _belongs(self, own: Step, step: Step) -> bool:
         """Whether a step with the name of a stage is a form of it: rotated, scaled, or not yet.
@@ -184,9 +202,17 @@ def _blocks(graph: StepGraph, attentions: list[Attention]) -> Iterator[BlockStag
             if twin and addition.total.module:
                 addition = replace(addition, kind="first")
         waiting.append(addition)
-        if addition.kind in ("post", "both") or follower is None:
+        if addition.kind in ("post", "both") or _begins(follower, addition):
             yield _block(waiting)
             waiting = []
+
+
+def _begins(follower: StreamAddition | None, addition: StreamAddition) -> bool:
+    """Whether the next addition begins a block: attention after attention, of another module."""
+    if follower is None:
+        return True
+    module = addition.total.module
+    return follower.kind == "mid" and (not module or follower.total.module != module)
 
 
 def _block(additions: list[StreamAddition]) -> BlockStages:
@@ -197,7 +223,7 @@ def _block(additions: list[StreamAddition]) -> BlockStages:
         stage, out = _WORDS[addition.kind]
         if out is not None and attends:
             stages[out] = addition.branch
-        stages[stage] = addition.total
+        stages["resid_post" if addition is additions[-1] else stage] = addition.total
     path = _common_path([addition.total.module for addition in additions])
     return BlockStages(path, stages, additions)
 

@@ -47,14 +47,17 @@ class StepGraph:
         for view in step.call.inputs() if step.call is not None else ():
             yield from view.owners()
 
+    def _place(self, step: Step) -> int | None:
+        return self.place.get(id(writer_of(step.view) if step.is_view else step))
+
     def bit(self, step: Step) -> int:
         """The set of that step; empty for parameters and constants."""
-        place = self.place.get(id(step))
+        place = self._place(step)
         return 0 if place is None else 1 << place
 
     def before(self, step: Step) -> int:
         """The set of all steps that a step depends on."""
-        place = self.place.get(id(step))
+        place = self._place(step)
         return 0 if place is None else self._before[place]
 
     def up_to(self, step: Step) -> int:
