@@ -178,8 +178,8 @@ def test_a_weight_is_told_as_its_share_and_its_rank() -> None:
 
 
 def test_the_row_chosen_for_weights_is_true() -> None:
-    who = r"“(?P<who>[^”]*)”(?: \(position (?P<row>\d+)\))?"
-    whom = r"“(?P<whom>[^”]*)”(?: \(position (?P<at>\d+)\))?"
+    who = r"“(?P<who>[^”]*)”(?: \((?P<row>\d+)\w\w token\))?"
+    whom = r"“(?P<whom>[^”]*)”(?: \((?P<at>\d+)\w\w token\))?"
     share = r"(?P<share>[<>]? ?\d+) %"
     found = [rf"{who} attends most to {whom}, with {share}", rf"{who} gives {share} .* to {whom}"]
     checked = 0
@@ -368,7 +368,7 @@ def test_a_router_of_experts_is_no_gate() -> None:
     assert steps and {role_of(step) for step in steps} == {"router"}
     row = array(steps[0])[-1]
     best, value = int(row.argmax()), digits(row.max())
-    assert f"For row 14, expert {best + 1} has the largest, {value}." in said(steps[0])
+    assert f"For the 14th row, expert {best + 1} has the largest, {value}." in said(steps[0])
     assert "专家" in said(steps[0], "zh")
     gates = [s for s in traced("llama").steps if s.name.endswith("gate_proj")]
     assert gates and {role_of(step) for step in gates} == {"gate"}
@@ -377,7 +377,7 @@ def test_a_router_of_experts_is_no_gate() -> None:
 def test_positions_are_found_where_they_come_before_the_texts() -> None:
     projected = traced("torch.nn.Transformer")["encoder.layers.0.self_attn.proj"]
     assert projected.shape[:2] == (9, 2)
-    assert "for position 9" in meaning(projected[8, 1, 95], "en").text
+    assert "for the 9th position" in meaning(projected[8, 1, 95], "en").text
 
 
 # --- words ---

@@ -111,7 +111,7 @@ def _words_there(step: Step, count: int) -> tuple[str, str] | None:
 def positions_cell(p: Phrasing, step: Step, index: Index) -> str:
     at = index[-2] + 1 if len(index) > 1 else 1
     fields = {"place": index[-1] + 1, "width": step.shape[-1], "value": _value(step, index)}
-    return p.say("positions cell", **fields, at=at)
+    return p.say("positions cell", **fields, nth=p.nth(at))
 
 
 def _word_and_place(step: Step) -> tuple[Operand, Operand]:

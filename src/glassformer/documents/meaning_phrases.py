@@ -19,6 +19,7 @@ Row = np.ndarray[Any, np.dtype[np.float64]]
 _MOST_NAMED = 3
 """So many tokens are named in a list, and the others counted."""
 _SPACE = "␣"
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 # Chinese sets a space between Han and Latin letters or digits, and none between Han characters;
 # tokens, which stand in quotes, are left as they are.
 _HAN = "\u4e00-\u9fff"
@@ -127,16 +128,21 @@ class Phrasing:
 
     # --- tokens ---
 
+    def nth(self, place: int) -> str:
+        """Which one, counted from 1: `1st`, `2nd`, `11th`."""
+        ending = "th" if place // 10 % 10 == 1 else _ENDINGS.get(place % 10, "th")
+        return self.say(f"ordinal {ending}", place=place)
+
     def token(self, tokens: Tokens, place: int) -> str:
         """A token in quotes, with its position where it occurs twice; else the position."""
+        nth = self.nth(place + 1)
         if tokens.labels is None:
-            key = "row number" if tokens.is_plain_row else "position"
-            return self.say(key, place=place + 1)
+            return self.say("row number" if tokens.is_plain_row else "position", nth=nth)
         label = tokens.labels[place]
         text = label.strip(_SPACE) or label
         again = [t for t in tokens.labels if (t.strip(_SPACE) or t) == text]
         key = "token" if len(again) == 1 else "token again"
-        return self.say(key, text=text, place=place + 1)
+        return self.say(key, text=text, nth=nth)
 
     def listed(self, items: Sequence[str]) -> str:
         """`a, b and c`; of many only the first, and how many more."""
@@ -159,7 +165,7 @@ class Phrasing:
 
     def continued(self, said: str) -> str:
         """A sentence that no longer stands at the start."""
-        starts = ("Position ", "Row ", "Number ", "Entry ", "For ")
+        starts = ("The ", "Row ", "Number ", "Entry ", "For ")
         return said[0].lower() + said[1:] if said.startswith(starts) else said
 
     # --- rows of numbers ---

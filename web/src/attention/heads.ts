@@ -51,8 +51,13 @@ export function headAt(trace: TraceInfo, step: number | null, lead: number[]): H
 }
 
 /** What each query position of a decoder writes next: the token after it; null if unknown. */
-export function writtenBy(layer: AttentionInfo, queries: readonly string[]): (string | null)[] {
-  if (layer.part === 'encoder') return queries.map(() => null);
+export function writtenBy(
+  trace: TraceInfo,
+  layer: AttentionInfo,
+  queries: readonly string[],
+): (string | null)[] {
+  const hasWords = trace.steps[layer.weights].labels.at(-2) !== null;
+  if (layer.part === 'encoder' || !hasWords) return queries.map(() => null);
   return queries.map((_, place) => queries[place + 1] ?? null);
 }
 

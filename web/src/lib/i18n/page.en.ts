@@ -20,6 +20,7 @@ export const pageEn = {
   'page.model': 'Model',
   'page.text': 'Text',
   'page.textHint': 'A text to run it on',
+  'page.noText': 'Opened from Python: choose a model to type a text',
   'page.target': 'Translation to look at',
   'page.targetHint': 'Its own translation',
   'page.run': 'Run',

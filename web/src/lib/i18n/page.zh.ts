@@ -21,6 +21,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'page.model': '模型',
   'page.text': '文本',
   'page.textHint': '输入一段文本',
+  'page.noText': '此运行由 Python 打开；选择一个模型，即可输入文本',
   'page.target': '要查看的译文',
   'page.targetHint': '模型自己的译文',
   'page.run': '运行',
