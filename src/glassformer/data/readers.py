@@ -228,7 +228,7 @@ def _rated(found: FoundCorpus) -> list[int]:
     return sorted({int(row["movieId"]) for row in _rows(found, "ratings.csv.xz")})
 
 
-def _rows(found: FoundCorpus, name: str) -> "csv.DictReader[str]":
+def _rows(found: FoundCorpus, name: str) -> csv.DictReader[str]:
     path = found.file(f"movielens/{name}")
     return csv.DictReader(io.StringIO(read_text(path), newline=""))
 
