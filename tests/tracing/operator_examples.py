@@ -57,6 +57,8 @@ ELEMENTWISE: dict[str, Function] = {
     "angles": lambda: A.sin() + A.cos() + A.tan() + (A / 4).asin() + (A / 4).acos() + A.atan(),
     "hyperbolas": lambda: A.sinh() + A.cosh() + A.tanh(),
     "rounding": lambda: A.floor() + A.ceil() + A.trunc() + A.round() + -A,
+    "scaled error function": lambda: torch.special.erfcx(A),
+    "log of the normal distribution": lambda: torch.special.log_ndtr(torch.cat([A, A * 20])),
     "kinds": lambda: INFINITE.isnan() | INFINITE.isinf() | ~INFINITE.isfinite(),
     "logical_not": lambda: A.logical_not(),
     "maximum": lambda: torch.maximum(A, B) + torch.minimum(A, ROW),

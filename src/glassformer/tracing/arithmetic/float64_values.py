@@ -56,6 +56,7 @@ FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "digamma": _by_torch(torch.digamma),
     "i0": _by_torch(torch.i0),
     "i1": _by_torch(torch.special.i1),
+    "erfcx": _by_torch(torch.special.erfcx),
     "mantissa": lambda value: np.frexp(value)[0],
     "exponent": lambda value: np.frexp(value)[1].astype(np.float64),
     "copysign": np.copysign,

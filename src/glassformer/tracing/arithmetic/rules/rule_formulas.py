@@ -79,6 +79,10 @@ FORMULAS = {
     "ldexp": "self·2**other",
     "xlogy special_xlogy": "unless(isnan(other), other, 0 if self == 0 else self·log(other))",
     "special_xlog1py": "unless(isnan(other), other, 0 if self == 0 else self·log1p(other))",
+    "special_erfcx": "erfcx(self)",
+    "special_log_ndtr": (
+        "log(erfcx(−self/√2)/2) − self²/2 if self < −1 else log1p(−(1 − erf(self/√2))/2)"
+    ),
     "special_entr": "0 if self == 0 else −∞ if self < 0 else −(self·log(self))",
     "heaviside": "values if self == 0 else 1 if self > 0 else 0",
     "sinc": "1 if self == 0 else sin(π·self)/(π·self)",
