@@ -303,7 +303,7 @@ def test_a_product_that_mixes_heads_is_not_one_of_queries_and_keys() -> None:
         return mixed.softmax(-1) @ v
 
     traced = trace(talking, *(torch.randn(1, 2, 3, 4) for _ in range(3)))
-    found = {stage: step.name for stage, step in traced.found_stages.attentions[0].items()}
+    found = {stage: step.name for stage, step in traced.found_stages.attentions[0].stages.items()}
     assert (found["queries"], found["keys"], found["scores"]) == ("q", "k", "scores")
 
 
