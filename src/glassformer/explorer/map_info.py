@@ -43,10 +43,6 @@ def _drawn(layout: MapLayout) -> schemas.MapInfo:
     towers = [columns.tower for columns in layout.columns]
     return schemas.MapInfo.copy_of(
         layout,
-        boxes=[
-            schemas.MapBoxInfo.copy_of(box, step=None if box.step is None else box.step.number)
-            for box in layout.boxes
-        ],
         columns=[
             schemas.MapColumnsInfo.copy_of(one, kind=one.tower.kind, n_tokens=one.tower.n_tokens)
             for one in layout.columns

@@ -331,14 +331,7 @@ def _step(
             None if axis is None else labels.setdefault(axis, len(labels)) for axis in step.labels
         ],
         scale=scale_of(step),
-        operands=[
-            schemas.OperandInfo.copy_of(
-                operand,
-                step=None if operand.step is None else operand.step.number,
-                shape=operand.view.shape,
-            )
-            for operand in operands
-        ],
+        operands=operands,
         readers=readers[step.number],
         source=source_info(step.line),
         is_expanded=step.expanded,

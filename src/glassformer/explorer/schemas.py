@@ -16,6 +16,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -41,6 +42,8 @@ Number = Annotated[
     ),
 ]
 """A number that need not be finite; `json_number` is its JSON, which reads as a float again."""
+StepNumber = Annotated[int | None, BeforeValidator(lambda step: getattr(step, "number", step))]
+"""A step, as its number; None for none."""
 Pixels = Annotated[float, AfterValidator(lambda length: round(length, 2))]
 Task = Literal["classify", "translate", "generate", "module"]
 ProblemCode = Literal[
@@ -117,7 +120,7 @@ class OperandInfo(Message):
     """A tensor that a step was made from."""
 
     argument: str
-    step: int | None
+    step: StepNumber
     """The step that wrote it; None where several did."""
     shape: list[int]
 
@@ -317,7 +320,7 @@ class MapBoxInfo(Message):
     width: Pixels
     height: Pixels
     name: str
-    step: int | None
+    step: StepNumber
     """Where a click leads."""
     tower: int | None
     layer: int | None

@@ -41,6 +41,10 @@ class Operand:
     """The step that wrote it; None if several did, or if it is empty."""
 
     @property
+    def shape(self) -> Index:
+        return self.view.shape
+
+    @property
     def value(self) -> Tensor:
         """The numbers, in the shape that the operator read."""
         return self.view.tensor_on_cpu().clone()
