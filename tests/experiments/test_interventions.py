@@ -21,7 +21,7 @@ from glassformer.experiments.intervention import StepPart
 from glassformer.nn import build
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
-from tests.tracing.test_stages import Layout, layouts
+from tests.tracing.test_stages import Layout, Returned, layouts
 
 
 def hooked(
@@ -300,3 +300,11 @@ def test_a_head_in_any_order_of_axes(order: str) -> None:
     hook.remove()
     ablated = ablate(trace(model, x), "context", head=1)
     torch.testing.assert_close(ablated.outputs["output"].value, expected)
+
+
+def test_a_layer_that_returns_its_sum_adds_nothing_when_ablated() -> None:
+    model = nn.Sequential(Returned("plain"), Returned("plain"), nn.Linear(8, 8)).eval()
+    x = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(1))
+    ablated = ablate(trace(model, x), "1")
+    with torch.no_grad():
+        torch.testing.assert_close(ablated.outputs["output"].value, model[2](model[0](x)))

@@ -312,3 +312,40 @@ def test_a_block_of_attention_alone_has_an_end() -> None:
     traced = trace(layers, torch.randn(1, 3, 8))
     assert {"0.resid_pre", "0.attn_out", "0.resid_post", "1.resid_post"} <= traced.stages.keys()
     assert traced.stages["1.resid_post"] is traced.outputs["output"]
+
+
+class Returned(nn.Module):
+    """A block that returns its sums, in one of several ways of writing them."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.mix, self.way = Layout("bhqk"), way
+        self.forward_part, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def attend(self, x: Tensor) -> Tensor:
+        attended: Tensor = self.mix(x) - x
+        return attended
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.way == "parallel":
+            read = self.norm(x)
+            return x + self.attend(read) + self.forward_part(read)
+        if self.way == "scaled":
+            x = 0.7 * x + self.attend(self.norm(x))
+            return 0.5 * x + self.forward_part(x)
+        x = x + self.attend(self.norm(x))
+        return x + self.forward_part(x)
+
+
+@pytest.mark.parametrize("way", ["plain", "parallel", "scaled"])
+def test_a_block_begins_and_ends_with_its_module(way: str) -> None:
+    model = nn.Sequential(Returned(way), Returned(way), nn.Linear(8, 8)).eval()
+    x = torch.randn(1, 3, 8)
+    traced = trace(model, x)
+    with torch.no_grad():
+        first = model[0](x)
+        second = model[1](first)
+    for name, expected in {"0.resid_post": first, "1.resid_post": second}.items():
+        torch.testing.assert_close(traced.stages[name].value, expected)
+    torch.testing.assert_close(traced.stages["0.resid_pre"].value, x)
+    assert traced.stages["1.resid_pre"] is traced.stages["0.resid_post"]

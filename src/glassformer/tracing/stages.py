@@ -47,6 +47,11 @@ class StreamAddition:
     """`mid` after self-attention, `cross` after cross-attention, `post` after anything else; `both`
     if attention and feed-forward are parallel; `first` of two without attention."""
 
+    @property
+    def module(self) -> str:
+        """The module that adds; its result may be named by who called it (`return x + …`)."""
+        return "" if self.total.call is None else self.total.call.origin.module
+
 
 @dataclass(frozen=True, slots=True)
 class BlockStages:
@@ -198,8 +203,8 @@ def _blocks(graph: StepGraph, attentions: list[Attention]) -> Iterator[BlockStag
         follower = additions[place + 1] if place + 1 < len(additions) else None
         if addition.kind == "post" and follower is not None and not waiting:
             # Two additions in one module, without a softmax to identify the first (RWKV).
-            twin = follower.kind == "post" and follower.total.module == addition.total.module
-            if twin and addition.total.module:
+            twin = follower.kind == "post" and follower.module == addition.module
+            if twin and addition.module:
                 addition = replace(addition, kind="first")
         waiting.append(addition)
         if addition.kind in ("post", "both") or _begins(follower, addition):
@@ -211,8 +216,8 @@ def _begins(follower: StreamAddition | None, addition: StreamAddition) -> bool:
     """Whether the next addition begins a block: attention after attention, of another module."""
     if follower is None:
         return True
-    module = addition.total.module
-    return follower.kind == "mid" and (not module or follower.total.module != module)
+    module = addition.module
+    return follower.kind == "mid" and (not module or follower.module != module)
 
 
 def _block(additions: list[StreamAddition]) -> BlockStages:
@@ -224,7 +229,7 @@ def _block(additions: list[StreamAddition]) -> BlockStages:
         if out is not None and attends:
             stages[out] = addition.branch
         stages["resid_post" if addition is additions[-1] else stage] = addition.total
-    path = _common_path([addition.total.module for addition in additions])
+    path = _common_path([addition.module for addition in additions])
     return BlockStages(path, stages, additions)
 
 
@@ -251,6 +256,7 @@ def _common_path(modules: list[str]) -> str:
 
 
 def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[StreamAddition]:
+    streams: dict[int, Step] = {}
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
@@ -258,13 +264,25 @@ def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[Stream
         if len(sides) != 2:
             continue
         for stream, branch in (sides, sides[::-1]):
-            if not graph.made_from(branch, stream):
+            stream = _unscaled(stream)
+            origin = stream
+            if not graph.made_from(branch, stream):  # as in x + attention(x) + feed_forward(x)
+                origin = streams.get(id(stream), stream)
+            if not graph.made_from(branch, origin):
                 continue
             inside = graph.up_to(branch) & ~graph.up_to(stream)
             if inside & graph.matrices:
-                kind = _kind(graph, attentions, stream, branch, inside)
+                kind = _kind(graph, attentions, origin, branch, inside)
+                streams[id(total)] = origin
                 yield StreamAddition(total, stream, branch, kind)
                 break
+
+
+def _unscaled(step: Step) -> Step:
+    """The stream before it is multiplied by a number (`0.5 * x + …`)."""
+    while step.op in ("mul", "div") and len(read := views_read(step)) == 1:
+        step = writer_of(read[0])
+    return step
 
 
 def _kind(
