@@ -116,6 +116,11 @@ CELL = "tanh(x @ w + h @ u)"
             "wrong axis: mean and variance down the columns instead of along the rows",
         ),
         ("x @ w / sqrt(3)", X @ W / 3, "wrong divisor: divided by 3 instead of √3"),
+        (
+            "x^2 / sum(x^2, keep=1)",  # which is 1 in places, to no decimals
+            X**2,
+            "wrong divisor: not divided by sum(x^2, keep=1)",
+        ),
     ],
 )
 def test_one_mistake_has_one_name(formula: str, printed: NDArray[np.float64], slip: str) -> None:

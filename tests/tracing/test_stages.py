@@ -320,21 +320,25 @@ class Returned(nn.Module):
     def __init__(self, way: str) -> None:
         super().__init__()
         self.mix, self.way = Layout("bhqk"), way
-        self.forward_part, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+        self.widen, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
 
     def attend(self, x: Tensor) -> Tensor:
         attended: Tensor = self.mix(x) - x
         return attended
 
+    def feed(self, x: Tensor) -> Tensor:
+        fed: Tensor = self.widen(x)
+        return fed
+
     def forward(self, x: Tensor) -> Tensor:
+        read = self.norm(x)
         if self.way == "parallel":
-            read = self.norm(x)
-            return x + self.attend(read) + self.forward_part(read)
+            return x + self.attend(read) + self.feed(read)
         if self.way == "scaled":
-            x = 0.7 * x + self.attend(self.norm(x))
-            return 0.5 * x + self.forward_part(x)
-        x = x + self.attend(self.norm(x))
-        return x + self.forward_part(x)
+            x = 0.7 * x + self.attend(read)
+            return 0.5 * x + self.feed(x)
+        x = x + self.attend(read)
+        return x + self.feed(x)
 
 
 @pytest.mark.parametrize("way", ["plain", "parallel", "scaled"])

@@ -45,14 +45,15 @@ _MOST_MISSED = 3  # entries with a missing product; in more of them it would be 
 
 
 def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
-    """Divided by the root of another size, by a size itself, or not at all."""
+    """Not divided at all; of one number, divided by a size or the root of another."""
     if not isinstance(node, Binary) or node.operator != "/":
         return
     divisor = scene.numbers(node.right)
-    if divisor is None or divisor.ndim:
+    if divisor is None:
         return
-    instead: list[Node] = [call("sqrt", size) for size in scene.sizes() if size > 1]
-    instead += [Numeral(float(size)) for size in scene.sizes() if size > 1]
+    sizes = [size for size in scene.sizes() if size > 1 and not divisor.ndim]
+    instead: list[Node] = [call("sqrt", size) for size in sizes]
+    instead += [Numeral(float(size)) for size in sizes]
     for new in instead:
         value = scene.numbers(new)
         if value is not None and not np.isclose(value, divisor):
