@@ -149,7 +149,7 @@ def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
             break
         page.keyboard.press("j")
     expect(heading).to_contain_text("scores")
-    expect(page.locator("article p").first).to_contain_text("dot product")
+    expect(page.locator("article")).to_contain_text("dot product")
     first = page.locator("article .first button")
     step = next(step for step in recorded.steps if step.name.endswith("attention.scores"))
     expect(first).to_contain_text("S[0, 0]")

@@ -13,6 +13,7 @@ export const cardEn = {
   'card.unwritten':
     'Not yet written: the program has reserved this memory; it holds whatever was there before.',
   'card.given.activation': 'This number was set, not computed.',
+  'card.fromZero': 'Places are counted from 0 here, as in PyTorch; in the lesson from 1.',
   'card.formula': 'Formula',
   'card.sum': 'Sum of {count} terms',
   'card.share': 'These {shown} terms make {share} of Σ|·|',

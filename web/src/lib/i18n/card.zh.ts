@@ -14,6 +14,7 @@ export const cardZh: Record<keyof typeof cardEn, string> = {
   'card.given.constant': '程序中的常量。追溯到此为止。',
   'card.unwritten': '尚未写入：程序只是预留了这块内存，里面是先前遗留的内容。',
   'card.given.activation': '这个数是设定的，不是算出来的。',
+  'card.fromZero': '这里的下标从 0 数起（与 PyTorch 相同），课文中从 1 数起。',
   'card.formula': '公式',
   'card.sum': '{count} 项之和',
   'card.share': '这 {shown} 项占 Σ|·| 的 {share}',

@@ -18,24 +18,4 @@ export const walkEn = {
   'walk.where': 'where',
   'walk.marked': 'the number of the formula above',
   'walk.firstNumber': 'Its first number:',
-  'run.linear':
-    '{name} ({shape}): each number is a sum of {terms} products of a row of {a} with learned parameters.',
-  'run.matmul':
-    '{name} ({shape}): each number is the dot product of a row of {a} with a column of {b}: {terms} products.',
-  'run.softmax': '{name} ({shape}): each row of {a} becomes shares from 0 to 1 that add up to 1.',
-  'run.layer_norm':
-    '{name} ({shape}): each row of {a} is shifted to mean 0 and scaled to spread 1, then stretched and moved by learned numbers.',
-  'run.embedding': '{name} ({shape}): for each id of the text, its row of the table {a}.',
-  'run.add': '{name} ({shape}): {a} and {b} are added, number by number.',
-  'run.sub': '{name} ({shape}): {b} is taken from {a}, number by number.',
-  'run.mul': '{name} ({shape}): {a} is multiplied number by number.',
-  'run.div': '{name} ({shape}): {a} is divided number by number.',
-  'run.mask': '{name} ({shape}): where looking is not allowed, the number of {a} becomes −∞.',
-  'run.relu': '{name} ({shape}): negative numbers of {a} become 0, the others stay.',
-  'run.gelu': '{name} ({shape}): negative numbers of {a} shrink towards 0, large ones stay.',
-  'run.mean': '{name} ({shape}): the mean of {a} over positions.',
-  'run.sum': '{name} ({shape}): the sum of {a} over positions.',
-  'run.view': '{name} ({shape}): the numbers of {a}, rearranged.',
-  'run.input': '{name} ({shape}): an input of the run.',
-  'run.other': '{name} ({shape}): made from {operands} by the operator {op}.',
 } as const;
