@@ -110,6 +110,20 @@ def test_a_workbook_is_no_text() -> None:
         render_text(documents()["card"], "pdf")
 
 
+def test_prose_that_a_narrow_terminal_has_no_room_for_stands_below_its_row() -> None:
+    claim, long = "a claim of forty characters, or nearly so", "and a finding " * 12
+    table = Table("", ("id", "claim", "found"), (("C01", claim, long), ("C02", "short", "")))
+    wide, narrow = (
+        render(Document("", (table,)), "terminal", width=width, colour=False) for width in (120, 60)
+    )
+    assert isinstance(wide, str)
+    assert isinstance(narrow, str)
+    assert "┃" in wide
+    below = "    and a finding and a finding and a finding and a finding"
+    head, rows = ["id   claim", "    found"], [f"C01  {claim}", below, below, below, "C02  short"]
+    assert narrow.strip().splitlines() == head + rows
+
+
 def test_a_file_has_neither_the_colours_nor_the_width_of_the_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

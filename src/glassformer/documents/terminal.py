@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -35,6 +36,8 @@ _STYLES: dict[p.Look, str] = {
 _ROWS = 32
 _BAR = 16
 _FILE_WIDTH = 100
+_GAP = 2
+_PROSE_ROOM = 30  # columns that each prose column of a table needs beside the others
 
 
 class Terminal(Renderer[RenderableType]):
@@ -100,8 +103,10 @@ class Terminal(Renderer[RenderableType]):
         return min(len(part.matrix.columns), self.width // 3)
 
     def table(self, part: p.Table) -> RenderableType:
-        """Prose in a frame; numbers in plain columns, transposed if too wide."""
+        """Prose in a frame, or below its row; numbers in plain columns, transposed if too wide."""
         widths = part.widths()
+        if any(widths) and not part.shares and self._is_cramped(part, widths):
+            return self._with_prose_below(part, widths)
         if not any(widths) and self._is_too_wide(part):
             heads, *rows = zip(part.heads, *part.rows, strict=True)
             part = replace(part, heads=heads, rows=tuple(rows))
@@ -133,6 +138,32 @@ class Terminal(Renderer[RenderableType]):
         needed = sum(4 + max(map(cell_len, column)) for column in columns)
         return needed > self.width and len(part.rows) + 1 < len(part.heads)
 
+    def _is_cramped(self, part: p.Table, widths: Sequence[int]) -> bool:
+        """Whether prose columns would be too narrow to read beside the others."""
+        short = sum(_GAP + size for size in _sizes(part, widths))
+        return short < self.width < short + _PROSE_ROOM * sum(map(bool, widths))
+
+    def _with_prose_below(self, part: p.Table, widths: Sequence[int]) -> Group:
+        """Rows whose prose is on lines of its own, unless the first of it fits on theirs."""
+        sizes = _sizes(part, widths)
+        left = self.width - sum(_GAP + size for size in sizes)
+        lines: list[RenderableType] = [Text(part.caption, "italic")] if part.caption else []
+        for row in (part.heads, *part.rows):
+            style = "dim" if row is part.heads else ""
+            split = list(zip(row, widths, strict=True))
+            beside = [item for item, width in split if not width]
+            below = [item for item, width in split if width and p.plain(item)]
+            grid = Grid.grid(padding=(0, _GAP, 0, 0))
+            for size in sizes:
+                grid.add_column(width=size, no_wrap=True)
+            if below and cell_len(p.plain(below[0])) <= left:
+                beside.append(below.pop(0))
+                grid.add_column()
+            grid.add_row(*(_inline(item, style) for item in beside))
+            lines.append(grid)
+            lines += [Padding(_inline(item, style), (0, 0, 0, 4)) for item in below]
+        return Group(*lines)
+
     def facts(self, part: p.Facts) -> RenderableType:
         grid = Grid.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
@@ -162,6 +193,17 @@ class Terminal(Renderer[RenderableType]):
         ruled = self.depth == 0 and title.cell_len + 4 <= self.width
         heading = Rule(title, align="left", style="dim") if ruled else title
         return _spaced([heading, *self.inside(part)])
+
+
+def _sizes(part: p.Table, widths: Sequence[int]) -> list[int]:
+    """The columns that hold no prose, as wide as their text."""
+    return [
+        max(cell_len(head), *(cell_len(line) for item in column for line in item.split("\n")))
+        for head, column, width in zip(
+            map(p.plain, part.heads), part.columns(), widths, strict=True
+        )
+        if not width
+    ]
 
 
 def _console(width: int | None, colour: bool | None) -> Console:
