@@ -172,6 +172,7 @@ def test_unknown_step_and_cell() -> None:
     traced = trace(small_model(), torch.ones(1, 3))
     with pytest.raises(UnknownNameError, match=r"unknown step '3.wait'; did you mean '3.weight'"):
         _ = traced["3.wait"]
+    assert "3.weight" in traced._ipython_key_completions_()
     with pytest.raises(TraceError, match=r"has no cell \[0, 7\]: its shape is \(1, 4\)"):
         _ = traced["0"][0, 7]
     with pytest.raises(TraceError, match=r"has no cell \[0, 0, 0\]"):

@@ -36,7 +36,7 @@ Method = Literal["leave one out", "gradient", "integrated", "rollout"]
 _MAX_POINTS = 1000  # a gradient each; finding the points takes time with their cube
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WordScores(Result):
     """A share for each token of the input."""
 
@@ -128,7 +128,7 @@ class WordScores(Result):
         return self.html() + said
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WordTable(Result):
     """Several numbers of one run, such as the logit of each token of a translation, in words."""
 

@@ -18,7 +18,7 @@ from glassformer.experiments.sweeps import Sweep
 Averaged = TypeVar("Averaged", Sweep, Contributions)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Average(Result):
     """Means over sweeps (of their effects) or contributions, each of another text."""
 

@@ -42,7 +42,7 @@ class ComparedStep:
         return self.one.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Result):
     """The steps that differ, largest differences first, and those that cannot be compared."""
 

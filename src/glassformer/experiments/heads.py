@@ -34,7 +34,7 @@ _TOP = 5
 """Among how many raised tokens a copied one has to be."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class HeadScores(Result):
     """One score for each head, a mean over the positions of all runs for which it is defined."""
 
@@ -239,7 +239,7 @@ def _only(step: Step, head: int) -> Tensor:
     return alone
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Composition(Result):
     """For each pair of an earlier and a later head, how much the one makes of the other."""
 

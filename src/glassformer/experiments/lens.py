@@ -25,7 +25,7 @@ _TOP = 3
 """How many of the likeliest answers a row names."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LayerAnswers(Result):
     """The output that each layer would give if it were the last."""
 
@@ -132,7 +132,7 @@ def tower_of(name: str) -> str:
     return ".".join(parts[: numbers[-1]]) if numbers else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Contributions(Result):
     """What each part adds to a number; the parts add up to it."""
 

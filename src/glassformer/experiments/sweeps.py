@@ -37,7 +37,7 @@ Over = Literal["position", "head"]
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Sweep(Result):
     """A number for each layer and each position (or head): the measure after the intervention."""
 

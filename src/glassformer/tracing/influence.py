@@ -405,7 +405,7 @@ class StepDifference:
         return int(self.mask.sum())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Difference(ShownAsText):
     """The steps that differ, in order, and those that only one trace has (with that shape)."""
 

@@ -39,9 +39,12 @@ def _note(kind: str, values: dict[str, object]) -> Note:
 
 
 class ShownAsText:
-    """Shown in a notebook as `str(self)`, in a text block."""
+    """Shown as `str(self)`: at a prompt, and in a notebook in a text block."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def _repr_markdown_(self) -> str:
         """The text, fenced by more backticks than it contains."""
@@ -52,7 +55,7 @@ class ShownAsText:
 
 
 class Explanation(ShownAsText, str):
-    """The arithmetic of a cell as text; a notebook shows its lines, not its repr."""
+    """The arithmetic of a cell as text, shown line by line."""
 
     __slots__ = ()
 

@@ -111,9 +111,14 @@ class Trace:
         if name not in self._by_name:
             if name in self.stages:
                 return self.stages[name]
-            longer = [known for known in self._by_name if known.endswith(f".{name}")]
-            raise UnknownNameError("step", name, longer or self._by_name)
+            names = (*self._by_name, *self.stages)
+            longer = [known for known in names if known.endswith(f".{name}")]
+            raise UnknownNameError("step", name, longer or names)
         return self._by_name[name]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """What Tab offers after `t["` in IPython and Jupyter."""
+        return self.names
 
     def __repr__(self) -> str:
         n_steps, n_parameters = len(self.steps), len(self.parameters)

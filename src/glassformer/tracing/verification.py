@@ -56,7 +56,7 @@ class RuleReport:
         self.excess = max(self.excess, difference / allowed)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Report(ShownAsText):
     """The result of a verification."""
 

@@ -69,13 +69,14 @@ def test_a_notebook_shows_a_trace_as_a_table_of_its_steps() -> None:
     assert "more rows" not in trace(torch.nn.Linear(2, 2), torch.ones(1, 2))._repr_markdown_()
 
 
-def test_a_notebook_shows_text_line_by_line() -> None:
+def test_a_prompt_and_a_notebook_show_text_line_by_line() -> None:
     t = trace(lambda x: x + 1, torch.zeros(2))
     explanation = t.steps[0][1].explain()
     assert isinstance(explanation, str)
     changed = diff(t, t.edit({("x", (0,)): 3.0}))
     for thing in (explanation, t.verify(), changed, t.steps[0][1].at_precisions()):
         assert thing._repr_markdown_() == f"```text\n{thing}\n```\n"
+        assert repr(thing) == str(thing)
 
 
 def test_latex_numbers() -> None:

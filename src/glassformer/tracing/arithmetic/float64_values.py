@@ -363,7 +363,7 @@ def relation(difference: float, dtype: torch.dtype) -> Relation:
     return "=" if difference <= tolerance(dtype) else "≠"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Precisions(ShownAsText):
     """The cell as stored, and recomputed from operands at each precision, the result rounded too.
 

@@ -268,7 +268,7 @@ _REMEMBERED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Move(ShownAsText):
     """One weight before and after a step, and the cells that explain its change."""
 
