@@ -58,7 +58,7 @@ def test_weights_of_ten_thousand_words_need_no_table_of_pairs() -> None:
     said += ", but their ratio must be e^0 = 1"
     assert found.slip("en") == said
     whole = finding_text(found, read_example(example, "my", "my.json"), "en")
-    assert whole == f"{said}; 2 of 10000 numbers; off by up to 0.00015"
+    assert whole == f"{said}; 2 of 10000 numbers; off by up to 0.0002"
 
 
 @pytest.mark.parametrize(("count", "remark"), [(5, []), (6, [("rounding",)])])

@@ -163,8 +163,8 @@ class StepResult:
         if digits.values.shape != value.shape:
             return None
         with np.errstate(invalid="ignore"):  # −∞ from −∞ is no distance
-            low, high = digits.bounds
-            distance = np.maximum(np.maximum(low - value.high, value.low - high), 0.0)
+            printed = digits.values
+            distance = np.maximum(np.maximum(printed - value.high, value.low - printed), 0.0)
         wrong = self.comparison.wrong if self.comparison else False
         return np.where(wrong, distance, 0.0)
 
