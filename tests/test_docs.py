@@ -77,7 +77,9 @@ def assert_prints(command: str, output: str, folder: Path) -> None:
 def _in_single_precision(text: str) -> str:
     """The numbers that a cell was made of are float32: six digits hold on every processor."""
     return re.sub(
-        r"float64: (\S+), relative difference \S+", lambda m: f"float64: {float(m[1]):.6g}", text
+        r"float64(?:: |：)([^\s,，]+)(?:, relative difference |，相对误差 )\S+",
+        lambda m: f"float64: {float(m[1]):.6g}",
+        text,
     )
 
 
@@ -106,8 +108,12 @@ def test_links_lead_somewhere(guide: Path) -> None:
 
 def test_both_readmes_show_the_same_code() -> None:
     def code(guide: Path) -> list[str]:
-        everything = "".join(blocks(guide, "python")) + "".join(blocks(guide, ""))
-        return [line.partition("#")[0].rstrip() for line in everything.splitlines()]
+        plain = "".join(block for block in blocks(guide, "") if not block.startswith("$ "))
+        lines = ("".join(blocks(guide, "python")) + plain).splitlines()
+        commands = [command for command, _ in shown_commands(blocks(guide, ""))]
+        return [line.partition("#")[0].rstrip() for line in lines] + [
+            command.removesuffix(" --lang zh") for command in commands
+        ]
 
     assert code(READMES[0]) == code(READMES[1])
 
