@@ -299,6 +299,12 @@ def test_a_text_that_is_taken_for_an_option_is_told_how_to_come(
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_negative_number_of_an_option_is_not_taken_for_a_text(glassformer: Command) -> None:
+    done = glassformer("explain", "toy", "text", "--at", "logits", "--depth", "-1")
+    assert done.code == 2
+    assert "comes last" not in done.stderr
+
+
 # --- numbers and names beyond all sense ---
 
 HUGE = "99999999999999999999"

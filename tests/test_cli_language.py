@@ -17,7 +17,7 @@ COMMANDS = sorted(set(app) - {"--help", "-h", "--version"})
 LEFT_OVER = re.compile(
     r"Usage|Commands|Parameters|Arguments|Display|\[default|\[required|\[choices|Did you mean|"
     r"did you mean|unknown |Unknown |Invalid|requires|expected|cannot |must be|there is no|Try |"
-    r"is not a|No such|has no "
+    r"is not a|No such|has no |a classifier|whole number"
 )
 
 
@@ -138,6 +138,7 @@ ERRORS: list[tuple[int, str]] = [
     (2, "train imbd"),
     (2, "train imdb --loop.epoch 3"),
     (2, "train imdb --loop.epochs 0"),
+    (2, "train imdb --loop.steps few"),
     (1, "train text --text nosuch.txt --out run"),
 ]
 

@@ -29,7 +29,7 @@ Language: TypeAlias = Literal["en", "zh"]
 
 LANGUAGES: dict[str, Language] = {"en": "en", "zh": "zh"}
 _LOCALES = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set counts, as POSIX has it
-_SENTENCES = ("what", "reason")  # error fields that hold text of ours or of the system's
+_SENTENCES = ("what", "kind", "reason")  # error fields that hold text of ours or the system's
 _ROOT = Path(__file__).parent
 
 
@@ -48,6 +48,11 @@ def chosen_language(option: str | None = None) -> Language:
         if named not in LANGUAGES:
             raise ConfigError("$GLASSFORMER_LANG must be en or zh, got {named!r}", named=named)
         return LANGUAGES[named]
+    return language_of_locale()
+
+
+def language_of_locale() -> Language:
+    """The language of the locale, English unless it is Chinese."""
     locale = next(filter(None, map(os.environ.get, _LOCALES)), "")
     return "zh" if locale.lower().startswith("zh") else "en"
 

@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 
-from cyclopts import App, CycloptsError, UnknownCommandError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    Parameter,
+    UnknownCommandError,
+    ValidationError,
+)
 
 from glassformer import __version__
 from glassformer.errors import (
@@ -28,6 +35,7 @@ from glassformer.language import (
     broken_lines,
     chosen_language,
     in_language,
+    language_of_locale,
     message_of,
     speak,
     spoken,
@@ -44,6 +52,7 @@ app = App(
     name="glassformer",
     version=__version__,
     help_format="plaintext",
+    default_parameter=Parameter(negative=()),  # no --no-json and no --empty-step
     suppress_keyboard_interrupt=False,  # we report it in one line and say how to resume
 )
 # Which module has which commands; a module is imported when one of them is run.
@@ -70,6 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     rest, option = _without_language(arguments)
     before = spoken()
     try:
+        speak(language_of_locale())  # an unknown language is refused in this one
         speak(chosen_language(option))
         code = _run(rest)
         if lost and code == 0:
@@ -154,9 +164,10 @@ def _wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
         return message_of(UnknownNameError("option", first, ("--help", "--version", "--lang")))
     parts = [wrong_usage(error, arguments)]
     command = " ".join(("glassformer", *(error.command_chain or ())))
-    if text := _taken_for_an_option(command, arguments):
+    is_text = not isinstance(error, CoercionError | ValidationError)  # `--depth -1` is none
+    if is_text and (text := _taken_for_an_option(command, arguments)):
         parts.append(say("wrong dashed", command=command, text=text))
-    return " ".join((*parts, say("wrong try", command=command)))
+    return say("wrong space").join((*parts, say("wrong try", command=command)))
 
 
 def _prepare_streams() -> list[str]:

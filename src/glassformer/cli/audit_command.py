@@ -17,7 +17,7 @@ def audit(
     example: str | None = None,
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
     to: Format | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:

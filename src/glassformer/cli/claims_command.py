@@ -21,9 +21,9 @@ say = words("glassformer.cli.messages")
 
 def claims(
     *ids: str,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
     to: Format | None = None,
-    slow: Annotated[bool, Parameter(negative=())] = False,
+    slow: bool = False,
     plot: Path | None = None,
     settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,

@@ -18,7 +18,7 @@ def data(
     *,
     folder: Annotated[Path | None, Parameter(name="--data")] = None,
     archive: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """List the data sets, or check (and where possible fetch) the files of one."""
     from glassformer.data.corpora import CORPORA, locate, obtain

@@ -21,9 +21,9 @@ def exercise(
     /,
     *,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    force: Annotated[bool, Parameter(negative=())] = False,
-    solution: Annotated[bool, Parameter(negative=())] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    force: bool = False,
+    solution: bool = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """List the exercises, show one, write its starter file, or check a file."""
     if name is None and output is not None and output.suffix == ".ipynb":

@@ -54,9 +54,9 @@ class ExperimentOptions:
     other: str | None = None
     with_model: Annotated[str | None, Parameter(name="--with")] = None
     part: str | None = None
-    head: Annotated[list[int] | None, Parameter(negative=())] = None
-    position: Annotated[list[str] | None, Parameter(negative=())] = None
-    neuron: Annotated[list[int] | None, Parameter(negative=())] = None
+    head: list[int] | None = None
+    position: list[str] | None = None
+    neuron: list[int] | None = None
     to: str | None = None
     texts: Path | None = None
     over: Literal["position", "head"] | None = None
@@ -64,7 +64,7 @@ class ExperimentOptions:
     store: Path | None = None
     method: str | None = None
     baseline: str | None = None
-    by_head: Annotated[bool, Parameter(name="--heads", negative=())] = False
+    by_head: Annotated[bool, Parameter(name="--heads")] = False
     neurons: str | None = None
     score: str | None = None
     side: str | None = None
@@ -82,7 +82,7 @@ def experiment(
     question: ExperimentOptions = PLAIN,
     target: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
     options: ModelOptions = AS_IT_IS,
 ) -> None:
     """Ask what a number of one pass over a text depends on."""

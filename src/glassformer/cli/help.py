@@ -61,12 +61,12 @@ class HelpPage(DefaultFormatter):
         keys = (f"{self._command} {name}", f"every {name}", f"command {name}")
         parts = [say(key).strip() for key in keys if key in say][:1]
         if entry.choices:
-            parts.append(f"[{say('page choices', names=', '.join(entry.choices))}]")
+            parts.append(say("page choices", names=", ".join(entry.choices)))
         if entry.default not in (None, "False"):
-            parts.append(f"[{say('page default', value=entry.default)}]")
+            parts.append(say("page default", value=entry.default))
         if entry.required:
-            parts.append(f"[{say('page required')}]")
-        return " ".join(parts)
+            parts.append(say("page required"))
+        return "".join(parts).strip()
 
     def _columns(
         self, console: "Console", options: "ConsoleOptions", entries: "list[HelpEntry]"
@@ -100,9 +100,12 @@ def wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
 
 
 def _unknown(what: str, name: str, known: "Sequence[str] | Any") -> str:
+    return say(f"wrong unknown {what}", name=name) + _near(name, known)
+
+
+def _near(name: str, known: "Sequence[str] | Any") -> str:
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    said = say(f"wrong unknown {what}", name=name)
-    return f"{said}{say('wrong near', name=near[0])}" if near else said
+    return say("wrong near", name=near[0]) if near else ""
 
 
 def _wrong_value(error: CoercionError | ValidationError) -> str:
@@ -116,7 +119,8 @@ def _wrong_value(error: CoercionError | ValidationError) -> str:
         reason = say("wrong at least", least=least) if bounded else error.exception_message
         return say("wrong bound", name=name, value=value, reason=reason)
     if choices := argument.get_choices():
-        return say("wrong choice", name=name, value=value, names=", ".join(choices))
+        said = say("wrong choice", name=name, value=value, names=", ".join(choices))
+        return said + _near(token.value, choices)
     kind = getattr(error.target_type, "__name__", str(error.target_type))
     said = say(f"wrong kind {kind}") if f"wrong kind {kind}" in say else kind
     return say("wrong value", name=name, value=value, kind=said)

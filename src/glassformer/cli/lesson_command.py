@@ -29,7 +29,7 @@ def lesson(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     off: Annotated[list[str] | None, Parameter(name="--off")] = None,
     settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
-    ask: Annotated[bool, Parameter(negative=())] = False,
+    ask: bool = False,
     row: str | None = None,
 ) -> None:
     """Walk through a worked example in numbered steps; without a name, list the lessons."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ModelOptions:
     """How a model is opened."""
 
-    ids: Annotated[bool, Parameter(negative=())] = False
+    ids: bool = False
     module: Annotated[Literal["glassformer"] | None, Parameter(name="--as")] = None
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from glassformer.cli.output import show_size
-from glassformer.language import Language, padded, spoken, words
+from glassformer.language import Language, in_language, padded, spoken, words
 
 say = words("glassformer.cli.messages")
 
@@ -22,7 +22,7 @@ _TASKS = {
 _MEASURES = ("accuracy", "bleu", "rmse", "loss")
 
 
-def models(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
+def models(*, as_json: Annotated[bool, Parameter(name="--json")] = False) -> None:
     """List the models that ship: what each is for, its score, its size."""
     from glassformer.checkpoint import SHIPPED, shipped
 
@@ -66,7 +66,7 @@ def describe(
     preset: str,
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
     **sizes: float,
 ) -> None:
     """Show a preset's parts with their parameter counts, without building it."""
@@ -89,7 +89,7 @@ def evaluate(
     data: Path | None = None,
     split: str = "test",
     device: str = "auto",
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Score a model on the data that its recipe tests with."""
     from glassformer import checkpoint
@@ -129,6 +129,6 @@ def export(
     from glassformer.export import export as write
 
     exported = write(checkpoint.load(folder), to, out, name=checkpoint.name_of(folder))
-    sys.stderr.write(f"{say('export checked', found=exported.found)}\n")
+    sys.stderr.write(f"{say('export checked', found=in_language(exported.found))}\n")
     for file in exported.files:
         sys.stdout.write(f"{exported.folder / file}\n")

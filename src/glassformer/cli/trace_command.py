@@ -81,11 +81,11 @@ def explain(
     at: str | None = None,
     depth: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     terms: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    by_words: Annotated[bool, Parameter(name="--words", negative=())] = False,
+    by_words: Annotated[bool, Parameter(name="--words")] = False,
     method: str = "leave one out",
     baseline: str | None = None,
     target: str | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
     options: ModelOptions = AS_IT_IS,
 ) -> None:
     """Show the arithmetic of one number, or which words made it."""

@@ -36,7 +36,7 @@ def recipes(
     name: str | None = None,
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """List the recipes, or all settings of one with their values."""
     from glassformer.training.recipes import RECIPES, recipe

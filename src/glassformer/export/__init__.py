@@ -17,7 +17,13 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
-from glassformer.errors import ExportError, GlassformerError, UnknownNameError, expect
+from glassformer.errors import (
+    ExportError,
+    Fragment,
+    GlassformerError,
+    UnknownNameError,
+    expect,
+)
 from glassformer.export.compatibility import facts_of
 from glassformer.files import as_path, replaced_folder
 from glassformer.modes import evaluating
@@ -101,7 +107,8 @@ def _others(config: ModelConfig, refused: str) -> str:
         with suppress(ExportError):
             _engine(target).check(config)
             fitting.append(target)
-    return f"; {' and '.join(sorted(fitting))} can represent it" if fitting else ""
+    names = ", ".join(sorted(fitting))
+    return Fragment.of("; for this model there are {names}", names=names) if fitting else ""
 
 
 def _on_cpu(checkpoint: Checkpoint) -> Checkpoint:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, translate
-from glassformer.errors import ExportError
+from glassformer.errors import ExportError, Fragment
 from glassformer.export.compatibility import (
     decoder_depth,
     largest,
@@ -219,4 +219,7 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         raise ExportError(
             "CTranslate2's log-probabilities differ from the model's by {worst:.1e}", worst=worst
         )
-    return f"CTranslate2's log-probabilities are within {worst:.1e} of the model's per token"
+    return Fragment.of(
+        "CTranslate2's log-probabilities are within {worst:.1e} of the model's per token",
+        worst=worst,
+    )

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.errors import ExportError
+from glassformer.errors import ExportError, Fragment
 from glassformer.export.compatibility import padded, probe_ids
 from glassformer.export.hugging_face_models import (
     family_of,
@@ -87,7 +87,7 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         raise ExportError(
             "transformers' output differs from the model's by {worst:.1e}", worst=worst
         )
-    return f"transformers' output is within {worst:.1e} of the model's"
+    return Fragment.of("transformers' output is within {worst:.1e} of the model's", worst=worst)
 
 
 def _converted(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:

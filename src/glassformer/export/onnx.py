@@ -23,7 +23,7 @@ from torch.export import Dim
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, extend, translate
-from glassformer.errors import ExportError
+from glassformer.errors import ExportError, Fragment
 from glassformer.export.compatibility import facts_of, largest, padded, probe_ids, traced
 from glassformer.nn import (
     Classifier,
@@ -207,7 +207,11 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
             n=len(texts) - same,
             n_texts=len(texts),
         )
-    return f"onnxruntime generates the same {n_new} tokens as the model for all {same} texts"
+    return Fragment.of(
+        "onnxruntime generates the same {n_new} tokens as the model for all {same} texts",
+        n_new=n_new,
+        same=same,
+    )
 
 
 def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) -> str:
@@ -225,7 +229,9 @@ def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) 
         raise ExportError(
             "onnxruntime's probabilities differ from the model's by {worst:.1e}", worst=worst
         )
-    return f"onnxruntime's probabilities are within {worst:.1e} of the model's"
+    return Fragment.of(
+        "onnxruntime's probabilities are within {worst:.1e} of the model's", worst=worst
+    )
 
 
 class _Runner:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.export import Dim
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.errors import ExportError
+from glassformer.errors import ExportError, Fragment
 from glassformer.export.compatibility import largest, padded, probe_ids, traced
 from glassformer.nn import ModelConfig
 
@@ -55,7 +55,9 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
     worst = largest(differences)
     if not worst <= 1e-5:
         raise ExportError("the exported program differs from the model by {worst:.1e}", worst=worst)
-    return f"the exported program's logits are within {worst:.1e} of the model's"
+    return Fragment.of(
+        "the exported program's logits are within {worst:.1e} of the model's", worst=worst
+    )
 
 
 def _inputs(checkpoint: Checkpoint, n: int) -> dict[str, Tensor]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import reduce
 from types import NoneType
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin, get_type_hints
 
-from glassformer.errors import ConfigError, UnknownNameError, expect_fields
+from glassformer.errors import ConfigError, Fragment, UnknownNameError, expect_fields
 
 # --- checking ---
 # What every config does: check its values, and load from plain data.
@@ -53,17 +54,22 @@ def _fits(value: object, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
-_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_IN_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    NoneType: "none",
+}
 
 
 def in_words(hint: Any) -> str:
     """What an annotation allows, for error messages."""
     options = get_args(hint)
-    if get_origin(hint) is Literal:
-        return " or ".join(map(repr, options))
-    if options:
-        return " or ".join(map(in_words, options))
-    return "none" if hint is NoneType else _IN_WORDS.get(hint, hint.__name__)
+    if not options:
+        return Fragment.of(_IN_WORDS.get(hint, hint.__name__))
+    said = map(repr if get_origin(hint) is Literal else in_words, options)
+    return reduce(lambda one, other: Fragment.of("{one} or {other}", one=one, other=other), said)
 
 
 def known_field(config: Any, name: str) -> None:
