@@ -289,6 +289,8 @@ def test_the_axes_of_a_stage_are_heads_queries_and_keys_in_any_model(order: str)
     context = usual["weights"].value @ usual["values"].value.unflatten(-1, (2, 4)).transpose(1, 2)
     torch.testing.assert_close(traced.stages["context"].value, context)
     assert traced.stages["attn_out"].name == "out"
+    if order == "heads first":
+        assert traced["softmax"].labels[1] is None  # the rows of the batch
     edited = traced.edit({traced.stages["weights"][0, 1, 2, 0]: 0.5})
     assert edited.stages["weights"][0, 1, 2, 0].value == 0.5
     assert edited.verify().ok

@@ -359,11 +359,20 @@ def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisL
     found = [_along(step, axis, start, known) for axis in range(len(step.shape))]
     if given is not None:
         found[given[0]] = given[1]
-    if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
+    is_product = step.expanded or step.op in _ATTENTION
+    if len(found) == 4 and found[1] is None and is_product and not _is_turned(trace, step):
         found[1] = tuple(Head(number) for number in range(step.shape[1]))
     if step.view.pairs:
         found[-1] = ("re", "im")
     return tuple(found)
+
+
+def _is_turned(trace: Trace, step: Step) -> bool:
+    """Whether the stages show a step with its axes in another order: the heads not second."""
+    shown = (
+        one for attention in trace.found_stages.attentions for one in attention.stages.values()
+    )
+    return any(one.is_view and one.view.version is step.view.version for one in shown)
 
 
 def _given_labels(trace: Trace, step: Step) -> tuple[int, tuple[str, ...]] | None:
