@@ -205,6 +205,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         lambda f: _rewrite(f / "config.json", lambda d: d.update(model_type="t5")),
         ["not a Glassformer model", "t5"],
     ),
+    "no kind of model": (
+        lambda f: _rewrite(f / "config.json", lambda d: d.pop("model_type")),
+        ["not a model folder", "no model_type"],
+    ),
     "newer format": (
         lambda f: _rewrite(f / "config.json", lambda d: d.update(format=99)),
         ["format 99", "reads 1"],

@@ -108,6 +108,7 @@ ERRORS: list[tuple[int, str]] = [
     (2, "explain toy text"),
     (2, "explain toy text --at logts"),
     (1, "explain toy text --at logits[7]"),
+    (1, "explain toy text --at logits"),
     (2, "explain toy text --at logits --depth 0"),
     (2, "explore --model toi"),
     (2, "explore --port 99999"),

@@ -99,13 +99,17 @@ def load(
     path = as_path(folder, CheckpointError, "a model folder")
     place = as_device(device)
     data = _read_config(path)
-    if data.get("model_type") != "glassformer":
+    if "model_type" not in data:
+        raise CheckpointError(
+            "{path} is not a model folder: {config} has no model_type", path=path, config=CONFIG
+        )
+    if data["model_type"] != "glassformer":
         raise CheckpointError(
             "{path} is not a Glassformer model: {config} says model_type {model_type!r}; "
             "glassformer.load opens it, with as_glassformer=True in our modules",
             path=path,
             config=CONFIG,
-            model_type=data.get("model_type"),
+            model_type=data["model_type"],
         )
     if data.get("format") != FORMAT:
         raise CheckpointError(

@@ -255,6 +255,13 @@ class Step:
         fits = len(given) == len(self.shape) and all(
             -size <= place < size for place, size in zip(given, self.shape, strict=True)
         )
+        if not fits and not parts:
+            raise TraceError(
+                "{name} holds {shape} numbers: ask for one of them, such as {name}[{first}]",
+                name=self.name,
+                shape="×".join(map(str, self.shape)),
+                first=", ".join("0" * len(self.shape)),
+            )
         if not fits:
             asked = ", ".join(map(str, index)) if isinstance(index, tuple) else index
             raise TraceError(
