@@ -56,6 +56,17 @@ def numbers_shown(sheet: Document) -> tuple[set[Cell], set[Cell]]:
     return shown, blank
 
 
+def numbers_written(sheet: Document) -> set[Cell]:
+    """The cells whose digits stand in a formula that computes with them."""
+    found: set[Cell] = set()
+    for part in sheet.walk():
+        if isinstance(part, Formula) and part.cell.expression is not None:
+            said = render_text(Document("", (part,), sheet.language))
+            cells = leaves(part.cell.expression)
+            found |= {cell for cell in cells if f"{float(cell.value):.4g}" in said}
+    return found
+
+
 @pytest.mark.parametrize(("name", "language"), NAMES)
 def test_a_blank_can_be_computed_and_is_given_away_nowhere(name: str, language: Language) -> None:
     sheet, answers = sheet_of(name, language)
@@ -69,7 +80,20 @@ def test_a_blank_can_be_computed_and_is_given_away_nowhere(name: str, language: 
             assert not blank & {part.cell, *leaves(part.cell.expression)}
     for cell in blank:
         assert cell.expression is not None
-        assert set(leaves(cell.expression)) <= shown | blank
+        assert set(leaves(cell.expression)) <= shown | blank | numbers_written(sheet)
+
+
+@pytest.mark.parametrize("name", ["roses", "heads", "films"])
+def test_a_weight_is_asked_for_beside_the_scores_that_its_row_writes_down(name: str) -> None:
+    sheet, answers = sheet_of(name, "en")
+    _, blank = numbers_shown(sheet)
+    assert len(blank) >= 2 and blank == {part.cell for part in answers_in(answers)}
+
+
+def test_a_sheet_without_blanks_says_so() -> None:
+    made = worksheet(lesson("recurrence").document())
+    assert "There is nothing to fill in here" in render_text(made, "md")
+    assert not any(isinstance(part, Section) and part.new_page for part in made.parts)
 
 
 def test_the_rows_of_questions_are_blank() -> None:

@@ -84,7 +84,7 @@ class Latex(Renderer[str]):
         if part.code:
             said = _looking(_prose(self.words["in code"]), "quiet")
             lines.append(rf"{{\small {said}{_typewriter(part.code)}}}")
-        return "\n\n".join(lines)
+        return "\n\n\\nopagebreak\n".join(lines)
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table no wider than the page; columns that would shrink it too much are left out."""
@@ -125,7 +125,8 @@ class Latex(Renderer[str]):
         """The task, and a rule to write each number on."""
         blank = r"\underline{\hspace{1.6cm}}"
         blanks = r"\quad ".join(f"{_prose(label)}~{blank}" for label in part.labels)
-        return rf"\textbf{{{_prose(self.task(part))}}}\\[4pt] {blanks}"
+        asked = rf"\textbf{{{_prose(self.task(part))}}}\\[4pt] {blanks}"
+        return rf"\begin{{minipage}}{{\linewidth}}{asked}\end{{minipage}}"
 
     def code(self, part: p.Code) -> str:
         """Typewriter type, spaces preserved."""

@@ -252,7 +252,7 @@ def _json_number(number: float) -> float | str:
     return number if math.isfinite(number) else "inf" if number > 0 else "-inf"
 
 
-_NUMBER = re.compile(r"[-−+]?(?:(?:0|[1-9][\d,]*)?(?:\.\d+)?(?:e[-−+]?\d+)?|∞|NaN)%?|…|\?")
+_NUMBER = re.compile(r"[-−+]?(?:(?:0|[1-9][\d,]*)?(?:\.\d+)?(?:e[-−+]?\d+)?|∞|NaN)%?|…|\?|<")
 _PROSE = 40
 """A column with longer text than this counts as prose and is wrapped."""
 

@@ -8,6 +8,7 @@ the PDF where it is installed.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -31,6 +32,8 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 _PRINT_SECONDS = 120
 _HEIGHT, _WIDTH = 900.0, 1744.0
 """What a slide holds below its title, in pixels of 1920 × 1080; a little more is shrunk to fit."""
+_SQUEEZED = 1.1 * _HEIGHT
+"""What sentences and the matrix or table after them may take together, shrunk."""
 _LINE = 54.0
 _ACROSS = 92
 """Half-width characters in a line."""
@@ -44,32 +47,47 @@ _LONGEST = 190
 
 @dataclass
 class _Slide:
-    """The parts of one slide; `notes` are paragraphs, `used` is the estimated height."""
+    """Blocks of parts that make one slide; `notes` are paragraphs."""
 
     title: p.Inline
     number: int | None
     part: int = 1
-    parts: list[p.Part] = field(default_factory=list)
+    blocks: list[list[p.Part]] = field(default_factory=list)
     notes: list[p.Inline] = field(default_factory=list)
-    used: float = 0.0
+
+    @property
+    def parts(self) -> list[p.Part]:
+        return [part for block in self.blocks for part in block]
+
+    @property
+    def used(self) -> float:
+        """The estimated height."""
+        return sum(map(_height, self.blocks))
 
     @property
     def is_drawing(self) -> bool:
         return any(isinstance(part, p.Figure) for part in self.parts)
 
-    def takes(self, part: p.Part) -> bool:
-        """Whether a drawing may stand here: alone, or below sentences if it stays large enough."""
-        if not isinstance(part, p.Figure):
-            return not self.is_drawing
+    def takes(self, block: Sequence[p.Part]) -> bool:
+        """Whether a block may follow; a drawing stands alone, or stays large below sentences."""
+        part = block[0]
         told = all(isinstance(before, p.Paragraph) for before in self.parts)
+        if not isinstance(part, p.Figure):
+            room = _SQUEEZED if told else _HEIGHT
+            return not self.is_drawing and self.used + _height(block) <= room
         width, height = part.drawing.width, part.drawing.height
         alone, below = (
             min(_WIDTH / width, (_HEIGHT - used) / height) for used in (0.0, self.used + _LINE)
         )
         return not self.parts or (told and below >= min(_LARGE, alone))
 
-    def following(self) -> _Slide:
-        return _Slide(self.title, self.number, self.part + 1)
+    def following(self, block: Sequence[p.Part] = ()) -> _Slide:
+        """The next slide; a remark takes what it is about along, so as not to stand alone."""
+        after = _Slide(self.title, self.number, self.part + 1)
+        is_remark = bool(block) and isinstance(block[0], p.Remark)
+        if is_remark and len(self.blocks) > 1 and not self.is_drawing:
+            after.blocks.append(self.blocks.pop())
+        return after
 
 
 class Slides(Html):
@@ -131,7 +149,7 @@ class Slides(Html):
             if isinstance(first, p.Section) and first.folded:
                 continue
             if isinstance(first, p.Section):
-                if slide.parts or slide.notes:
+                if slide.blocks or slide.notes:
                     yield slide
                 yield from self._deal(replace(first, number=section.number))
                 slide = slide.following()
@@ -141,13 +159,12 @@ class Slides(Html):
                 if first.look == "quiet":  # small print
                     continue
                 block = [replace(first, text=_lead(first.text))]
-            height = 0.0 if isinstance(first, p.Figure) else _height(block)  # made to fit
-            if slide.parts and (slide.used + height > _HEIGHT or not slide.takes(first)):
+            if slide.blocks and not slide.takes(block):
+                after = slide.following(block)
                 yield slide
-                slide = slide.following()
-            slide.parts += block
-            slide.used += height
-        if slide.parts or slide.notes:
+                slide = after
+            slide.blocks.append(block)
+        if slide.blocks or slide.notes:
             yield slide
 
     def _slide(self, slide: _Slide) -> str:
@@ -209,14 +226,16 @@ def _rows_of_matrices(maps: Sequence[p.HeatMap]) -> Iterator[list[p.Part]]:
 
 
 def _pieces(table: p.Table) -> Iterator[p.Table]:
-    """A table in pieces that fit a slide, each with the heads."""
+    """A table in pieces of about one length that fit a slide, each with the heads."""
+    heights = [_row_height(table, row) for row in table.rows]
+    room = _HEIGHT - _LINE
+    room = sum(heights) / max(1, math.ceil(sum(heights) / room))
     rows: list[tuple[p.Inline, ...]] = []
-    first, used = 0, _LINE
-    for at, row in enumerate(table.rows):
-        height = _row_height(table, row)
-        if rows and used + height > _HEIGHT:
+    first, used = 0, 0.0
+    for at, (row, height) in enumerate(zip(table.rows, heights, strict=True)):
+        if rows and used + height > room + 1:
             yield replace(table, rows=tuple(rows), shares=table.shares[first:at])
-            rows, first, used = [], at, _LINE
+            rows, first, used = [], at, 0.0
         rows.append(row)
         used += height
     yield replace(table, rows=tuple(rows), shares=table.shares[first:])
@@ -249,7 +268,11 @@ def _label_width(part: p.HeatMap) -> float:
 
 
 def _column_widths(part: p.HeatMap) -> list[float]:
-    return [17.0 * max(4, columns_of(name)) + 46 for name in part.matrix.columns[:_COLUMNS]]
+    lines = part.cells(_ROWS, _COLUMNS)
+    return [
+        17.0 * max(4, columns_of(name), *(columns_of(line[at].text) for line in lines)) + 46
+        for at, name in enumerate(part.matrix.columns[:_COLUMNS])
+    ]
 
 
 def _columns_that_fit(part: p.HeatMap) -> int:

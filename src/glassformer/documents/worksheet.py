@@ -2,9 +2,9 @@
 
 A step that asks a question leaves the row it asks for to the reader; a step that works out one
 number of a matrix, others of that matrix. A number becomes a blank only if the sheet shows what it
-is computed from and no formula on it gives it away; which ones is decided by the document's words,
-so a worksheet is the same every time. Drawings and remarks on the texts are left out: they would
-show the answers.
+is computed from, in a matrix or in the formula of the step, and no formula gives it away; which
+ones is decided by the document's words, so a worksheet is the same every time. Drawings and remarks
+on the texts are left out: they would show the answers.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ def worksheet(document: p.Document) -> p.Document:
     head: list[p.Part] = [p.Paragraph(words["worksheet name"])]
     if hidden:
         head.append(p.Paragraph(words["worksheet task"].format(count=len(hidden)), "strong"))
+    else:
+        head.append(p.Paragraph(words["worksheet without blanks"], "strong"))
     kept = (_blanked(part, hidden) for part in document.parts)
     body = [part for part in kept if part is not None]
     title = words["worksheet title"].format(title=document.title)
@@ -122,7 +124,7 @@ def _choose(document: p.Document) -> Blanks:
             continue
         seed = zlib.crc32(f"{document.title}/{at}/{example.cell.name}".encode())
         order = random.Random(seed)  # noqa: S311  which numbers to ask for
-        known = shown - hidden
+        known = (shown | _written(example.card)) - hidden
         found = [
             (cell, card)
             for cell in _candidates(marked[-1], order)
@@ -141,6 +143,14 @@ def _told(document: p.Document) -> Iterator[Cell]:
         if isinstance(part, p.Formula):
             yield part.cell
             yield from _operands(part.cell)
+
+
+def _written(card: Card) -> set[Cell]:
+    """The numbers that a formula computes with, if it writes all of them down (of a mask it
+    writes only the outcome)."""
+    operands = set(_operands(card.cell))
+    numbers = {cell for cell in operands if not isinstance(cell.value, bool)}
+    return numbers if len(operands) <= card.most else set()
 
 
 def _operands(cell: Cell) -> Iterator[Cell]:

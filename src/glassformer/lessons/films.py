@@ -14,9 +14,17 @@ from glassformer.lessons.figures.data_charts import Axes
 from glassformer.lessons.figures.film_map import Point, draw_map
 from glassformer.lessons.figures.model_figures import score_figure
 from glassformer.lessons.figures.sheet import speaker
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
+from glassformer.lessons.lesson import (
+    LessonStep,
+    Parts,
+    Speaker,
+    formula,
+    number,
+    place_labels,
+)
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.tasks import load
 from glassformer.tracing import Trace, trace
 
 _FEATURES = ("romance", "action", "comedy")
@@ -40,6 +48,8 @@ FILMS: dict[str, tuple[float, float, float]] = {
 _PEOPLE: dict[str, tuple[float, float, float]] = {"Ada": (0.8, -0.6, 0.5), "Ben": (-0.4, 0.9, 0.3)}
 _ADA, _SHOWN_FILM = 0, 0
 _N_OTHERS = 118
+_SOURCE = "A dog runs through the snow."
+_LAYER, _HEAD, _WRITTEN = 1, 3, 1
 
 
 class _Scores(nn.Module):
@@ -78,7 +88,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     names = tuple(say(name) for name in _FEATURES)
     maps = [
         heat_map(run["films"], say, rows=titles, columns=names, title=say("films caption")),
-        heat_map(run["people"], say, rows=tuple(_PEOPLE), columns=names,
+        heat_map(run["tastes"], say, rows=tuple(_PEOPLE), columns=names,
                  title=say("people caption")),
     ]  # fmt: skip
     yield say.step("inputs", "features", [say("features"), *maps])
@@ -88,6 +98,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield say.step("map", "map", _map_step(learned, titles, say))
     yield say.step("real", "real", _real(say))
     yield say.step("recommend", "recommend", _recommend(learned, run, titles, say))
+    yield say.step("weights", "words", _words(say))
 
 
 def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Speaker) -> Parts:
@@ -180,3 +191,30 @@ def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speake
     yield say("recommend", person=tuple(_PEOPLE)[_ADA])
     yield formula(guessed[_ADA, unseen[0]])
     yield Table("", (say("film"), say("learned score"), say("true score")), rows)
+
+
+@lru_cache(maxsize=1)
+def _translated() -> Trace:
+    return load("en-de").trace(_SOURCE)
+
+
+def _words(say: Speaker) -> Parts:
+    """Why a course on Transformers begins with dot products: a translator's attention."""
+    run = _translated()
+    layers = [step for step in run if step.name.endswith(".cross_attention.weights")]
+    weights = layers[_LAYER]
+    target, source = (
+        [label.replace("␣", "") for label in place_labels(weights, axis)] for axis in (-2, -1)
+    )
+    shares = weights.value[0, _HEAD, _WRITTEN]
+    looked = int(shares.argmax())
+    yield say("words")
+    yield say(
+        "words example", source=_SOURCE, word=target[_WRITTEN + 1], looked=source[looked],
+        share=percent(float(shares[looked])), count=len(layers) * weights.shape[1],
+        head=_HEAD + 1, layer=_LAYER + 1,
+    )  # fmt: skip
+    yield heat_map(
+        weights, say, head=_HEAD, rows=(*target[1:], "<end>"), columns=source,
+        title=say("words caption"),
+    )  # fmt: skip

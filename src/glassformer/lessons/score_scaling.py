@@ -72,8 +72,8 @@ def _scores(run: Trace, say: Speaker) -> Parts:
     cell = run["scores"][0]
     yield say("scores", width=_NARROW, keys=_KEYS, value=number(cell.value))
     yield formula(cell)
-    yield heat_map(run["keys"], say)
-    yield _row(run, "scores", say)
+    for name in ("query", "keys", "scores"):
+        yield heat_map(run[name], say, cell)
 
 
 def _row(run: Trace, name: str, say: Speaker, *, title: str | None = None) -> Part:

@@ -18,6 +18,7 @@ from glassformer.documents.heat_maps import matrix, shape_text
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
 from glassformer.errors import UnknownNameError
 from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
+from glassformer.lessons.figures.model_figures import stack_figure
 from glassformer.lessons.figures.pipeline_figures import PipelineSteps, mask_figure
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker, number
@@ -147,7 +148,10 @@ def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
         said = [_said(name, model, run, say), *_changed(name, before, line, run, say)]
         yield LessonStep("switch", title, tuple(said))
     heads = (say("switch"), *_heads(say))
-    yield say.step("switch", "all", [say("all"), Table("", heads, tuple(table))])
+    words = WORDS[: KEPT if "truncating" in model.on else None]
+    drawn = Figure("stack", stack_figure(words, model.on, len(model.layers), say.language))
+    parts = [say("all"), Table("", heads, tuple(table)), say("stack"), drawn]
+    yield say.step("switch", "all", parts)
 
 
 def _heads(say: Speaker) -> tuple[str, ...]:

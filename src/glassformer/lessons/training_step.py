@@ -99,7 +99,8 @@ def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     yield say.step("feed-forward", "forward", _parts(said, cells, names, say))
     wanted = say.listed([number(x) for x in _WANTED])
     said = say("loss", wanted=wanted, value=number(run["loss"][()].value))
-    yield say.step("loss", "loss", _parts(said, [run["error"][0], run["loss"][()]], [], say))
+    cells = [run["error"][0], run["squared"][0], run["loss"][()]]
+    yield say.step("loss", "loss", _parts(said, cells, [], say))
 
 
 def _parts(said: str, cells: list[Cell], names: list[str], say: Speaker) -> Parts:

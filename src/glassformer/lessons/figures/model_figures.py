@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -253,6 +253,42 @@ def architecture_figure(
         say("memory"), lambda a, b: ((a.right + b.left) / 2, a.top - 56), start, end, role=role
     )
     return table.drawing(say("architecture figure"))
+
+
+def stack_figure(
+    words: Sequence[str], on: Collection[str], n_blocks: int, language: Language
+) -> SvgDrawing:
+    """The model of the ten switches, upwards; dashed are parts that are off, or outside of it."""
+    say, table = speaker(language), TableFigure(60, 36)
+    attention = "masked attention" if "masking" in on else "attention"
+    block: list[tuple[str, Role, bool]] = [
+        (attention, "score", True),
+        ("add and norm", "value", "norm" in on),
+        ("feed-forward", "key", "linear" in on),
+        ("add and norm", "value", {"norm", "linear"} <= set(on)),
+    ]
+    stages: list[tuple[str, Role, bool]] = [
+        ("embedding", "input", {"embedding", "position"} <= set(on)), *block * n_blocks,
+        ("linear", "weighted", False), ("softmax", "output", False),
+    ]  # fmt: skip
+    tower: list[ModelBox] = []
+    for place, (key, role, done) in enumerate(stages):
+        part = ModelBox(say(key), role, done=done)
+        part.width = max(part.width, 216)
+        tower.append(table.put(part, len(stages) - place, 0))
+        if place:
+            table.join(tower[-2], part)
+    tower[0].before = tower[0].after = 74
+    table.join(table.put(Label(" ".join(words), "ink"), len(stages) + 1, 0), tower[0])
+    table.join(tower[-1], table.put(Label(say("next word"), "output"), 0, 0))
+    for number in range(n_blocks):
+        first = 1 + len(block) * number
+        parts = tower[first : first + len(block)]
+        _frame(table, parts, say("numbered block", number=number + 1), -1)
+        if {"norm", "width"} <= set(on):
+            around = (first, first + 2) if "linear" in on else (first,)
+            _residuals(table, tower, around, -1, done=True)
+    return table.drawing(say("stack figure"))
 
 
 _BESIDE = 24
