@@ -150,8 +150,8 @@ def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
     heads = (say("switch"), *_heads(say))
     words = WORDS[: KEPT if "truncating" in model.on else None]
     drawn = Figure("stack", stack_figure(words, model.on, len(model.layers), say.language))
-    parts = [say("all"), Table("", heads, tuple(table)), say("stack"), drawn]
-    yield say.step("switch", "all", parts)
+    summary = Table("", heads, tuple(table))
+    yield say.step("switch", "all", [say("all"), summary, say("stack"), drawn])
 
 
 def _heads(say: Speaker) -> tuple[str, ...]:
