@@ -32,7 +32,7 @@ EXPECTED = {
     "multi-head": ["reshape", "pipeline", "heads", "stages"],
     "masked": ["mask", "pipeline"],
     "thrones": ["translation"],
-    "switches": ["mask", "feed-forward"],
+    "switches": ["mask", "feed-forward", "stack"],
     "roses": ["gave"],
     "classifier": ["block", "classifier"],
     "films": ["score", "map"],

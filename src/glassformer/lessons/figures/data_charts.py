@@ -90,11 +90,12 @@ def data_ticks(across: Sequence[float], *, log: bool) -> list[float]:
 
 
 def tick_label(value: float) -> str:
-    """A number beside an axis; powers of ten below 1/1000 or above 10,000 are written as such."""
+    """A number beside an axis; below 1/1000 and from a million on with a power of ten."""
     power = math.log10(value) if value > 0 else 0.0
-    if (power < -3 or power > 4) and math.isclose(power, round(power)):
+    if (power < -3 or power > 5) and math.isclose(power, round(power)):
         return "10" + str(round(power)).translate(_RAISED)
-    return number_text(value, 3).replace("-", "−")
+    mantissa, _, exponent = number_text(value, 3).replace("-", "−").partition("e+")
+    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}" if exponent else mantissa
 
 
 # --- charts -----------------------------------------------------------------------------------
