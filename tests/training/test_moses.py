@@ -26,5 +26,5 @@ def test_without_sacremoses_one_line_says_what_to_install(monkeypatch: pytest.Mo
         return real(name, *args, **named)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(DataError, match="pip install sacremoses"):
+    with pytest.raises(DataError, match=r"pip install 'glassformer\[metrics\]'"):
         lowercase_tokenised(["x"], "de")

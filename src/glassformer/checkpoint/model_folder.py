@@ -106,7 +106,8 @@ def load(
     if data["model_type"] != "glassformer":
         raise CheckpointError(
             "{path} is not a Glassformer model: {config} says model_type {model_type!r}; "
-            "glassformer.load opens it, with as_glassformer=True in our modules",
+            "glassformer run, trace, explain, experiment and explore open it, in Python "
+            "glassformer.load",
             path=path,
             config=CONFIG,
             model_type=data["model_type"],

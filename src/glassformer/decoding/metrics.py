@@ -93,13 +93,15 @@ def _sacrebleu() -> ModuleType:
     try:
         import sacrebleu
     except ImportError:
-        raise ConfigError("BLEU and chrF need sacrebleu: pip install sacrebleu") from None
+        raise ConfigError(
+            "BLEU and chrF need sacrebleu: pip install 'glassformer[metrics]'"
+        ) from None
     return sacrebleu
 
 
 def _check_pairs(answers: Sequence[object], references: Sequence[object]) -> None:
     if isinstance(answers, str) or isinstance(references, str):
-        raise InputError("expected lists of texts, got one string; put it in a list")
+        raise InputError("expected lists of texts, got one string: write [text]")
     if len(answers) != len(references):
         raise InputError(
             f"each answer needs one reference, got {len(answers)} answers and "

@@ -61,7 +61,9 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
     try:
         from ctranslate2 import specs
     except ImportError:
-        raise ExportError("this export needs CTranslate2: pip install ctranslate2") from None
+        raise ExportError(
+            "this export needs CTranslate2: pip install 'glassformer[ctranslate2]'"
+        ) from None
     model, config = checkpoint.model, checkpoint.config
     check(config)
     assert isinstance(model, Seq2Seq)

@@ -125,7 +125,7 @@ def _transformers() -> Any:
         import transformers
     except ImportError:
         raise ExportError(
-            "this export needs transformers to check itself: pip install transformers"
+            "this export needs transformers to check itself: pip install 'glassformer[hf]'"
         ) from None
     return transformers
 

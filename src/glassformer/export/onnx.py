@@ -309,6 +309,6 @@ def _onnxruntime() -> Any:
         import onnxscript  # noqa: F401  # the exporter needs it, but its error is less clear
     except ImportError as error:
         raise ExportError(
-            "this export needs {name}: pip install onnx onnxscript onnxruntime", name=error.name
+            "this export needs {name}: pip install 'glassformer[onnx]'", name=error.name
         ) from None
     return onnxruntime

@@ -14,6 +14,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from glassformer.errors import InputError
 from glassformer.tasks.answers import Task
 from glassformer.tasks.glassformer_model import GlassformerModel
 from glassformer.tasks.hugging_face_model import HuggingFaceModel
@@ -70,6 +71,10 @@ def trace(model_or_module: Any, /, *inputs: Any, **keywords: Any) -> "Trace":
     `Model` goes to `glassformer.tracing.trace`, with its keywords.
     """
     if isinstance(model_or_module, Model):
+        if not inputs and "text" not in keywords:
+            raise InputError(
+                "{name} is traced over a text: trace(model, 'a text')", name=model_or_module.name
+            )
         return model_or_module.trace(*inputs, **keywords)
     from glassformer.tracing import trace as trace_module
 

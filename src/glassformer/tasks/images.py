@@ -34,7 +34,7 @@ def read_image(source: str | Path) -> Image:
     try:
         from PIL import Image
     except ImportError:
-        raise InputError("image files are read by Pillow: pip install pillow") from None
+        raise InputError("image files are read by Pillow: pip install 'glassformer[hf]'") from None
     try:
         with open_regular(path) as opened:
             if path.stat().st_size > _MOST_BYTES:

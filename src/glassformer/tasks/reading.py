@@ -34,7 +34,7 @@ class Read(NamedTuple):
 def texts_of(texts: Iterable[str]) -> list[str]:
     """A list of texts; a string is refused, since it would pass for a list of characters."""
     if isinstance(texts, str):
-        raise InputError("expected several texts, received one string; put it in a list")
+        raise InputError("expected a list of texts, got one string: write [text]")
     if not isinstance(texts, Iterable):
         raise InputError("expected a list of texts, received {kind}", kind=type(texts).__name__)
     given = list(texts)

@@ -284,7 +284,7 @@ class Tokenizer(ABC):
 def as_texts(texts: Iterable[str]) -> Iterable[str]:
     """Several texts; one string is an error, since its characters would pass for texts."""
     if isinstance(texts, str):
-        raise InputError("expected several texts, received one string; put it in a list")
+        raise InputError("expected a list of texts, got one string: write [text]")
     expect(texts, Iterable, "several texts", InputError)
     return map(_as_text, texts)
 

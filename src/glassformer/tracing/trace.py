@@ -92,7 +92,9 @@ class Trace:
         """The names and symbols used in formulas."""
         return Names(self)
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: str | Step) -> bool:
+        if isinstance(name, Step):
+            return name.trace is self
         return name in self._by_name or name in self.found_stages.by_name
 
     def __iter__(self) -> Iterator[Step]:
@@ -111,6 +113,13 @@ class Trace:
         if name not in self._by_name:
             if name in self.stages:
                 return self.stages[name]
+            if (found := _ADDRESS.fullmatch(name)) and found["index"] and found["name"] in self:
+                raise TraceError(
+                    "{address!r} is a cell, and a trace gives steps: write t[{step!r}][{index}]",
+                    address=name,
+                    step=found["name"],
+                    index=", ".join(map(_as_written, _parts(found["index"]))),
+                )
             names = (*self._by_name, *self.stages)
             longer = [known for known in names if known.endswith(f".{name}")]
             raise UnknownNameError("step", name, longer or names)
@@ -372,7 +381,7 @@ def find_cell(trace: Trace, address: str) -> Cell:
             address=address,
         )
     step = trace[found["name"].strip()]
-    parts = [part.strip() for part in (found["index"] or "").split(",") if part.strip()]
+    parts = _parts(found["index"] or "")
     try:
         index = tuple(
             _position(step, axis, part) for axis, part in enumerate(parts, start=-len(parts))
@@ -385,6 +394,15 @@ def find_cell(trace: Trace, address: str) -> Cell:
             shape=tuple(step.shape),
         ) from None
     return step[index]
+
+
+def _parts(index: str) -> list[str]:
+    return [part.strip() for part in index.split(",") if part.strip()]
+
+
+def _as_written(part: str) -> str:
+    """A part of an index in Python: a label in quotes, a number or a slice as it is."""
+    return part if re.fullmatch(r"[-+:.\d\s]+", part) else repr(part)
 
 
 def _position(step: Step, axis: int, part: str) -> int:

@@ -238,7 +238,7 @@ def lowercase_tokenised(texts: Sequence[str], language: str) -> list[str]:
         )
     except ImportError:
         raise DataError(
-            "the lowercased, tokenised BLEU needs sacremoses: pip install sacremoses"
+            "the lowercased, tokenised BLEU needs sacremoses: pip install 'glassformer[metrics]'"
         ) from None
     normalise = MosesPunctNormalizer(lang=language).normalize
     tokenise = MosesTokenizer(lang=language).tokenize

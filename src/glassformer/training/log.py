@@ -171,7 +171,7 @@ _PANELS = {
 def check_plotting() -> None:
     """Raise if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
-        raise ConfigError("--plot needs matplotlib: pip install matplotlib")
+        raise ConfigError("--plot needs matplotlib: pip install 'glassformer[plots]'")
 
 
 def plot_run(folder: Path) -> Path:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, TypeVar
 
 import torch
@@ -163,6 +164,12 @@ def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """The module or function behind torch.compile."""
     for attribute in ("_orig_mod", "_torchdynamo_orig_callable"):
         function = getattr(function, attribute, function)
+    if isinstance(function, str | PathLike):
+        raise TraceError(
+            "expected a module or a function, got {name!r}: a model is loaded by its name or "
+            "folder: glassformer.load({name!r}).trace(…)",
+            name=str(function),
+        )
     if not callable(function):
         raise TraceError(f"expected a module or a function, got {type(function).__name__}")
     return function
