@@ -196,3 +196,35 @@ def test_positions_by_their_labels() -> None:
         scores[0, 1, "gald"]
     with pytest.raises(UnknownNameError, match="unknown input or output 'logits'; there are ids"):
         trace(answer, torch.tensor([[5, 6]]), axis_labels={"logits": classes})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_steps_and_their_parts_are_arrays_to_numpy_and_torch(dtype: torch.dtype) -> None:
+    x = torch.arange(6).view(2, 3).to(dtype)
+    run = trace(lambda x: x.clone(), x)
+    step = run.outputs["output"]
+    for numbers, expected in ((step, x), (step[:, 1:], x[:, 1:])):
+        as_numpy = expected.float() if dtype == torch.bfloat16 else expected
+        np.testing.assert_array_equal(np.asarray(numbers), as_numpy.numpy(), strict=True)
+        assert np.asarray(numbers, dtype=np.float64).dtype == np.float64
+        as_torch = torch.as_tensor(numbers)
+        assert as_torch.dtype == dtype and torch.equal(as_torch, expected)
+        as_torch.zero_()
+        np.array(numbers).fill(0)
+    assert torch.equal(step.value, x)
+    with pytest.raises(ValueError, match="as a copy"):
+        np.array(step, copy=False)
+
+
+def test_a_cell_is_asked_for_at_its_step() -> None:
+    labels = {"x": ["a", "c d"]}
+    run = trace(lambda x: x + 1, torch.ones(2, 2), axis_labels=labels)
+    name = run.steps[0].name
+    with pytest.raises(TraceError, match=rf"write t\['{name}'\]\[0, -1\]"):
+        run[f"{name}[0,-1]"]
+    with pytest.raises(TraceError, match=rf"write t\['{name}'\]\[:, 'c d'\]"):
+        run[f"{name}[:, c d]"]
+    with pytest.raises(UnknownNameError, match="unknown step"):
+        run["nothing[0]"]
+    assert name in run and all(step in run for step in run)
+    assert run.steps[0] not in trace(lambda x: x + 1, torch.ones(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, overload
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.memory import Array, Index, View, as_array
 
 if TYPE_CHECKING:
     from glassformer.tracing.cells import Cell
@@ -143,7 +144,32 @@ def _kept_axes(step: Step, given: list[Any], places: Flat) -> tuple[tuple[int, s
     return tuple((axis, part) for axis, part in enumerate(given) if isinstance(part, slice))
 
 
-class CellBlock:
+class Numbers(ABC):
+    """Numbers that numpy and torch take as an array: `np.asarray(step)`, `torch.as_tensor(step)`.
+
+    Always a copy, so that writing to it does not change the trace.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def value(self) -> Tensor:
+        """A copy of the numbers on the CPU."""
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("the numbers of a trace are given as a copy, not without one")
+        return np.asarray(as_array(self.value), dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.value.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.value.__dlpack_device__()
+
+
+class CellBlock(Numbers):
     """A part of a step. `block[i, j]` is a cell; iterating yields cells."""
 
     __slots__ = ("_axes", "places", "step")

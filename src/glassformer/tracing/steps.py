@@ -18,7 +18,7 @@ from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.arithmetic.rules.rule_registry import held
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import COPIES, Call
-from glassformer.tracing.cell_block import CellBlock, Flat, select
+from glassformer.tracing.cell_block import CellBlock, Flat, Numbers, select
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.notes import notebook_markdown
 
@@ -50,7 +50,7 @@ class Operand:
         return self.view.tensor_on_cpu().clone()
 
 
-class Step:
+class Step(Numbers):
     """One tensor of a trace: a parameter, an input, a constant, or an operator's output.
 
     `step[i, j]` is one of its cells; a leading batch index of size 1 may be left out.

@@ -167,6 +167,14 @@ class Version:
             )
 
 
+def as_array(tensor: Tensor) -> Array:
+    """A tensor on the CPU for numpy; bfloat16 and float8, which numpy lacks, as float32."""
+    if tensor.dtype.is_floating_point and tensor.dtype not in _NUMPY_FLOATS:
+        tensor = tensor.float()
+    array: Array = tensor.numpy()
+    return array
+
+
 class View:
     """A tensor as a window (shape, strides, offset, dtype) on one version of a storage.
 
@@ -255,14 +263,11 @@ class View:
 
     @property
     def array(self) -> Array:
-        """The numbers as a numpy array; bfloat16 and float8, which numpy lacks, as float32."""
+        """The numbers, as `as_array` gives them."""
         if self._array is not None:
             self.version.check()
             return self._array
-        tensor = self.tensor_on_cpu()
-        if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
-            tensor = tensor.float()
-        array: Array = tensor.numpy()
+        array = as_array(self.tensor_on_cpu())
         if self.version.is_kept:  # else it would keep what was to be dropped
             self._array = array
         return array
