@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from glassformer.experiments import (
     sweep,
     words,
 )
+from glassformer.language import columns_of
 
 TEXT, OTHER = "I am not happy", "I am so happy"
 LAYER = "encoder.blocks.0.attention"
@@ -64,6 +66,30 @@ def test_each_kind_is_the_librarys(capsys: pytest.CaptureFixture[str]) -> None:
         assert data == json.loads(json.dumps(result.to_dict())), kind
         shown = asked(capsys, kind, "toy", TEXT, *options)
         assert result.text() in shown and result.note() in shown
+
+
+def test_lines_fit_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file, tables and sentences are as wide as they are."""
+    commands = [
+        ["experiment", "ablate", "toy", TEXT, "--part", LAYER],
+        ["experiment", "compare", "toy", TEXT, "--other", OTHER],
+        ["explain", "toy", TEXT, "--words"],
+        ["run", "toy", TEXT, "--why"],
+        ["explain", "toy", TEXT, "--at", "logits[0,1]"],
+    ]
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for command, lang in itertools.product(commands, ("en", "zh")):
+        shown = []
+        for is_terminal in (False, True):
+            monkeypatch.setattr("sys.stdout.isatty", lambda is_one=is_terminal: is_one)
+            assert run([*command, "--lang", lang]) == 0
+            shown.append(capsys.readouterr().out)
+        assert max(map(columns_of, shown[1].splitlines())) <= 80
+        letters = [sorted("".join(text.split())) for text in shown]
+        assert letters[0] == letters[1]
 
 
 def test_an_intervention_says_what_became_of_the_number(

@@ -24,6 +24,7 @@ from glassformer.experiments import (
     sweep,
     words,
 )
+from glassformer.language import columns_of
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
 
@@ -145,3 +146,13 @@ def test_neurons_add_up_to_what_their_layer_writes() -> None:
 
 def _pairs(found: object) -> tuple[tuple[str, ...], tuple[float, ...]]:
     return found.parts, found.values  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_result_fits_a_narrow_terminal(kind: str) -> None:
+    result = MAKE[kind](*runs())
+    lines = result.text(width=80).splitlines()[1:]
+    assert max(map(columns_of, lines)) <= 80
+    words_of = [sorted(text.split()) for text in (result.text(), result.text(width=80))]
+    heads = len(words_of[1]) - len(words_of[0])  # a grid in several parts repeats its rows' names
+    assert heads >= 0 and {*words_of[0]} == {*words_of[1]}

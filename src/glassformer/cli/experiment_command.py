@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import check_place, show_size
+from glassformer.cli.output import check_place, screen_width, show_size, wrapped
 from glassformer.errors import ConfigError, InputError
 from glassformer.files import read_bytes
 from glassformer.language import spoken, words
@@ -268,8 +268,8 @@ def _write(result: Result, change: NumberChange | None, output: Path | None, as_
         sys.stdout.write(json_text(data, indent=1) + "\n")
     elif output is None:
         parts = [] if change is None else [str(change)]
-        shown = "\n\n".join([*parts, result.text(spoken()), result.note(spoken())])
-        sys.stdout.write(f"{shown}\n")
+        parts += [result.text(spoken(), screen_width()), wrapped(result.note(spoken()))]
+        sys.stdout.write("\n\n".join(parts) + "\n")
 
 
 def _write_document(

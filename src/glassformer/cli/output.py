@@ -1,6 +1,7 @@
 """Where a command writes: to the screen, or atomically to a file."""
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,11 +93,27 @@ def write_documents(
         write_text("\n".join(map(str, made)), output)
 
 
+def screen_width() -> int | None:
+    """The columns of the terminal; None where the output goes to a file or to another program."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def wrapped(text: str) -> str:
+    """Prose, with lines that fit the screen."""
+    width = screen_width()
+    if width is None:
+        return text
+    from glassformer.documents import Document, render
+    from glassformer.documents.parts import Paragraph
+
+    return str(render(Document("", (Paragraph(text),)), "terminal", width=width)).rstrip("\n")
+
+
 def show_words(found: "WordScores | WordTable") -> str:
     """Which words made a number: the text in colours (in a terminal), scores, what they mean."""
     from glassformer.experiments import WordScores
 
-    parts = [found.text(spoken()), found.note(spoken())]
+    parts = [found.text(spoken(), screen_width()), wrapped(found.note(spoken()))]
     if isinstance(found, WordScores) and sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         parts.insert(0, found.coloured())
     return "\n\n".join(parts)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import check_place, show_size, show_words
+from glassformer.cli.output import check_place, show_size, show_words, wrapped
 from glassformer.errors import ConfigError
 from glassformer.language import LANGUAGES, spoken, words
 
@@ -116,5 +116,5 @@ def explain(
         data["meaning"] = {"role": said["en"].role, "text": texts}
         sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
-        about = meaning(cell, spoken()).text
+        about = wrapped(meaning(cell, spoken()).text)
         sys.stdout.write(f"{cell.explain(depth, terms or MOST_TERMS)}\n\n{about}\n")

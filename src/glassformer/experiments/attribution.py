@@ -93,7 +93,7 @@ class WordScores(Result):
     def plot(self, language: str = "en") -> Picture:
         return coloured_words(self.title(language), self.tokens, self.scores)
 
-    def text(self, language: str = "en") -> str:
+    def text(self, language: str = "en", width: int | None = None) -> str:
         width = max(map(columns_of, self.tokens))
         longest = max(map(abs, self.scores)) or 1.0
         lines = [self.title(language), ""]
@@ -166,7 +166,7 @@ class WordTable(Result):
     def note(self, language: str = "en") -> str:
         return self.of_each[0].note(language)
 
-    def text(self, language: str = "en") -> str:
+    def text(self, language: str = "en", width: int | None = None) -> str:
         """The words that count most for each number, one line per number."""
         lang = as_language(language)
         parts = [slice(0, self.n_source), slice(self.n_source, None)]
@@ -175,7 +175,7 @@ class WordTable(Result):
         for name, one in zip(self.names, self.of_each, strict=True):
             most = [_strongest(one.tokens[part], one.scores[part]) for part in parts]
             lines.append([name, f"{float(one.measured.value):.4g}", *most])
-        return "\n".join([self.title(lang), "", *aligned(lines)])
+        return "\n".join([self.title(lang), "", *aligned(lines, width)])
 
     def plot(self, language: str = "en") -> Picture:
         scores = torch.tensor([one.scores for one in self.of_each])

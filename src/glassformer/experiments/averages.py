@@ -62,10 +62,10 @@ class Average(Result):
             return bars(self.title(language), self.names, self.values.tolist())
         return heat_map(self.title(language), self.names, self.places, self.values)
 
-    def text(self, language: str = "en") -> str:
+    def text(self, language: str = "en", width: int | None = None) -> str:
         if self.values.ndim == 1:
-            return Result.text(self, language)
-        return self._grid(self.names, self.places, self.values, language)
+            return Result.text(self, language, width)
+        return self._grid(self.names, self.places, self.values, language, width)
 
 
 def average(results: Sequence[Averaged]) -> Average:

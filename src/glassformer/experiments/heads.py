@@ -74,8 +74,8 @@ class HeadScores(Result):
     def plot(self, language: str = "en") -> Picture:
         return heat_map(self.title(language), self.layers, self._heads, self.values)
 
-    def text(self, language: str = "en") -> str:
-        return self._grid(self.layers, self._heads, self.values, language)
+    def text(self, language: str = "en", width: int | None = None) -> str:
+        return self._grid(self.layers, self._heads, self.values, language, width)
 
 
 def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores:

@@ -70,13 +70,13 @@ class LayerAnswers(Result):
                 for pairs in map(zip, best.indices.tolist(), best.values.tolist())
             ]
 
-    def text(self, language: str = "en") -> str:
+    def text(self, language: str = "en", width: int | None = None) -> str:
         """The likeliest answer of each layer at each position."""
         said = [[answers[0][0] for answers in best] for best in self._likeliest()]
         tokens = self._positions()
         if len(tokens) == 1:  # of a classifier: its classes with their scores
-            return Result.text(self, language)
-        return grid_text(self.title(language), self.layers, tokens, said)
+            return Result.text(self, language, width)
+        return grid_text(self.title(language), self.layers, tokens, said, width)
 
     def _positions(self) -> tuple[str, ...]:
         step = self.traces[0][self.output]

@@ -57,8 +57,8 @@ class Result(ShownAsText, ABC):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, **self.facts(), "note": self.note(), "rows": self.rows()}
 
-    def text(self, language: str = "en") -> str:
-        """Title and table for a terminal."""
+    def text(self, language: str = "en", width: int | None = None) -> str:
+        """Title and table as text, if possible at most `width` columns wide."""
         lang = as_language(language)
         rows = self.rows()
         if not rows:
@@ -67,20 +67,25 @@ class Result(ShownAsText, ABC):
         lines = [[_said(row[head]) for head in heads] for row in rows[:_MOST_LINES]]
         left = len(rows) - _MOST_LINES
         more = [say["more lines"].say(lang, count=left)] if left > 0 else []
-        table = aligned([[heading(head, lang) for head in heads], *lines])
+        table = aligned([[heading(head, lang) for head in heads], *lines], width)
         return "\n".join([self.title(lang), "", *table, *more])
 
     def __str__(self) -> str:
         return self.text()
 
     def _grid(
-        self, rows: Sequence[str], columns: Sequence[str], cells: Tensor, language: str
+        self,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        cells: Tensor,
+        language: str,
+        width: int | None,
     ) -> str:
         """A table of two directions; one that is too wide goes on below."""
         said = [
             ["" if math.isnan(cell) else f"{cell:.3g}" for cell in row] for row in cells.tolist()
         ]
-        return grid_text(self.title(language), rows, columns, said)
+        return grid_text(self.title(language), rows, columns, said, width)
 
 
 def name_in(language: Language, fact: Any) -> Any:
@@ -97,10 +102,14 @@ def heading(key: str, language: Language) -> str:
 
 
 def grid_text(
-    title: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    width: int | None = None,
 ) -> str:
-    """Texts in two directions under a title, in parts of at most 100 columns of a terminal."""
-    room = _MOST_COLUMNS - max(map(columns_of, rows), default=0)
+    """Texts in two directions under a title, in parts of at most `width` columns of a terminal."""
+    room = (width or _MOST_COLUMNS) - max(map(columns_of, rows), default=0)
     parts, start = [], 0
     while start < len(columns):
         end, used = start, 0
@@ -116,8 +125,14 @@ def grid_text(
     return "\n\n".join([title, *parts])
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+def aligned(lines: Sequence[Sequence[str]], most: int | None = None) -> list[str]:
+    """A table; if it is wider than `most` columns, the first cell of a row stands above the row."""
     widths = [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
+    if most is not None and sum(widths) + 2 * (len(widths) - 1) > most:
+        below = aligned([line[1:] for line in lines])
+        return [
+            part for line, rest in zip(lines, below, strict=True) for part in (line[0], f"  {rest}")
+        ]
     return [
         "  ".join(padded(cell, width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines

@@ -104,8 +104,8 @@ class Sweep(Result):
     def plot(self, language: str = "en") -> Picture:
         return heat_map(self.title(language), self.layers, self.places, self.effects)
 
-    def text(self, language: str = "en") -> str:
-        return self._grid(self.layers, self.places, self.effects, language)
+    def text(self, language: str = "en", width: int | None = None) -> str:
+        return self._grid(self.layers, self.places, self.effects, language, width)
 
 
 def sweep(
