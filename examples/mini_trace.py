@@ -1,4 +1,4 @@
-"""The idea of the trace in a hundred lines: record a run, explain one number, change one number.
+"""The idea of the trace in 140 lines: record a run, explain one number, change one number.
 
     python examples/mini_trace.py
 

@@ -1,4 +1,7 @@
-"""The trace in a hundred lines (examples/mini_trace.py) says the same as the real one."""
+"""The trace in 140 lines (examples/mini_trace.py) says the same as the real one."""
+
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -6,6 +9,16 @@ from torch import nn
 
 import examples.mini_trace as mini
 from glassformer.tracing import trace
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["README.md", "README.zh-CN.md", "docs/trace.md", "docs/architecture.md", mini.__file__],
+)
+def test_it_is_as_long_as_is_said(file: str) -> None:
+    length = len(Path(mini.__file__).read_text("utf-8").splitlines())
+    root = Path(__file__).parents[1]
+    assert re.search(rf"\b{length} (lines|行)", (root / file).read_text("utf-8"))
 
 
 @pytest.fixture
