@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import TraceError
 from glassformer.tracing import replay, trace
+from tests.bounded import GIB, run_bounded
 from tests.tracing.foreign_models import ids, llama, whisper
 
 pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells
@@ -311,6 +312,20 @@ def test_tensors_of_the_users_that_share_a_storage() -> None:
     edited = traced.edit({("constant.2", (0, 1)): 5.0})
     assert edited["constant"].value.equal(keys)
     assert not edited.outputs["output"].value.equal(traced.outputs["output"].value)
+
+
+def test_a_part_of_a_large_tensor_takes_no_more_memory_than_it_shows() -> None:
+    program = """
+import torch
+from glassformer import trace
+
+data = torch.empty(2**18, 2**10)  # 1 GiB that nothing has written
+data[:2] = 1.0
+print(trace(torch.nn.Linear(2**10, 2), data[:2]).verify().ok)
+"""
+    ran = run_bounded(program)
+    assert ran.printed.startswith("True")
+    assert ran.peak < GIB
 
 
 def test_windows_that_overlap() -> None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
@@ -214,7 +216,7 @@ class Recorder(TorchDispatchMode):
         self._budget = budget
         self._stop = stop
         self._versions: dict[int, Version] = {}
-        self._shown: dict[int, Tensor] = {}
+        self._shown: dict[int, npt.NDArray[np.bool_]] = {}
         """Of storages that the user's tensors so far show in part: the bytes they show."""
         self._visit = 0
         self._last: tuple[FrameType | None, Line | None] = (None, None)
@@ -237,8 +239,10 @@ class Recorder(TorchDispatchMode):
             version = Version(tensor.untyped_storage())
             version.stamp = None if tensor.is_inference() else (tensor, tensor._version)
             self._versions[self._key(tensor)] = version
-            if tensor.nbytes != version.nbytes or not tensor.is_contiguous():
-                self._shown[self._key(tensor)] = torch.zeros(version.nbytes, dtype=torch.bool)
+            view = View.of(tensor, version)
+            if tensor.nbytes != version.nbytes or 0 in view.strides or view.overlaps:
+                # Takes memory for what is shown alone, however large the storage.
+                self._shown[self._key(tensor)] = np.zeros(version.nbytes, dtype=np.bool_)
         self._shows_more(tensor)
         return View.of(tensor, version)
 
@@ -248,11 +252,14 @@ class Recorder(TorchDispatchMode):
         if shown is None:
             return False
         width = tensor.element_size()
-        strides = [width * stride for stride in tensor.stride()]
-        window = ([*tensor.shape, width], [*strides, 1], width * int(tensor.storage_offset()))
-        if shown.as_strided(*window).all():
+        window = np.lib.stride_tricks.as_strided(
+            shown[width * int(tensor.storage_offset()) :],
+            [*tensor.shape, width],
+            [*(width * stride for stride in tensor.stride()), 1],
+        )
+        if window.all():
             return False
-        shown[torch.arange(len(shown)).as_strided(*window).flatten()] = True
+        window[...] = True
         return True
 
     def replace(self, view: View, storage: torch.UntypedStorage) -> None:
