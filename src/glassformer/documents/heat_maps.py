@@ -176,7 +176,7 @@ def scale_of(step: Step) -> Scale | None:
     is_large = view.numel > _EXACT
     values = as_floats(view.array.flat[:: _stride(view.numel)] if is_large else view.array)
     finite = np.abs(values[np.isfinite(values)])
-    if step.role == "activation" and "softmax" in step.op and "log" not in step.op:
+    if step.op in SOFTMAXES:
         # Also where an edit keeps the rows from adding up to 1.
         is_share = is_large or bool(((values >= 0) & (values <= 1)).all())
     else:  # rows of parameters that happen to add up to 1 are not probabilities
