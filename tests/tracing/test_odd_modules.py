@@ -336,6 +336,12 @@ def test_windows_that_overlap() -> None:
     assert traced["windows"][0, 1].dependents()[0].mask.nonzero().tolist() == [[0, 1], [1, 0]]
     sums = trace(lambda x: x.unfold(0, 3, 1).sum(-1), torch.arange(6.0))
     assert sums["x"][2].dependents()[0].mask.tolist() == [True, True, True, False]
+    wide = torch.arange(11.0).as_strided((3, 3), (3, 2))  # cell 4 is not in the second window
+    spread = trace(lambda wide: wide * 2, wide)
+    assert spread["wide"][0, 2].dependents()[0].mask.nonzero().tolist() == [[0, 2]]
+    inside = trace(lambda x: x.as_strided((3, 3), (3, 2)) * 2, torch.arange(11.0))
+    assert inside["x"][4].dependents()[0].mask.nonzero().tolist() == [[0, 2]]
+    assert inside["mul"][0, 2].operands[0].name == "x[4]"
 
 
 def test_bits_read_as_another_type_are_not_called_the_number_itself() -> None:

@@ -286,7 +286,19 @@ class View:
         for axis, stride, size in self._digits or self._find_digits():
             index[axis] = min(rest // stride, size - 1)
             rest -= index[axis] * stride  # in overlapping windows, the last that shows the cell
+        if rest and self.overlaps:  # perhaps with fewer of the largest strides
+            found = np.argwhere(self.shows(address))
+            return tuple(map(int, found[-1])) if len(found) else None
         return None if rest else tuple(index)
+
+    def shows(self, address: int) -> npt.NDArray[np.bool_]:
+        """Where it shows the cell that contains the byte: in several places if windows overlap."""
+        sizes = zip(self.shape, self.strides, strict=True)
+        reach = sum((size - 1) * stride for size, stride in sizes)
+        strides = [np.intp(0).itemsize * stride for stride in self.strides]
+        places = np.arange(reach + 1, dtype=np.intp)
+        shown = np.lib.stride_tricks.as_strided(places, self.shape, strides)
+        return np.asarray(shown == address // self.dtype.itemsize - self.offset)
 
     def _find_digits(self) -> list[tuple[int, int, int]]:
         """The axes as the digits of a number, most significant first: axis, stride, size."""
