@@ -108,7 +108,7 @@ def _others(config: ModelConfig, refused: str) -> str:
             _engine(target).check(config)
             fitting.append(target)
     names = ", ".join(sorted(fitting))
-    return Fragment.of("; for this model there are {names}", names=names) if fitting else ""
+    return Fragment.of("; targets that can represent it: {names}", names=names) if fitting else ""
 
 
 def _on_cpu(checkpoint: Checkpoint) -> Checkpoint:
