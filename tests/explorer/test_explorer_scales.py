@@ -54,9 +54,11 @@ def test_weights_keep_their_colours_when_one_of_them_is_edited() -> None:
         found = scale_of(next(iter(edited.outputs.values())))
         assert found is not None
         assert found.kind == kind
-    gradient, numbers = torch.ops.aten._softmax_backward_data, torch.randn(80, 80)
-    for function in (lambda x: x.log_softmax(-1), lambda x: gradient(x, x.softmax(-1), -1, x.dtype)):
-        found = scale_of(next(iter(trace(function, numbers).outputs.values())))
+    backward, numbers = torch.ops.aten._softmax_backward_data, torch.randn(80, 80)
+    logs = trace(lambda x: torch.log_softmax(x, -1), numbers)
+    gradients = trace(lambda x: backward(x, x.softmax(-1), -1, x.dtype), numbers)
+    for signed in (logs, gradients):
+        found = scale_of(next(iter(signed.outputs.values())))
         assert found is not None
         assert found.kind == "signed"
 
