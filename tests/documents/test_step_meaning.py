@@ -8,6 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 import glassformer
@@ -17,6 +18,8 @@ from glassformer.documents.step_roles import role_of
 from glassformer.language import Language
 from glassformer.tasks import load
 from glassformer.tracing import Step, Trace, trace
+from glassformer.tracing.attention_structure import Attention
+from glassformer.tracing.capture.memory import Index
 from tests.tracing.mapped_models import traced
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -378,6 +381,21 @@ def test_positions_are_found_where_they_come_before_the_texts() -> None:
     projected = traced("torch.nn.Transformer")["encoder.layers.0.self_attn.proj"]
     assert projected.shape[:2] == (9, 2)
     assert "for the 9th position" in meaning(projected[8, 1, 95], "en").text
+
+
+def test_masks_are_read_once_for_all_the_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = glassformer.load("shakespeare").trace("To be, or not")
+    logits = next(iter(run.outputs.values()))
+    read, hidden = [], Attention.hidden
+
+    def counted(own: Attention, lead: Index) -> NDArray[np.bool_]:
+        read.append(lead)
+        return hidden(own, lead)
+
+    monkeypatch.setattr(Attention, "hidden", counted)
+    texts = [meaning(logits[0, 3, place], "en").text for place in range(5)]
+    assert all("as the token after" in text for text in texts)
+    assert len(read) == 1
 
 
 # --- words ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from glassformer.documents.step_roles import (
     residual_sides,
     role_of,
 )
-from glassformer.tracing import Operand, Step
+from glassformer.tracing import Operand, Step, Trace
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.operator_calls import ACTIVATIONS
 from glassformer.tracing.explanation import Card
@@ -405,16 +406,23 @@ def answer(p: Phrasing, step: Step, lead: Index) -> str:
     return p.say(f"{role} step", count=len(row), said=said)
 
 
+_HIDES_LATER: WeakKeyDictionary[Trace, dict[int, bool]] = WeakKeyDictionary()
+"""By the number of tokens; found once, since every cell of the logits asks."""
+
+
 def _is_next(step: Step, tokens: Tokens) -> bool:
     """Whether the answer at a position is the token after it: no position sees later ones."""
-    return any(
-        not found.is_cross
-        and found.weights.shape[-2:] == (tokens.count, tokens.count)
-        and found.hidden((0,) * (len(found.weights.shape) - 2))[
-            np.triu_indices(tokens.count, 1)
-        ].all()
-        for found in step.trace.found_stages.attentions
-    )
+    known = _HIDES_LATER.setdefault(step.trace, {})
+    if tokens.count not in known:
+        known[tokens.count] = any(
+            not found.is_cross
+            and found.weights.shape[-2:] == (tokens.count, tokens.count)
+            and found.hidden((0,) * (len(found.weights.shape) - 2))[
+                np.triu_indices(tokens.count, 1)
+            ].all()
+            for found in step.trace.found_stages.attentions
+        )
+    return known[tokens.count]
 
 
 def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
