@@ -409,3 +409,12 @@ def test_results_written_into_given_memory_pass_gradients_on() -> None:
     for name, gradient in gradients.items():
         torch.testing.assert_close(traced[f"gradients.{name}"].value, gradient)
     assert traced.verify().ok
+
+
+def test_a_sparse_gradient_is_refused_before_the_step_is_made() -> None:
+    model = nn.Sequential(nn.Embedding(5, 4, sparse=True), nn.Linear(4, 4))
+    before = copy.deepcopy(model.state_dict())
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(TraceError, match=r"sparse_coo has no dense storage.*sparse=False"):
+        trace_training_step(model, torch.tensor([1, 2]), loss=Tensor.sum, optimiser=optimiser)
+    assert all(before[name].equal(value) for name, value in model.state_dict().items())

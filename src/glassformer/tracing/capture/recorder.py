@@ -521,8 +521,8 @@ class Recorder(TorchDispatchMode):
             key: int = tensor.untyped_storage()._cdata
         except NotImplementedError as error:
             raise TraceError(
-                f"a tensor with layout {tensor.layout} has no dense storage: "
-                "convert it with .to_dense()"
+                f"a tensor with layout {tensor.layout} has no dense storage: convert it with "
+                ".to_dense(), or for gradients build the embedding with sparse=False"
             ) from error
         return self._stands_for.get(key, key) if self._stands_for else key
 

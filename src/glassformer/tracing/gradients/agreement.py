@@ -1,8 +1,8 @@
 """Does the trace of a training step show the step that was actually made?
 
-The trace computes gradients and new weights with its own derivatives and updates. Both are compared
-with those of autograd and the optimiser: usually they are bitwise equal, else equal up to rounding;
-anything else is an error that names its cause, and no trace is returned.
+The trace computes gradients operator by operator, and new weights by updates of its own. Both are
+compared with those of `backward()` and the optimiser: usually they are bitwise equal, else equal up
+to rounding; anything else is an error that names its cause, and no trace is returned.
 """
 
 from __future__ import annotations
