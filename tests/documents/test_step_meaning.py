@@ -239,13 +239,14 @@ def test_a_causal_mask_names_what_comes_later() -> None:
         assert f"有 {count} 个被遮住" in said(causal, "zh")
 
 
-def test_cross_attention_speaks_of_the_other_sequence() -> None:
+def test_cross_attention_names_the_source_and_the_target() -> None:
     trace = translator()
     for stage in ("projected_queries", "projected_keys", "scores", "weights", "context"):
         cross = trace[f"decoder.blocks.0.cross_attention.{stage}"]
         own = trace[f"decoder.blocks.0.attention.{stage}"]
-        assert "other" in said(cross) and "另一个序列" in said(cross, "zh")
-        assert "other sequence" not in said(own) and "另一个序列" not in said(own, "zh")
+        assert "the source (“A” … “<end>”)" in said(cross)
+        assert "源序列（“A”……“<end>”）" in said(cross, "zh")
+        assert "source" not in said(own) and "源序列" not in said(own, "zh")
     weights = trace["decoder.blocks.0.cross_attention.weights"]
     assert "“Ein”, which “Hund” follows, gives" in meaning(weights[0, 0, 1, 1], "en").text
 

@@ -85,7 +85,17 @@ def projection(p: Phrasing, step: Step, lead: Index) -> str:
     elif found is not None and found.is_cross:
         key = f"{role} step cross"
     shared = 1 if found is None else _heads_sharing(found, step)
-    return p.say(key, said=vectors(p, step, lead, shared), bias=plus_bias(p, step))
+    sides = {} if found is None else _sides(p, found)
+    return p.say(key, **sides, said=vectors(p, step, lead, shared), bias=plus_bias(p, step))
+
+
+def _sides(p: Phrasing, found: Attention) -> dict[str, object]:
+    """What asks and what is asked in cross-attention, with its first and last word."""
+    scores = found.scores
+    return {
+        "target": p.side("target", tokens_at(scores, -2)),
+        "source": p.side("source", tokens_at(scores, -1)),
+    }
 
 
 def _heads_sharing(found: Attention, step: Step) -> int:
@@ -190,7 +200,7 @@ def scores(p: Phrasing, step: Step, lead: Index) -> str | None:
     said = p.in_head(step, lead, said)
     width = head.steps.scores_width
     if head.steps.is_cross:
-        return p.say("scores step cross", width=width, said=said)
+        return p.say("scores step cross", **_sides(p, head.steps), width=width, said=said)
     return p.say("scores step one" if width == 1 else "scores step", width=width, said=said)
 
 
@@ -329,7 +339,9 @@ def weights(p: Phrasing, step: Step, lead: Index) -> str | None:
     said = p.in_head(step, lead, said)
     if not head.weights[row].any():
         return p.say("weights step zero", said=said)
-    return p.say("weights step cross" if head.steps.is_cross else "weights step", said=said)
+    if head.steps.is_cross:
+        return p.say("weights step cross", **_sides(p, head.steps), said=said)
+    return p.say("weights step", said=said)
 
 
 def weights_cell(p: Phrasing, step: Step, index: Index) -> str | None:
@@ -354,8 +366,10 @@ def context(p: Phrasing, step: Step, lead: Index) -> str | None:
     row = head.example
     name = p.token(head.asking, row)
     said = p.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)
-    key = "context step cross" if head.steps.is_cross else "context step"
-    return p.say(key, said=p.in_head(step, lead, said))
+    said = p.in_head(step, lead, said)
+    if head.steps.is_cross:
+        return p.say("context step cross", **_sides(p, head.steps), said=said)
+    return p.say("context step", said=said)
 
 
 def context_cell(p: Phrasing, step: Step, index: Index) -> str | None:

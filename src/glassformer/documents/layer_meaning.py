@@ -34,6 +34,7 @@ from glassformer.documents.step_roles import (
     role_of,
 )
 from glassformer.tracing import Operand, Step, Trace
+from glassformer.tracing.attention_structure import unmoved
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.operator_calls import ACTIVATIONS
 from glassformer.tracing.explanation import Card
@@ -156,7 +157,16 @@ def mapped(p: Phrasing, step: Step, lead: Index) -> str:
         said = p.say("sum equal", count=len(lengths), length=digits(lengths[0]))
     else:
         said = p.say("sum longest", row=p.token(tokens, top), length=digits(lengths[top]))
-    return p.say(f"{role_of(step)} step", said=said, bias=plus_bias(p, step))
+    role = role_of(step)
+    key = "output step one" if role == "output" and _has_one_head(step) else f"{role} step"
+    return p.say(key, said=said, bias=plus_bias(p, step))
+
+
+def _has_one_head(step: Step) -> bool:
+    """Whether the attention that a step reads has a single head."""
+    contexts = [found.context for found in step.trace.found_stages.attentions]
+    read = [unmoved(operand.view) for operand in step.operands]
+    return any(one in read and len(one.shape) > 2 and one.shape[-3] == 1 for one in contexts)
 
 
 def mapped_cell(p: Phrasing, step: Step, index: Index) -> str | None:
@@ -250,17 +260,22 @@ def activated_cell(p: Phrasing, step: Step, index: Index) -> str:
 
 
 def joined(p: Phrasing, step: Step, _lead: Index) -> str | None:
+    heads = _joined_heads(step)
+    return p.say("joined step", heads=heads, **span(step.view.array)) if heads > 1 else None
+
+
+def _joined_heads(step: Step) -> int:
     source = step.operands[0].view
     owner = source.owner((0,) * source.ndim)[0]
-    heads = owner.shape[-3] if len(owner.shape) > 2 else 0
-    return p.say("joined step", heads=heads, **span(step.view.array)) if heads > 1 else None
+    return owner.shape[-3] if len(owner.shape) > 2 else 0
 
 
 def joined_cell(p: Phrasing, step: Step, index: Index) -> str | None:
     card = Card(step[index])
     if not card.is_copy:
         return None
-    return p.say("joined cell", value=_value(step, index), source=card.formula)
+    key = "joined cell" if _joined_heads(step) > 1 else "joined cell one"
+    return p.say(key, value=_value(step, index), source=card.formula)
 
 
 # --- sums and norms ---

@@ -154,6 +154,15 @@ class Phrasing:
             return "".join(shown)
         return self.plain("and").join((self.plain("comma").join(shown[:-1]), shown[-1]))
 
+    def side(self, name: str, tokens: Tokens) -> str:
+        """`the source (“the” … “road”)`: one side of cross-attention."""
+        if tokens.labels is None:
+            return self.plain(f"side {name}")
+        ends = (tokens.labels[0], tokens.labels[-1])
+        first, last = (label.strip(_SPACE) or label for label in ends)
+        said = self.say("side range", first=first, last=last)
+        return self.say(f"side {name} words", words=said)
+
     def named(self, tokens: Tokens, places: Sequence[int]) -> str:
         return self.listed([self.token(tokens, place) for place in places])
 
