@@ -288,3 +288,11 @@ def test_the_page_lists_every_claim_as_the_command_writes_it() -> None:
     assert list(rows) == IDS
     for claim in claims().values():
         assert escape(claim.says.en, quote=False) in rows[claim.id]
+
+
+def test_small_numbers_are_written_as_a_person_would() -> None:
+    assert "differ by 0, their" in outcome_of("C12").sentence("en")
+    for language in ("en", "zh"):
+        for id_ in ("C01", "C12", "C22"):
+            assert not re.search(r"\de[+-]\d", outcome_of(id_).sentence(language))
+    assert re.search(r"at most \d × 10⁻[⁷⁸]", outcome_of("C01").sentence("en"))

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from string import Formatter
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -215,7 +217,7 @@ class Outcome:
         """What was measured, with the condition or reason of the verdict if it has one."""
         if self.verdict == "not measured yet":
             return say["command is"].say(language, command=self.claim.command)
-        sentences = [self.claim.found.say(language).format_map(self.figures)]
+        sentences = [_filled(self.claim.found.say(language), self.figures)]
         if self.claim.seconds is not None:
             rests = "taken back" if self.taken_back else "rests on"
             sentences.append(say[rests].say(language, basis=self.claim.seconds.basis))
@@ -246,6 +248,27 @@ class Outcome:
         }
 
 
+class _Prose(Formatter):
+    """Numbers as a sentence writes them: `1 × 10⁻⁷` for `1e-07`, `0` for `0e+00`."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        said: str = super().format_field(value, format_spec)
+        mantissa, _, power = said.partition("e")
+        if not power or not _DIGITS.fullmatch(mantissa):
+            return said
+        if value == 0:
+            return "0"
+        return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
+
+
+_DIGITS = re.compile(r"-?\d+(\.\d+)?")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _filled(template: str, figures: Figures) -> str:
+    return _Prose().vformat(template, (), figures)
+
+
 def _figures(timing: Figures | Stored) -> Figures:
     return timing.figures if isinstance(timing, Stored) else timing
 
@@ -253,7 +276,7 @@ def _figures(timing: Figures | Stored) -> Figures:
 def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> str:
     """The timings, whether they contradict the claim, and where they were measured."""
     figures = _figures(timing)
-    sentences = [seconds.said.say(language).format_map(figures)]
+    sentences = [_filled(seconds.said.say(language), figures)]
     if seconds.contradict(figures):
         sentences.append(seconds.against.say(language))
     if figures["spread"] > DISTURBED:
