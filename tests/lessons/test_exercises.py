@@ -16,7 +16,7 @@ from torch import Tensor
 from benchmarks.exercise_hints import written, wrong_answers
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.language import words
-from glassformer.lessons import EXERCISES, Exercise, exercise
+from glassformer.lessons import EXERCISES, LESSONS, Exercise, exercise
 from glassformer.lessons.exercises import solutions
 from glassformer.lessons.exercises.exercise_check import copied, is_same
 from glassformer.lessons.exercises.exercise_track import (
@@ -341,3 +341,11 @@ def test_parts_are_those_of_earlier_exercises() -> None:
     assert parts_of("multi_head") == [
         "dot_product_scores", "softmax", "scaled_scores", "attend", "split_heads", "merge_heads",
     ]  # fmt: skip
+
+
+def test_a_task_says_which_lesson_explains_it_and_what_our_solution_calls() -> None:
+    assert all(exercise(name).lesson in LESSONS for name in EXERCISES)
+    shown = " ".join(str(exercise("attention")).split())
+    assert "Explained in `glassformer lesson masked`" in shown
+    assert "Our solution uses `scaled_scores`, `softmax`, `Tensor.masked_fill`." in shown
+    assert "参考答案用不到 PyTorch 的函数。" in str(exercise("residual", "zh"))

@@ -77,6 +77,8 @@ def _show(name: str, *, solution: bool, as_json: bool) -> None:
             "statement": {"en": task.statement.en, "zh": task.statement.zh},
             "signature": track.signature(task.function),
             "uses": track.parts_of(task.function),
+            "lesson": task.lesson,
+            "calls": track.functions_in(task.function),
             **({"solution": ours} if solution else {}),
         }
         sys.stdout.write(json.dumps(shown, ensure_ascii=False) + "\n")

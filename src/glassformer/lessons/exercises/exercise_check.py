@@ -26,8 +26,14 @@ from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Code, Document, Paragraph, with_code
 from glassformer.errors import ConfigError
 from glassformer.language import Bilingual, Language, Words, words
+from glassformer.lessons.course import LESSONS
 from glassformer.lessons.exercises import solutions
-from glassformer.lessons.exercises.exercise_track import parts_of, signature, solution
+from glassformer.lessons.exercises.exercise_track import (
+    functions_in,
+    parts_of,
+    signature,
+    solution,
+)
 from glassformer.lessons.exercises.feedback import Feedback
 from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
 
@@ -68,6 +74,12 @@ class Exercise:
     @property
     def statement(self) -> Bilingual:
         return self.words[f"{self.name} statement"]
+
+    @property
+    def lesson(self) -> str:
+        """The lesson that explains it."""
+        name: str = self.words.data[self.name]["lesson"]
+        return name
 
     @property
     def slips(self) -> dict[str, Edit]:
@@ -122,10 +134,18 @@ class Exercise:
             (
                 *(Paragraph(with_code(paragraph)) for paragraph in paragraphs),
                 Code(signature(self.function)),
-                Paragraph(with_code(begin), "quiet"),
+                *(Paragraph(with_code(said), "quiet") for said in (*self._help(), begin)),
             ),
             self.language,
         )
+
+    def _help(self) -> Iterator[str]:
+        """Which lesson explains the task, and what our solution calls."""
+        title = LESSONS[self.lesson].title.say(self.language)
+        yield say["lesson"].say(self.language, name=self.lesson, title=title)
+        names = [f"`{name}`" for name in functions_in(self.function)]
+        listed = ("、" if self.language == "zh" else ", ").join(names)
+        yield say["uses" if names else "uses none"].say(self.language, names=listed)
 
     def __str__(self) -> str:
         return render_text(self.document(), "terminal")

@@ -110,6 +110,24 @@ def parts_of(function: str) -> list[str]:
     return [name for name in _functions() if name in found]
 
 
+def functions_in(function: str) -> list[str]:
+    """What our solution calls: `torch.exp`, `Tensor.sum`, functions of earlier exercises."""
+    found: list[str] = []
+    for node in ast.walk(_functions()[function]):
+        match node:
+            case ast.Call(func=ast.Attribute(ast.Name("torch" | "math" as owner), called)):
+                found.append(f"{owner}.{called}")
+            case ast.Call(func=ast.Attribute(attr=method)) if method not in _OF_PYTHON:
+                found.append(f"Tensor.{method}")
+            case ast.Attribute(attr="mT"):
+                found.append("Tensor.mT")
+    return [*dict.fromkeys([*_called_by(function), *found])]
+
+
+_OF_PYTHON = ("append", "size")
+"""Methods that need no mention."""
+
+
 def _called_by(function: str) -> Iterator[str]:
     for node in ast.walk(_functions()[function]):
         if isinstance(node, ast.Name) and node.id in _functions() and node.id != function:
