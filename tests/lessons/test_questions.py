@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+from itertools import pairwise
 
 import pytest
 import torch
@@ -102,15 +103,33 @@ def test_a_sentence_about_infinity_takes_every_spelling() -> None:
 
 
 @pytest.mark.parametrize("name", ASKING)
-def test_the_numbers_asked_for_are_hidden_in_their_step_alone(name: str) -> None:
+def test_the_numbers_asked_for_are_hidden(name: str) -> None:
     for step in lesson(name).steps:
         maps = [part for part in step.parts if isinstance(part, HeatMap)]
         asked = [part for part in step.parts if isinstance(part, Question)]
-        assert sum(len(part.hidden) for part in maps) == len(asked)
+        own = [part.number for part in asked]
+        hidden = [number for part in maps for number in part.hidden.values()]
+        assert [number for number in hidden if number in own] == own
         for part in maps:
             for row, line in enumerate(part.cells()):
                 is_hidden = row in part.hidden
                 assert all((cell.text == ASKED) == is_hidden for cell in line)
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_the_next_step_does_not_give_the_answer_away(name: str) -> None:
+    steps = lesson(name).steps
+    for step, following in pairwise(steps):
+        for asked in (part for part in step.parts if isinstance(part, Question)):
+            for part in (part for part in following.parts if isinstance(part, HeatMap)):
+                assert [n for n in part.hidden.values() if n == asked.number] == [
+                    asked.number for _ in asked.rows_in(part)
+                ]
+
+
+def test_scores_that_are_not_scaled_stay_hidden_until_they_are_answered() -> None:
+    hidden = [dict(part.hidden) for part in lesson("masked").parts() if isinstance(part, HeatMap)]
+    assert [rows for rows in hidden if rows] == [{2: 1}, {2: 1}, {2: 1, 0: 2}]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

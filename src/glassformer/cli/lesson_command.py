@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -163,12 +164,20 @@ def _ask_questions(name: str | None, options: dict[str, Any]) -> None:
 
 def _stretches(lesson: "Lesson") -> "Iterator[tuple[str, Question | None]]":
     """The lesson as text, cut after each question."""
-    from glassformer.documents.parts import Document, Question, Section
+    from glassformer.documents.parts import Document, HeatMap, Question, Section
+
+    answered = 0
 
     def written(*parts: "Part", title: str = "") -> str:
         from glassformer.documents import render_text
 
         return render_text(Document(title, parts, lesson.language)) + "\n"
+
+    def revealed(part: "Part") -> "Part":
+        """A matrix with the rows of questions that have been answered."""
+        if not isinstance(part, HeatMap):
+            return part
+        return replace(part, hidden={row: n for row, n in part.hidden.items() if n > answered})
 
     whole = lesson.document().parts
     sections = [part for part in whole if isinstance(part, Section)]
@@ -178,9 +187,10 @@ def _stretches(lesson: "Lesson") -> "Iterator[tuple[str, Question | None]]":
         title, number = section.title, section.number
         waiting: list[Part] = []
         for part in section.parts:
-            waiting.append(part)
+            waiting.append(revealed(part))
             if isinstance(part, Question):
                 yield written(Section(title, tuple(waiting), number)), part
+                answered = part.number
                 waiting, title, number = [], "…", None
         if waiting:
             yield written(Section(title, tuple(waiting), number)), None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -151,8 +152,9 @@ class HeatMap:
     digits: int = 4
     decimals: int | None = None
     """Decimals for numbers below 10; None: `digits` significant digits throughout."""
-    hidden: tuple[int, ...] = ()
-    """Rows that a reader is asked to compute: a question mark stands for their numbers."""
+    hidden: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Rows that a reader is asked to compute, with the number of the question: a question mark
+    stands for their numbers."""
     blanks: frozenset[tuple[int, int]] = frozenset()
     """Rows and columns, as a reader sees them, of numbers that a worksheet leaves out."""
 
@@ -234,6 +236,7 @@ class HeatMap:
             "turned": self.turned,
             "marked": None if self.marked is None else list(self.marked),
             "hidden": list(self.hidden),
+            "asked": list(self.hidden.values()),
             "rows": list(shown.rows),
             "columns": list(shown.columns),
             "values": [[_json_number(float(x)) for x in row] for row in shown.values],
@@ -354,6 +357,8 @@ class Question:
     labels: tuple[str, ...]
     check: Callable[[Sequence[str]], Judgement]
     number: int = 1
+    row: str = ""
+    """The label of the row that they are."""
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -364,6 +369,21 @@ class Question:
         """Judge an answer: `question.answer(4, 16, 12)`, or one text, `"4 16 12"`."""
         texts = [text for given in numbers for text in split_answer(str(given))]
         return self.check(texts)
+
+    def rows_in(self, shown: HeatMap) -> list[int]:
+        """The rows of a matrix with the numbers asked for, and under the same label."""
+        return [
+            row
+            for row, label in enumerate(shown.matrix.rows)
+            if label == self.row and np.array_equal(shown.matrix.values[row], self._numbers)
+        ]
+
+    def is_repeated_in(self, parts: Iterable[Part]) -> bool:
+        return any(self.rows_in(part) for part in parts if isinstance(part, HeatMap))
+
+    @property
+    def _numbers(self) -> list[float]:
+        return [float(cell.value) for cell in self.cells]
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import random
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -62,25 +62,33 @@ def worksheet(document: p.Document) -> p.Document:
         head.append(p.Paragraph(words["worksheet task"].format(count=len(hidden)), "strong"))
     else:
         head.append(p.Paragraph(words["worksheet without blanks"], "strong"))
-    kept = (_blanked(part, hidden) for part in document.parts)
+    questions = [part for part in document.walk() if isinstance(part, p.Question)]
+    kept = (_blanked(part, hidden, questions) for part in document.parts)
     body = [part for part in kept if part is not None]
     title = words["worksheet title"].format(title=document.title)
     answers = [_answers(document, asked)] if hidden else []
     return replace(document, title=title, parts=(*head, *body, *answers), data=None)
 
 
-def _blanked(part: p.Part, hidden: frozenset[Cell]) -> p.Part | None:
+def _blanked(
+    part: p.Part, hidden: frozenset[Cell], questions: Sequence[p.Question]
+) -> p.Part | None:
     """A part without the hidden numbers; None for what would show them."""
     if isinstance(part, p.Figure | p.Remark) or (isinstance(part, p.Paragraph) and part.is_answer):
         return None
     if isinstance(part, p.Question):  # its row is blank in the matrix above, if nothing tells it
         return p.Paragraph(part.text, "strong") if hidden.intersection(part.cells) else None
     if isinstance(part, p.Section):
-        inside = (_blanked(one, hidden) for one in part.parts)
+        inside = (_blanked(one, hidden, questions) for one in part.parts)
         return replace(part, parts=tuple(one for one in inside if one is not None))
     if isinstance(part, p.HeatMap):
         blanks = frozenset(place for place, cell in _cells(part) if cell in hidden)
-        return replace(part, blanks=blanks, hidden=())
+        asked = {one.number for one in questions if hidden.intersection(one.cells)}
+        filled = {row for row, _ in blanks}
+        repeated = {
+            row: n for row, n in part.hidden.items() if n in asked and row not in filled
+        }  # the same numbers again: not to be seen, and not to be filled in twice
+        return replace(part, blanks=blanks, hidden=repeated)
     return part
 
 

@@ -69,19 +69,29 @@ Parts: TypeAlias = Iterable[Part | str]
 
 
 def numbered_questions(steps: Iterable[LessonStep]) -> tuple[LessonStep, ...]:
-    """The steps with their questions numbered from 1."""
+    """The steps with their questions numbered from 1.
+
+    Steps that follow at once and repeat the row that a question asks for, such as scores divided by
+    1, hide it too until it is answered.
+    """
     numbers = count(1)
-    return tuple(
-        LessonStep(
-            step.role,
-            step.title,
-            tuple(
-                replace(part, number=next(numbers)) if isinstance(part, Question) else part
-                for part in step.parts
-            ),
-        )
-        for step in steps
-    )
+    made: list[LessonStep] = []
+    asked: list[Question] = []
+    for step in steps:
+        asked = [one for one in asked if one.is_repeated_in(step.parts)]
+        own = [part for part in step.parts if isinstance(part, Question)]
+        numbered = {id(part): replace(part, number=next(numbers)) for part in own}
+        asked += numbered.values()
+        parts = (numbered.get(id(part)) or _without(part, asked) for part in step.parts)
+        made.append(LessonStep(step.role, step.title, tuple(parts)))
+    return tuple(made)
+
+
+def _without(part: Part, asked: Sequence[Question]) -> Part:
+    """A part without the rows that are asked for."""
+    if not isinstance(part, HeatMap):
+        return part
+    return replace(part, hidden={row: one.number for one in asked for row in one.rows_in(part)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +283,7 @@ class Speaker:
     def __call__(self, key: str, **values: object) -> str:
         table = next((table for table in self._tables if key in table), self._tables[0])
         assert key in table, f"{table.file.name} lacks {key!r}, or its Chinese"
-        said = table[key].say(self.language).format(**values)
+        said = table[key].say(self.language).format(lessons=_LessonNames(self), **values)
         if self.language == "zh":
             return _BETWEEN_HAN.sub("", _QUOTED.sub(r"\1", said))
         is_prose = said.endswith((".", ".)"))
@@ -297,6 +307,19 @@ class Speaker:
         if len(items) < 2:
             return "".join(items)
         return self("and").join((self("comma").join(items[:-1]), items[-1]))
+
+
+class _LessonNames:
+    """Lessons inside a sentence: `{lessons[scaling]}` in a template."""
+
+    def __init__(self, say: Speaker) -> None:
+        self._say = say
+
+    def __getitem__(self, name: str) -> str:
+        from glassformer.lessons.course import LESSONS
+
+        title = LESSONS[name].title.say(self._say.language)
+        return self._say("lesson in a sentence", name=name, title=title)
 
 
 # --- notation --------------------------------------------------------------------------------
@@ -380,9 +403,9 @@ def is_turned(step: Step) -> bool:
 
 
 def step_title(step: Step) -> str:
-    """`S (scores)`: the symbol, and the word if it adds anything."""
+    """`S (scores)`: the symbol of its own formula, and the word if it adds anything."""
     names = textbook(step.trace)
-    symbol, word = str(names.symbol(step)), names.word(step)
+    symbol, word = str(names.sight(step).symbol(step)), names.word(step)
     plain = step.role == "parameter" or word in symbol or symbol.startswith(("∂", "new "))
     plain |= "_" in word  # `attention_sum`: a name of the code, not a word
     return symbol if plain else f"{symbol} ({word})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -63,7 +64,13 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
     def remarks(role: str, cell: Cell) -> Sequence[Part]:
         """What the text prints for each of the two heads."""
-        return [part for id_ in _IDS.get(role, ()) for part in remarker.on(id_, cell)]
+        return [
+            replace(
+                part, text=say("of head", head=head, said=part.text[:1].lower() + part.text[1:])
+            )
+            for head, id_ in enumerate(_IDS.get(role, ()), start=1)
+            for part in remarker.on(id_, cell)
+        ]
 
     yield _inputs(run, say)
     walk = AttentionWalk(

@@ -47,12 +47,13 @@ class RowAsked:
 
     def hidden(self) -> HeatMap:
         """The matrix with a question mark for each number of the row."""
-        return replace(self.shown, hidden=(self.row,))
+        return replace(self.shown, hidden={self.row: 1})
 
     def question(self, text: str) -> Question:
         columns = range(len(self.shown.matrix.columns))
         cells = tuple(Cell(self.shown.step, self.shown.place(self.row, at)) for at in columns)
-        return Question(text, cells, self.shown.matrix.columns, self.judge)
+        shown = self.shown.matrix
+        return Question(text, cells, shown.columns, self.judge, row=shown.rows[self.row])
 
     def judge(self, texts: Sequence[str]) -> Judgement:
         """Right, or a sentence that says what is wrong."""

@@ -47,6 +47,8 @@ export interface MatrixPart {
   marked: [number, number] | null;
   /** Rows that a question of the same step asks for. */
   hidden: number[];
+  /** For each of these rows the number of the question that asks for it. */
+  asked: number[];
   rows: string[];
   columns: string[];
   values: (number | 'NaN' | 'inf' | '-inf')[][];
