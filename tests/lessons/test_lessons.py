@@ -468,3 +468,18 @@ def test_a_gradient_names_the_line_it_goes_back_through() -> None:
     assert codes["∂H[1]"] == "loss.backward()  # activated = F.relu(expanded)"
     assert codes["new W_2[1, 1]"] == "optimiser.step()"
     assert codes["H[1]"] == "expanded = self.expand(x)"
+
+
+def test_a_lesson_in_a_sentence_has_its_title_and_its_name() -> None:
+    step = lesson("illustrated", "zh").steps[5]
+    assert any("“缩放：为什么要除以 √d”（scaling）一课" in str(part) for part in step.parts)
+
+
+def test_remarks_on_two_heads_say_which() -> None:
+    said = [part.text for part in lesson("masked").steps[4].parts if isinstance(part, Remark)]
+    assert [text[:14] for text in said] == ["Head 1: wrong.", "Head 2: wrong."]
+
+
+def test_a_matrix_has_the_symbol_of_its_formula() -> None:
+    residual = [part for part in lesson("by-hand").steps[13].parts if isinstance(part, HeatMap)]
+    assert [part.caption for part in residual] == ["x_mid, 6×6"]
