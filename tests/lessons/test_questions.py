@@ -122,8 +122,9 @@ def test_the_next_step_does_not_give_the_answer_away(name: str) -> None:
     for step, following in pairwise(steps):
         for asked in (part for part in step.parts if isinstance(part, Question)):
             for part in (part for part in following.parts if isinstance(part, HeatMap)):
+                is_again = part.step is asked.cells[0].step  # shown to be read
                 assert [n for n in part.hidden.values() if n == asked.number] == [
-                    asked.number for _ in asked.rows_in(part)
+                    asked.number for _ in (() if is_again else asked.rows_in(part))
                 ]
 
 

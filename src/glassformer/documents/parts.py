@@ -379,7 +379,10 @@ class Question:
         ]
 
     def is_repeated_in(self, parts: Iterable[Part]) -> bool:
-        return any(self.rows_in(part) for part in parts if isinstance(part, HeatMap))
+        """Whether another matrix has the row, too; the same one shown again is there to be read."""
+        own = self.cells[0].step
+        maps = [part for part in parts if isinstance(part, HeatMap) and part.step is not own]
+        return any(map(self.rows_in, maps))
 
     @property
     def _numbers(self) -> list[float]:
