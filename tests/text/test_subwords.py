@@ -136,7 +136,7 @@ def test_bad_settings_and_texts() -> None:
         SubwordTokenizer.train(TEXTS, vocab_size=258)
     with pytest.raises(InputError, match="the texts are empty"):
         SubwordTokenizer.train(["", ""], vocab_size=300)
-    with pytest.raises(InputError, match="expected several texts"):
+    with pytest.raises(InputError, match="expected a list of texts, got one string"):
         SubwordTokenizer.train("one text", vocab_size=300)
     with pytest.raises(InputError, match="expected a text, received int 5"):
         SubwordTokenizer.train(["a", 5], vocab_size=300)  # type: ignore[list-item]  # tested
