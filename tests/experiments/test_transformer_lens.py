@@ -5,6 +5,7 @@ the matrices, which it does in float32: there the tolerance is 1e-6 of the large
 """
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,22 @@ def test_a_position_patched_and_all_of_them(tmp_path: Path) -> None:
     with torch.no_grad():
         hooked = bridge.run_with_hooks(IDS, fwd_hooks=[("blocks.1.hook_mlp_out", there)])
     close(patch(one, other, "transformer.h.1.mlp_out", position=3)["logits"].value, hooked)
+
+
+def test_their_code_in_the_guide_gives_our_table(tmp_path: Path) -> None:
+    from transformer_lens import patching
+
+    model = made("gpt2")
+    guide = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```py\n# TransformerLens\n(.*?)```", guide, re.DOTALL)
+    names: dict[str, Any] = {"clean_ids": OTHER, "corrupted_ids": IDS, "patching": patching}
+    names["model"] = bridged(model, tmp_path)
+    with torch.no_grad():
+        exec(code, names)
+    one = trace(model, IDS)
+    asked = difference(one["logits"][0, -1, 7], one["logits"][0, -1, 9])
+    ours = sweep(one, trace(model, OTHER), measure=asked)
+    close(ours.values, names["found"].double(), 1e-7)
 
 
 def test_the_logit_lens(tmp_path: Path) -> None:
