@@ -77,8 +77,8 @@ class Outcome:
     cells: int = 0
     opaque: Counter[str] = field(default_factory=Counter)
     """The operators that made a step without a rule, and in how many samples."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """What a `TraceError` said."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """By the function that raised a `TraceError`: what it said."""
     wrong: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
 
@@ -238,7 +238,7 @@ def _examine(entry: Any, kind: Pass, sample: Any, number: int, outcome: Outcome)
         traced.close()
     except TraceError as error:
         outcome.samples += 1
-        outcome.refused[str(error)] += 1
+        outcome.refused[_function_that_raised(error)] = _general(str(error))
     except Exception as error:  # what a crash is, is found here
         outcome.samples += 1
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -247,8 +247,16 @@ def _examine(entry: Any, kind: Pass, sample: Any, number: int, outcome: Outcome)
         outcome.crashed.append(f"{number}: {type(error).__name__} {said[:120]} ({place})")
 
 
+def _function_that_raised(error: Exception) -> str:
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_code.co_qualname
+
+
 Status = str | dict[str, Any]
-"""`verified`, `{"opaque": [operators]}` or `{"refused": [what the TraceError says]}`."""
+"""`verified`, `{"opaque": [operators]}` or `{"refused": {function: what its TraceError says}}`.
+
+The functions are compared; the guide repeats the words.
+"""
 Table = dict[str, dict[str, Status]]
 
 
@@ -256,7 +264,7 @@ def status_of(outcome: Outcome) -> Status | None:
     """The table's entry for an outcome; None if there was nothing to trace."""
     assert outcome.sound, "what is wrong has no place in the table"
     if outcome.refused:
-        return {"refused": sorted({_general(said) for said in outcome.refused})}
+        return {"refused": dict(sorted(outcome.refused.items()))}
     if outcome.opaque:
         return {"opaque": sorted(outcome.opaque)}
     return "verified" if outcome.samples else None
@@ -264,7 +272,7 @@ def status_of(outcome: Outcome) -> Status | None:
 
 def _general(said: str) -> str:
     """An error message without its figures and names."""
-    return re.sub(r"\([\d, ]*\)|[\d.]+e[-+]\d+|own\.\d+", "…", said)
+    return re.sub(r"\([\d, ]+\)|[\d.]+e[-+]\d+|own\.\d+", "…", said)
 
 
 def read_table() -> Table:
@@ -302,7 +310,7 @@ def guide_text(table: Table) -> str:
         for status in row.values():
             if isinstance(status, dict):
                 operators.update(status.get("opaque", ()))
-                refused.update(status.get("refused", ()))
+                refused.update(status.get("refused", {}).values())
     groups: dict[str, list[str]] = {name: [] for name in (*_GROUPS, "Others")}
     for operator in sorted(operators):
         found = (name for name, starts in _GROUPS.items() if operator.startswith(starts))

@@ -21,7 +21,7 @@ QUICK = 20
 
 
 def declared(status: Any) -> set[str]:
-    """The operators without a rule and the errors listed in a status."""
+    """The operators without a rule, and the functions that refuse, listed in a status."""
     parts = status.values() if isinstance(status, dict) else ()
     return {name for part in parts for name in part}
 
@@ -97,6 +97,20 @@ def test_the_guide_states_the_limits_that_the_database_shows() -> None:
 
     guide = database.GUIDE.read_text(encoding="utf-8")
     assert database.renewed_guide(guide, database.read_table()) == guide
+
+
+def test_the_guide_repeats_what_a_refusal_says() -> None:
+    """If not, `python -m tests.tracing.operator_database --write ENTRY` renews both."""
+    from tests.tracing import operator_database as database
+
+    refused = [name for name, row in TABLE.items() if '"refused"' in json.dumps(row)]
+    said = {
+        f"{name}, {kind}": TABLE[name][kind]
+        for name, kind, outcome in database.examined(refused, 1, database.PASSES)
+        if outcome.refused and database.status_of(outcome) != TABLE[name][kind]
+    }
+    assert refused
+    assert said == {}
 
 
 # Common in networks: other operators may be declared opaque, these may not.
