@@ -13,8 +13,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from glassformer.claims.position_claims import learn_left_neighbour
-from glassformer.claims.studies import learn_at_depth
+from glassformer.claims.block_claims import learn_left_neighbour
+from glassformer.claims.training_studies import learn_at_depth
 
 STORE = Path(__file__).parents[1] / "src" / "glassformer" / "claims" / "stored.json"
 LENGTHS = (8, 16, 32)

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.systems.__main__ import STORED, Result, cells, page, recall, run
 from benchmarks.systems.checked_rows import CHECKS, DESCRIBED, small
-from glassformer.claims.claim_list import claims
+from glassformer.claims import claims
 from glassformer.cli import app, claims_command, lesson_command
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row_ids

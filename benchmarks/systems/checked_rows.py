@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from glassformer.claims import claim_list
+from glassformer.claims import ROWS, find, outcomes
 from glassformer.claims.claim import Stored, stored_results
-from glassformer.claims.claim_list import ROWS
 from glassformer.lessons import make_lesson
 from glassformer.lessons.course import Row, row
 from glassformer.lessons.lesson import Lesson
@@ -86,7 +85,7 @@ def check(id_: str) -> Callable[[Callable[[], Measured]], Callable[[], Measured]
 @cache
 def figures(claim: str) -> dict[str, Any]:
     """The figures of a claim, measured now; of a slow claim, its stored ones."""
-    (outcome,) = claim_list.outcomes(claim_list.find([claim]))
+    (outcome,) = outcomes(find([claim]))
     return dict(outcome.figures)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.systems.checked_rows import Measured, check, figures, lesson, percent, small
+from glassformer.claims.attention_studies import learn_roles
 from glassformer.claims.costs import least_embedding_size
 from glassformer.claims.properties import path_length
-from glassformer.claims.studies import learn_roles
 from glassformer.documents.parts import Figure, Table, plain
 from glassformer.lessons.films import FILMS, learn_films
 

@@ -7,8 +7,8 @@ import math
 import torch
 
 from benchmarks.systems.checked_rows import Measured, check, figures, gap, numbers, percent, small
+from glassformer.claims.model_claims import three_sentences
 from glassformer.claims.specimens import seeded
-from glassformer.claims.token_claims import three_sentences
 from glassformer.errors import InputError
 from glassformer.lessons import image_patches, masked_words
 from glassformer.nn import Block, Classifier, ModelConfig, Seq2Seq, build, presets

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.claims.properties import weighted_sum
-from glassformer.claims.studies import SwitchedBlock
+from glassformer.claims.training_studies import SwitchedBlock
 from glassformer.nn import attention as functions
 from glassformer.nn import attention as masks
 from glassformer.nn import attention as multi_head

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.claims import GROUPS, Claim, VerdictRule, claims, find, outcomes
+from glassformer.claims import GROUPS, PROPERTIES, Claim, VerdictRule, claims, find, outcomes
 from glassformer.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
-from glassformer.claims.claim_list import PROPERTIES
 from glassformer.claims.claim_report import VERDICTS, claims_document
 from glassformer.claims.classifier_claims import printed_code, read_text
 from glassformer.documents import render_text

@@ -5,21 +5,23 @@ from statistics import mean
 import pytest
 import torch
 
-from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
-from glassformer.claims.studies import (
+from glassformer.claims.attention_studies import (
     NOUNS,
     ONE_HEAD_BOUND,
     PLACES,
     SENTENCE,
     VERBS,
     Relatedness,
+    learn_neighbours,
+    learn_relatedness,
+    learn_roles,
+)
+from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
+from glassformer.claims.training_studies import (
     SwitchedBlock,
     Tastes,
     learn_at_depth,
     learn_at_width,
-    learn_neighbours,
-    learn_relatedness,
-    learn_roles,
 )
 from glassformer.nn import Block, BlockConfig, FeedForwardConfig, ModelConfig
 

@@ -7,8 +7,7 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.claims import claims
-from glassformer.claims.claim_list import ROWS
+from glassformer.claims import ROWS, claims
 from glassformer.claims.claim_report import source_of
 from glassformer.errors import CancelledError, InputError, cancelled_by
 from glassformer.explorer.open_claims import OpenClaims

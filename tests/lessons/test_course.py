@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.claims.claim_list import ROWS, claims
+from glassformer.claims import ROWS, claims
 from glassformer.cli import run
 from glassformer.errors import UnknownNameError
 from glassformer.language import Bilingual, words

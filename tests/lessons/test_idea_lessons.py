@@ -16,8 +16,13 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.claims.claim import stored_results
-from glassformer.claims.leakage import PROMPT_LENGTH, TEXT_LENGTH, learn_next_token
-from glassformer.claims.studies import SwitchedStack, signals_at_depth
+from glassformer.claims.training_studies import (
+    PROMPT_LENGTH,
+    TEXT_LENGTH,
+    SwitchedStack,
+    learn_next_token,
+    signals_at_depth,
+)
 from glassformer.documents import render_text
 from glassformer.documents.parts import Paragraph, Table, plain
 from glassformer.language import Language

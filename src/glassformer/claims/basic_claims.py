@@ -3,6 +3,14 @@
 import torch
 from torch import Tensor
 
+from glassformer.claims.attention_studies import (
+    NOUNS,
+    PLACES,
+    SENTENCE,
+    VERBS,
+    Relatedness,
+    learn_relatedness,
+)
 from glassformer.claims.claim import Figures, Group, VerdictRule, stored_results
 from glassformer.claims.properties import (
     equivariance,
@@ -24,15 +32,7 @@ from glassformer.claims.specimens import (
     seeded,
     vectors,
 )
-from glassformer.claims.studies import (
-    NOUNS,
-    PLACES,
-    SENTENCE,
-    VERBS,
-    Relatedness,
-    learn_relatedness,
-    learn_tastes,
-)
+from glassformer.claims.training_studies import learn_tastes
 from glassformer.nn import TokenEmbedding, attention_weights, basic_self_attention, presets
 from glassformer.nn.attention import basic_self_attention_loop, softmax_over_keys
 

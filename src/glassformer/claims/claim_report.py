@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from textwrap import dedent
 
+from glassformer.claims import GROUPS, PROPERTIES
 from glassformer.claims.claim import Claim, Outcome, Verdict
-from glassformer.claims.claim_list import GROUPS, PROPERTIES
 from glassformer.documents import parts as p
 from glassformer.language import Language, words
 

@@ -12,7 +12,6 @@ from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
 from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.classifier_claims import held_out_accuracy
-from glassformer.claims.leakage import N_TOKENS, learn_next_token
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
     ROUNDING,
@@ -25,6 +24,7 @@ from glassformer.claims.specimens import (
     translator,
     vectors,
 )
+from glassformer.claims.training_studies import N_TOKENS, learn_next_token
 from glassformer.errors import InputError, ShapeError
 from glassformer.nn import Seq2Seq, TextEncoder, attend_written, causal_mask, presets
 from glassformer.nn.attention import weigh_values

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from glassformer.claims.attention_studies import ONE_HEAD_BOUND, learn_neighbours, learn_roles
 from glassformer.claims.bloem import FOLDS, attend_einsum, attend_folded
 from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.costs import attention_cost, attention_parameters, time_calls
@@ -21,7 +22,6 @@ from glassformer.claims.specimens import (
     seeded,
     vectors,
 )
-from glassformer.claims.studies import ONE_HEAD_BOUND, learn_neighbours, learn_roles
 from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, MultiHeadAttention, attend_written, build, presets
 from glassformer.nn.attention import split_heads

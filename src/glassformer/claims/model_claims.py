@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.audit.example_file import load_example
+from glassformer.audit.formulas.bounds import WordList
 from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.costs import growth, time_calls
 from glassformer.claims.properties import RecurrentLayer, layer_cost, make_layer, path_lengths
@@ -23,11 +25,22 @@ from glassformer.claims.specimens import (
     translator,
     vectors,
 )
-from glassformer.nn import Block, FeedForward, MultiHeadAttention, Seq2Seq, attend_written, presets
+from glassformer.nn import (
+    Block,
+    FeedForward,
+    MultiHeadAttention,
+    Seq2Seq,
+    attend_written,
+    build,
+    presets,
+)
 from glassformer.nn.blocks import Stack
 from glassformer.nn.description import count_parameters
+from glassformer.tasks import load
+from glassformer.text import CharacterTokenizer, WordTokenizer, split_words, tokens_per_word
+from glassformer.training import RECIPES
 
-group = Group("model_claims")
+model_group = Group("model_claims")
 
 
 def _sublayers(made: nn.Module) -> int:
@@ -35,7 +48,7 @@ def _sublayers(made: nn.Module) -> int:
     return sum(isinstance(part, kinds) for part in made.children())
 
 
-@group.claim(
+@model_group.claim(
     "C88",
     lambda f: (f["encoder"], f["encoder_parts"], f["decoder"], f["decoder_parts"]) == (6, 2, 6, 3),
 )
@@ -60,7 +73,7 @@ def _weights_of(stack: Stack) -> int:
     return sum(p.numel() for name, p in stack.named_parameters() if "embedding" not in name)
 
 
-@group.claim(
+@model_group.claim(
     "C89", lambda f: f["torch"] == f["ours"] == 44_140_544 and f["layers"] == f["norms"] == 12
 )
 def the_printed_tree() -> Figures:
@@ -77,7 +90,7 @@ def the_printed_tree() -> Figures:
     }
 
 
-@group.claim(
+@model_group.claim(
     "C90",
     lambda f: (
         (f["d_model"], f["layers"], f["heads"], f["d_ff"]) == (512, 6, 8, 2048)
@@ -99,7 +112,7 @@ def the_base_sizes() -> Figures:
     }
 
 
-@group.claim(
+@model_group.claim(
     "C91", lambda f: f["attention"] == 1 and f["recurrence"] == f["steps"] == f["positions"] - 1
 )
 def recurrence_waits_and_attention_does_not() -> Figures:
@@ -117,7 +130,7 @@ def recurrence_waits_and_attention_does_not() -> Figures:
     }
 
 
-@group.seconds("C91", lambda f: f["lstm_last"] / f["blocks_last"])
+@model_group.seconds("C91", lambda f: f["lstm_last"] / f["blocks_last"])
 def seconds_of_blocks_and_recurrence() -> Figures:
     """Forward and backward pass, on the GPU if there is one, else on one core."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -149,7 +162,7 @@ def seconds_of_blocks_and_recurrence() -> Figures:
     }
 
 
-@group.claim("C92", lambda f: f["recurrent"] > 0 or f["order_gap"] > ROUNDING)
+@model_group.claim("C92", lambda f: f["recurrent"] > 0 or f["order_gap"] > ROUNDING)
 @torch.no_grad()
 def the_transformer_uses_recurrent_attention() -> Figures:
     """Recurrent parts of the base model; whether one output depends on another."""
@@ -164,7 +177,7 @@ def the_transformer_uses_recurrent_attention() -> Figures:
     }
 
 
-@group.claim("C93", lambda f: f["weights_move"] > ROUNDING and f["columns"] == f["keys"])
+@model_group.claim("C93", lambda f: f["weights_move"] > ROUNDING and f["columns"] == f["keys"])
 def the_product_with_v_relates() -> Figures:
     """Change V alone: do the attention weights change, or the outputs?"""
     queries, keys = vectors(1, 5, 4), vectors(1, 6, 4, seed=1)
@@ -177,7 +190,7 @@ def the_product_with_v_relates() -> Figures:
     }
 
 
-@group.claim(
+@model_group.claim(
     "C94",
     VerdictRule(lambda f: f["accuracy"] > 0.95, partly=lambda f: f["loss"] < 0.5 * f["start"]),
 )
@@ -197,3 +210,86 @@ def adam_trains_it() -> Figures:
     )
     with torch.no_grad():
         return {"start": start, "loss": loss, "accuracy": accuracy(*read(200))}
+
+
+# --- tokens and data ---
+# vocabularies, words in a token, and what BERT and its relatives share.
+
+
+token_group = Group("token_claims")
+
+
+def three_sentences() -> list[str]:
+    """The three sentences of the by-hand text, as its worked example has them."""
+    printed = load_example("thrones")["corpus"].printed
+    assert isinstance(printed, WordList)
+    return [text for text in printed.items if text is not None]
+
+
+@token_group.claim(
+    "C95", VerdictRule(lambda f: f["kept"] == 23, partly=lambda f: f["ignored"] == 23)
+)
+def the_vocabulary_has_23_words() -> Figures:
+    """Distinct words of the corpus, case-sensitive and not."""
+    corpus = three_sentences()
+    return {
+        "words": sum(len(split_words(text, "drop")) for text in corpus),
+        "kept": len(WordTokenizer.build(corpus, case="keep").words),
+        "ignored": len(WordTokenizer.build(corpus, case="ignore").words),
+    }
+
+
+_EVERYDAY = (
+    "A man in a blue shirt is standing on a ladder, cleaning a window.",
+    "Two children are playing with a dog in the park.",
+)
+_LEARNED = (
+    "The committee postponed its decision because nobody had read the appendix.",
+    "Photosynthesis turns light, water and carbon dioxide into sugar and oxygen.",
+)
+
+
+@token_group.claim(
+    "C96",
+    VerdictRule(
+        lambda f: all(0.7 <= f[kind] <= 0.8 for kind in ("everyday", "learned", "letters")),
+        partly=lambda f: f["letters"] < f["learned"] < 0.75 < f["everyday"],
+    ),
+)
+def a_token_is_three_quarters_of_a_word() -> Figures:
+    """Words per token: everyday and learned English in subwords, and in letters."""
+    shipped = load("en-de").reader
+    letters = CharacterTokenizer.build(_EVERYDAY)
+    return {
+        "vocabulary": shipped.vocab_size,
+        "everyday": 1 / tokens_per_word(shipped, _EVERYDAY),
+        "learned": 1 / tokens_per_word(shipped, _LEARNED),
+        "letters": 1 / tokens_per_word(letters, _EVERYDAY),
+    }
+
+
+@token_group.claim(
+    "C97", VerdictRule(lambda f: f["gigabytes"] == 570, decidable=lambda f: f["copies"] > 0)
+)
+def the_data_set_has_570_gigabytes() -> Figures:
+    """Recipes that read such a data set, and what 570 GB would be in tokens."""
+    shipped = load("en-de").reader
+    n_bytes = sum(len(text.encode()) for text in _EVERYDAY)
+    n_tokens = sum(map(len, shipped.encode_batch(_EVERYDAY)))
+    copies = [name for name in RECIPES if "chatgpt" in name]
+    return {"copies": len(copies), "billions": 570 * n_tokens / n_bytes}
+
+
+@token_group.claim("C98", lambda f: f["attending"] == f["blocks"] > 0)
+def relatives_share_self_attention() -> Figures:
+    """Blocks of five models, shrunk, that have self-attention."""
+    sizes = {"vocab_size": 8, "d_model": 8, "n_heads": 2, "n_layers": 2, "max_len": 8}
+    names = ("bert", "gpt2", "llama", "bloem_2024", "vaswani_2017_base")
+    with torch.device("meta"):
+        models = [build(presets.preset(name, **sizes)) for name in names]
+    blocks = [part for model in models for part in model.modules() if isinstance(part, Block)]
+    return {
+        "models": len(models),
+        "blocks": len(blocks),
+        "attending": sum(isinstance(part.attention, MultiHeadAttention) for part in blocks),
+    }

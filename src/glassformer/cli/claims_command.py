@@ -58,7 +58,7 @@ def claims(
 
 def _without_claims(ids: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
     """Print where rows without a claim are shown; returns the other ids, and if none is left."""
-    from glassformer.claims.claim_list import ROWS
+    from glassformer.claims import ROWS
     from glassformer.lessons.course import row, row_ids
 
     shown = [id_ for id_ in ids if id_.upper() in row_ids() and id_.upper() not in ROWS]

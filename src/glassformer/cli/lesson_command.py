@@ -72,7 +72,7 @@ def lesson(
 
 def _shown_by(id_: str) -> str | None:
     """Print what shows a row of the texts; returns the lesson if there is exactly one."""
-    from glassformer.claims.claim_list import ROWS
+    from glassformer.claims import ROWS
     from glassformer.lessons import LESSONS
     from glassformer.lessons.course import row as find_row
 

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from glassformer.claims import GROUPS, Claim, Outcome, Verdict, claims, outcomes
-from glassformer.claims.claim_list import ROWS
+from glassformer.claims import GROUPS, ROWS, Claim, Outcome, Verdict, claims, outcomes
 from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
 from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
 from glassformer.explorer import schemas

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from glassformer.claims.claim_list import claims_about
+from glassformer.claims import claims_about
 from glassformer.errors import InputError, UnknownNameError
 from glassformer.explorer import schemas
 from glassformer.explorer.open_traces import OpenTrace, Store

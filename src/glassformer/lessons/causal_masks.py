@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import torch
 
-from glassformer.claims.leakage import (
+from glassformer.claims.training_studies import (
     N_TOKENS,
     PROMPT_LENGTH,
     TEXT_LENGTH,

@@ -8,7 +8,7 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from glassformer.claims.studies import Tastes, learn_tastes
+from glassformer.claims.training_studies import Tastes, learn_tastes
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.data_charts import Axes
 from glassformer.lessons.figures.film_map import Point, draw_map

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from glassformer.claims.claim import Figures, stored_results
-from glassformer.claims.position_claims import (
+from glassformer.claims.block_claims import (
     encodings_go_beyond_the_trained_length,
     learn_left_neighbour,
 )
+from glassformer.claims.claim import Figures, stored_results
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart

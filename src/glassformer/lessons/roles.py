@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from glassformer.claims.attention_studies import NOUNS, PLACES, SENTENCE, VERBS, Relatedness
+from glassformer.claims.attention_studies import learn_relatedness as train_embeddings
 from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
-from glassformer.claims.studies import NOUNS, PLACES, SENTENCE, VERBS, Relatedness
-from glassformer.claims.studies import learn_relatedness as train_embeddings
 from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.attention_figures import (
     basic_figure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from glassformer.claims.studies import (
+from glassformer.claims.attention_studies import (
     ROLE_NAMES,
     ROLE_SENTENCE,
     Positions,

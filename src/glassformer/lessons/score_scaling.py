@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from glassformer.claims.properties import ScoreSpread, score_spread
-from glassformer.claims.scaling_claims import look_up
+from glassformer.claims.query_claims import look_up
 from glassformer.documents.parts import Figure, Part, Table
 from glassformer.lessons.figures.canvas import Role, SvgDrawing
 from glassformer.lessons.figures.data_charts import Axes, Series, line_chart

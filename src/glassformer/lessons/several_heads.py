@@ -8,14 +8,14 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from glassformer.claims.bloem import FOLDS, attend_folded
-from glassformer.claims.studies import (
+from glassformer.claims.attention_studies import (
     ONE_HEAD_BOUND,
     Resolution,
     RoleReading,
     learn_neighbours,
     learn_roles,
 )
+from glassformer.claims.bloem import FOLDS, attend_folded
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Span, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart

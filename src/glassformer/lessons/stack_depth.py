@@ -10,7 +10,7 @@ import torch
 from glassformer.claims.claim import Figures, stored_results
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import seeded
-from glassformer.claims.studies import (
+from glassformer.claims.training_studies import (
     DepthSignals,
     SwitchedBlock,
     WidthResult,

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from glassformer.claims.position_claims import positions_make_order_matter
+from glassformer.claims.block_claims import positions_make_order_matter
 from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.classifier import REVIEWS, learn
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
