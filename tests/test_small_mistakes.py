@@ -11,7 +11,7 @@ import torch
 from starlette.testclient import TestClient
 
 from glassformer import cli
-from glassformer.cli.explore_command import explore
+from glassformer.cli.trace_commands import explore
 from glassformer.documents import parts, render, render_text
 from glassformer.documents.parts import Judgement, Question
 from glassformer.documents.slides import _row_height

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.systems.__main__ import STORED, Result, cells, page, recall, run
 from benchmarks.systems.checked_rows import CHECKS, DESCRIBED, small
 from glassformer.claims import claims
-from glassformer.cli import app, claims_command, lesson_command
+from glassformer.cli import app, course_commands, text_checks
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row_ids
 
@@ -78,10 +78,10 @@ def test_the_command_of_a_row_is_one(id_: str) -> None:
 
 @pytest.mark.parametrize("id_", row_ids())
 def test_both_commands_find_a_row(id_: str, capsys: pytest.CaptureFixture[str]) -> None:
-    lesson_command._shown_by(id_)
+    course_commands._shown_by(id_)
     lines = "".join(capsys.readouterr()).splitlines()
     assert lines[0].startswith(f"{id_}  ") and len(lines) > 1
-    rest, answered = claims_command._without_claims((id_,))
+    rest, answered = text_checks._without_claims((id_,))
     assert answered == (rest == ())
     assert CHECKS[id_].claims if rest else f"{id_}: " in capsys.readouterr().out
 

@@ -55,22 +55,19 @@ app = App(
     default_parameter=Parameter(negative=()),  # no --no-json and no --empty-step
     suppress_keyboard_interrupt=False,  # we report it in one line and say how to resume
 )
-# Which module has which commands; a module is imported when one of them is run.
-for _module, _commands in {
-    "audit_command": ["audit"],
-    "claims_command": ["claims"],
-    "data_command": ["data"],
-    "exercise_command": ["exercise"],
-    "experiment_command": ["experiment"],
-    "explore_command": ["explore"],
-    "lesson_command": ["lesson"],
-    "model_commands": ["describe", "evaluate", "export", "models"],
-    "run_command": ["run"],
-    "trace_command": ["explain", "trace"],
-    "train_command": ["recipes", "train"],
-}.items():
-    for _name in _commands:  # its help is in help.toml; any text here keeps cyclopts from importing
-        app.command(f"glassformer.cli.{_module}:{_name}", name=_name, help=_name)
+# The commands of each module, which is imported when one of them is run.
+_COMMANDS = {
+    "course_commands": "exercise lesson",
+    "experiment_command": "experiment",
+    "model_commands": "describe evaluate export models",
+    "run_command": "run",
+    "text_checks": "audit claims",
+    "trace_commands": "explain explore trace",
+    "train_commands": "data recipes train",
+}
+for _name, _module in sorted((name, m) for m, names in _COMMANDS.items() for name in names.split()):
+    # Its help is in help.toml; any text here keeps cyclopts from importing the module.
+    app.command(f"glassformer.cli.{_module}:{_name}", name=_name, help=_name)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import check_place, screen_width, show_size, wrapped
+from glassformer.cli.model_commands import AS_IT_IS, ModelOptions, check_model, open_model
+from glassformer.cli.output import Json, Output, check_place, screen_width, show_size, wrapped
 from glassformer.errors import ConfigError, InputError
 from glassformer.files import read_bytes
 from glassformer.language import spoken, words
@@ -81,8 +81,8 @@ def experiment(
     *,
     question: ExperimentOptions = PLAIN,
     target: str | None = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    output: Output = None,
+    as_json: Json = False,
     options: ModelOptions = AS_IT_IS,
 ) -> None:
     """Ask what a number of one pass over a text depends on."""

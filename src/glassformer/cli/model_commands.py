@@ -1,14 +1,23 @@
-"""Trained models and presets: `glassformer models`, `describe`, `evaluate` and `export`."""
+"""Trained models and presets: `glassformer models`, `describe`, `evaluate` and `export`.
+
+Below them the argument MODEL and its options, for all commands that read a text.
+"""
+
+from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import show_size
+from glassformer.cli.output import Json, show_size
 from glassformer.language import Language, in_language, padded, spoken, words
+
+if TYPE_CHECKING:
+    from glassformer.tasks import Model
 
 say = words("glassformer.cli.messages")
 
@@ -22,7 +31,7 @@ _TASKS = {
 _MEASURES = ("accuracy", "bleu", "rmse", "loss")
 
 
-def models(*, as_json: Annotated[bool, Parameter(name="--json")] = False) -> None:
+def models(*, as_json: Json = False) -> None:
     """List the models that ship: what each is for, its score, its size."""
     from glassformer.checkpoint import SHIPPED, shipped
 
@@ -66,7 +75,7 @@ def describe(
     preset: str,
     /,
     *,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     **sizes: float,
 ) -> None:
     """Show a preset's parts with their parameter counts, without building it."""
@@ -89,7 +98,7 @@ def evaluate(
     data: Path | None = None,
     split: str = "test",
     device: str = "auto",
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
 ) -> None:
     """Score a model on the data that its recipe tests with."""
     from glassformer import checkpoint
@@ -132,3 +141,40 @@ def export(
     sys.stderr.write(f"{say('export checked', found=in_language(exported.found))}\n")
     for file in exported.files:
         sys.stdout.write(f"{exported.folder / file}\n")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is opened."""
+
+    ids: bool = False
+    module: Annotated[Literal["glassformer"] | None, Parameter(name="--as")] = None
+
+
+AS_IT_IS = ModelOptions()
+
+
+def check_model(model: str) -> None:
+    """Refuse an unknown name before torch is imported."""
+    from glassformer.checkpoint import find
+
+    if not Path(model).is_file():  # a checkpoint of nanoGPT or llama2.c
+        find(model)
+
+
+def open_model(model: str, options: ModelOptions, **more: Any) -> Model:
+    """The model that the command names; `more` is passed to `load`."""
+    from glassformer.tasks import load
+
+    loaded = load(
+        model,
+        tokenizer="ids" if options.ids else None,
+        as_glassformer=options.module is not None,
+        **more,
+    )
+    if loaded.corpus == "digits":
+        from glassformer.data.readers import digit_to_test
+
+        loaded.samples = digit_to_test
+    return loaded

@@ -5,7 +5,9 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, write_whole
@@ -22,6 +24,10 @@ Format = Literal["terminal", "md", "tex", "html", "xlsx", "slides", "pdf", "work
 
 Repeated here: importing it is slow.
 """
+
+
+Json = Annotated[bool, Parameter(name="--json")]
+Output = Annotated[Path | None, Parameter(name=["--output", "-o"])]
 
 
 def check_place(output: Path | None) -> None:
@@ -55,10 +61,18 @@ def write_text(text: str, output: Path | None) -> None:
     write_whole(output, text)
 
 
-def format_of(to: str | None, output: Path | None) -> str:
-    """What `--to` says, else what the file's ending says, else plain text; refused if it fails."""
+def format_of(to: str | None, output: Path | None, *, as_json: bool = False) -> str:
+    """The format that `--json` or `--to` names, else the file's ending, else plain text.
+
+    Rejects an output file that cannot be written.
+    """
     from glassformer.documents.renderer import SUFFIXES
 
+    if as_json and to is not None:
+        raise ConfigError("expected either --json or --to {to}, got both", to=to)
+    if as_json:
+        check_place(output)
+        return "json"
     ending = "" if output is None else output.suffix.lower()
     if to == "pdf" and ending != ".pdf":
         raise ConfigError("a PDF needs a file: -o FILE.pdf")

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from cyclopts import Parameter
 
-from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import show_words
+from glassformer.cli.model_commands import AS_IT_IS, ModelOptions, check_model, open_model
+from glassformer.cli.output import Json, show_words
 from glassformer.errors import ConfigError, expect_whole
 from glassformer.language import words
 
@@ -185,7 +185,7 @@ def run(
     model: str,
     /,
     *texts: str,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     batch_size: int = 32,
     weights: str = "float32",
     why: bool = False,

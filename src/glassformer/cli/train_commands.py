@@ -1,15 +1,59 @@
-"""`glassformer data`: the data sets, where they are, and their licences."""
+"""Training: `glassformer train` a recipe, list the `recipes`, find their `data`."""
+
+from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from glassformer.cli.output import Json
 from glassformer.language import words
 
 say = words("glassformer.cli.messages")
+known = words("glassformer.training.reference")
+
+
+def train(*recipe: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> None:
+    """Train a model by a recipe; the result is one JSON object."""
+    from glassformer.training.command import execute
+
+    execute(recipe, _watch)
+
+
+def _watch(folder: Path) -> AbstractContextManager[None]:
+    """Imported only for `--watch`: a mistyped recipe is reported without importing torch."""
+    from glassformer.explorer.training_watch import watch
+
+    return watch(folder)
+
+
+def recipes(
+    name: str | None = None,
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    """List the recipes, or all settings of one with their values."""
+    from glassformer.training.recipes import RECIPES, recipe
+    from glassformer.training.settings import settings_of, to_json
+
+    if name is not None and as_json:
+        sys.stdout.write(to_json(recipe(name)))
+    elif name is not None:
+        for setting in settings_of(recipe(name)):
+            value = "none" if setting.value is None else setting.value
+            key = f"setting {setting.name.removeprefix('first.').replace('.', ' ')}"
+            sys.stdout.write(f"--{setting.name} {value}\n    {known.of(setting.help, key)}\n")
+    else:
+        width = max(map(len, RECIPES)) + 1
+        for recipe_name, about in RECIPES.items():
+            shown = f"{recipe_name:<{width}}{known.of(about, f'recipe {recipe_name}')}"
+            line = json.dumps({"name": recipe_name, "about": about}) if as_json else shown
+            sys.stdout.write(f"{line}\n")
 
 
 def data(
@@ -18,7 +62,7 @@ def data(
     *,
     folder: Annotated[Path | None, Parameter(name="--data")] = None,
     archive: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the data sets, or check (and where possible fetch) the files of one."""
     from glassformer.data.corpora import CORPORA, locate, obtain

@@ -1,4 +1,4 @@
-"""`glassformer claims`: run the experiments behind the claims of the texts."""
+"""The texts, checked: `glassformer audit` their printed numbers, `claims` what they say."""
 
 import json
 import sys
@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import Format, check_place, format_of, write_documents, write_text
-from glassformer.errors import ConfigError
+from glassformer.cli.output import (
+    Format,
+    Json,
+    Output,
+    format_of,
+    write_documents,
+    write_text,
+)
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.language import Language, spoken, words
 
 if TYPE_CHECKING:
@@ -19,24 +26,55 @@ if TYPE_CHECKING:
 say = words("glassformer.cli.messages")
 
 
+def audit(
+    example: str | None = None,
+    /,
+    *,
+    as_json: Json = False,
+    to: Format | None = None,
+    output: Output = None,
+) -> None:
+    """Check every printed number of a worked example; exit 1 if one is wrong."""
+    from glassformer.audit.audit_report import audit_document
+    from glassformer.audit.example_file import example_names, load_example
+    from glassformer.audit.judgement import audit as check
+
+    chosen_format = format_of(to, output, as_json=as_json)
+    if chosen_format in ("tex", "html", "xlsx", "slides", "worksheet") and example is None:
+        raise ConfigError(
+            "expected the name of an example or a file beside --to {to}", to=chosen_format
+        )
+    lang = spoken()
+    names = example_names() if example is None else [example]
+    audits = [check(load_example(name)) for name in names]
+    if chosen_format == "json":
+        lines = [json.dumps(found.to_dict(lang), ensure_ascii=False) for found in audits]
+        write_text("\n".join(lines) + "\n", output)
+    else:
+        write_documents(
+            [audit_document(found, lang) for found in audits], chosen_format, output, width=120
+        )
+    wrong = {found.example.name: found.counts["wrong"] for found in audits if not found.ok}
+    if wrong:
+        parts = (say("audit wrong in", count=count, name=name) for name, count in wrong.items())
+        raise GlassformerError("wrong steps: {listed}", listed=say("audit comma").join(parts))
+
+
 def claims(
     *ids: str,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    as_json: Json = False,
     to: Format | None = None,
     slow: bool = False,
     plot: Path | None = None,
     settings: Annotated[list[str] | None, Parameter(name="--set")] = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    output: Output = None,
 ) -> None:
     """Run the claims of the texts: verdict, figures, and what was measured."""
     from glassformer.claims import find
     from glassformer.claims.claim_report import claims_document
     from glassformer.lessons.course import settings_of
 
-    if as_json and to is not None:
-        raise ConfigError("expected either --json or --to {to}, got both", to=to)
-    chosen_format = "json" if as_json else format_of(to, output)
-    check_place(output)
+    chosen_format = format_of(to, output, as_json=as_json)
     lang = spoken()
     ids, only_rows = _without_claims(ids)
     if only_rows:
