@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
-from glassformer.data import find
+from glassformer.data.corpora import find
 from glassformer.data.imdb import read_reviews
 from glassformer.decoding.fast.workers import by_length, cores_for, side_by_side
 from glassformer.decoding.stepper import pad

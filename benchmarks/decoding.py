@@ -28,7 +28,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, translate
 from glassformer.decoding.fast.workers import side_by_side
 from glassformer.export import ctranslate2 as to_ctranslate2
-from glassformer.export.hugging_face_models import hugging_face_config, hugging_face_state
+from glassformer.export.hugging_face_export import hugging_face_config, hugging_face_state
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.text import SpecialTokens, WordTokenizer
 

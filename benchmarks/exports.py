@@ -21,7 +21,7 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
-from glassformer.data import find
+from glassformer.data.corpora import find
 from glassformer.data.imdb import read_reviews
 from glassformer.data.readers import read_multi30k
 from glassformer.decoding import Beam, translate

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from glassformer.data import find
+from glassformer.data.corpora import find
 from glassformer.data.readers import Ratings, read_genres, read_ratings, split_ratings
 from glassformer.training import RunResult, recipe, train
 

@@ -31,16 +31,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
+from glassformer.data.batches import IGNORED, Batch, Order, PairBatch, WindowBatch
 from glassformer.decoding.fast.cuda_graphs import CudaRecorder
 from glassformer.nn import ModelConfig, build, presets
-from glassformer.training.fast.acceleration import (
+from glassformer.training.acceleration import (
     Acceleration,
+    RecordedWork,
     accelerated,
     attention_kernels,
     join_projections,
 )
-from glassformer.training.fast.graph_learner import RecordedWork
 from glassformer.training.learner import model_loss
 from glassformer.training.run_config import AttentionKernel
 

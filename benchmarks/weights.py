@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from glassformer.data import find
+from glassformer.data.corpora import find
 from glassformer.data.imdb import read_reviews
 from glassformer.data.readers import read_multi30k
 from glassformer.decoding.metrics import bleu

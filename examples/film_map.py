@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from glassformer.data import find
+from glassformer.data.corpora import find
 from glassformer.data.readers import Ratings, read_ratings
 from glassformer.data.text_files import read_text
 from glassformer.lessons.figures.data_charts import Axes

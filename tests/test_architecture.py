@@ -169,7 +169,7 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
 
 LAZY = [
     "glassformer",
-    *(f"glassformer.{part}" for part in ("nn", "data", "training", "checkpoint", "lessons")),
+    *(f"glassformer.{part}" for part in ("nn", "training", "checkpoint", "lessons")),
 ]
 
 

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import glassformer
-from glassformer import audit, checkpoint, data, decoding, nn, text, training
+from glassformer import audit, checkpoint, decoding, nn, text, training
 from glassformer.checkpoint import Checkpoint
+from glassformer.data import corpora
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.export import export
 from glassformer.nn import presets
@@ -140,7 +141,7 @@ def cases(tmp: Path) -> dict[str, Case]:
         ),
         "Beam": (decoding.Beam, {}, tuple(inspect.signature(decoding.Beam).parameters)),
         "Sampling": (decoding.Sampling, {}, tuple(inspect.signature(decoding.Sampling).parameters)),
-        "data.find": (data.find, {"name": "imdb", "folder": str(tmp)}, ("name", "folder")),
+        "data.find": (corpora.find, {"name": "imdb", "folder": str(tmp)}, ("name", "folder")),
         "export": (
             export,
             {"checkpoint": SAVED, "target": "nowhere", "folder": tmp / "export"},

@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data import (
-    IGNORED,
-    EpochRNG,
-    LabelledTexts,
-    MaskedTexts,
-    SentencePairs,
-    TokenStore,
-    Windows,
-    write_store,
-)
+from glassformer.data.batches import IGNORED, EpochRNG
+from glassformer.data.examples import LabelledTexts, MaskedTexts, SentencePairs, Windows
+from glassformer.data.token_store import TokenStore, write_store
 
 PAD, UNKNOWN, START, END, MASK = range(5)
 CHANCE = EpochRNG(seed=0, epoch=0)

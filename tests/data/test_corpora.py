@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data import cache_folder, find
-from glassformer.data.corpora import CORPORA, FoundCorpus, sha256
+from glassformer.data.corpora import CORPORA, FoundCorpus, cache_folder, find, sha256
 from glassformer.data.text_files import read_lines, read_text
 from glassformer.errors import DataError, UnknownNameError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data import cache_folder, corpora
-from glassformer.data.corpora import obtain
+from glassformer.data import corpora
+from glassformer.data.corpora import cache_folder, obtain
 from glassformer.errors import DataError
 
 ADDRESS = corpora.CORPORA["shakespeare"].addresses["lm/tinyshakespeare.txt"]

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.movielens import ranked_right, read_from
-from glassformer.data import EpochRNG, Order, corpora, find, text_files
+from glassformer.data import corpora, text_files
+from glassformer.data.batches import EpochRNG, Order
+from glassformer.data.corpora import find
 from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
 from glassformer.data.readers import (
     Pair,
@@ -18,13 +20,14 @@ from glassformer.data.readers import (
     read_pairs,
     read_ratings,
     read_shakespeare,
+    read_table,
     read_tatoeba,
     read_text_file,
     read_titles,
     read_wikitext2,
     split_by_source,
+    split_by_text,
 )
-from glassformer.data.table import read_table, split_by_text
 from glassformer.data.text_files import MAX_LINE, stream_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems.prepared_problem import share_of

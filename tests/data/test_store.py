@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import TokenStore, key_of, prepared_folder, token_store, write_store
+from glassformer.data import token_store
+from glassformer.data.token_store import TokenStore, key_of, prepared_folder, write_store
 from glassformer.errors import DataError
 from glassformer.files import try_lock
 
@@ -134,7 +135,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 _WRITER = """
 import sys, time
 from pathlib import Path
-from glassformer.data import prepared_folder
+from glassformer.data.token_store import prepared_folder
 def write(folder):
     (folder / "x").write_text("half", encoding="utf-8")
     print(folder.name, flush=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.decoding import Beam, Greedy, Search, extend, translate
-from glassformer.export.hugging_face_models import hugging_face_config, hugging_face_state
+from glassformer.export.hugging_face_export import hugging_face_config, hugging_face_state
 from glassformer.nn import LanguageModel, Seq2Seq, build, presets
 from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face_gpt2
 from glassformer.text import SpecialTokens

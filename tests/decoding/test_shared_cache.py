@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.decoding.fast.graph_stepper import ProductAttention
 from glassformer.decoding.fast.shared_cache import BranchedStack, Branches, SlotCache, reserve
 from glassformer.nn import DecodingCache, LanguageModel, MultiHeadAttention, record_attention
-from glassformer.training.fast.acceleration import JoinedAttention, join_projections
+from glassformer.training.acceleration import JoinedAttention, join_projections
 from tests.nn.oracles import FLOAT64_SHARE, share
 from tests.nn.small import make, random_ids, shrunk, tiny
 

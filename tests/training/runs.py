@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from glassformer.data import Loader, StepBatches
+from glassformer.data.loader import Loader, StepBatches
 from glassformer.nn import build
 from glassformer.training import RunConfig
 from glassformer.training.log import Reporter

@@ -17,11 +17,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.data import Loader
+from glassformer.data.loader import Loader
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.training import RunConfig
-from glassformer.training.fast.acceleration import Acceleration, choose_acceleration
-from glassformer.training.fast.graph_learner import GraphLearner
+from glassformer.training.acceleration import Acceleration, GraphLearner, choose_acceleration
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.processes import Processes
 from glassformer.training.settings import changed, to_json

@@ -10,7 +10,7 @@ import pytest
 
 from glassformer import checkpoint
 from glassformer.cli import run
-from glassformer.data import find
+from glassformer.data.corpora import find
 from glassformer.data.imdb import read_reviews
 from glassformer.errors import TrainingError
 from glassformer.tasks import GlassformerModel

@@ -5,7 +5,7 @@ import torch
 
 from glassformer.nn import AttentionConfig, MultiHeadAttention
 from glassformer.nn.positions import RotaryPositions
-from glassformer.training.fast.acceleration import join_projections
+from glassformer.training.acceleration import join_projections
 
 CONFIGS = {
     "biases": AttentionConfig(n_heads=4, bias=True),

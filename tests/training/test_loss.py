@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data import IGNORED
+from glassformer.data.batches import IGNORED
 from glassformer.nn import build
 from glassformer.training.evaluation import Evaluator
 from glassformer.training.learner import cross_entropy, model_loss, symmetric_kl

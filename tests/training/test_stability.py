@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.data import StepBatches
+from glassformer.data.loader import StepBatches
 from glassformer.nn import set_attention
 from glassformer.training.training_loop import Trainer
 from tests.training.made import tiny

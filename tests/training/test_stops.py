@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
-from glassformer.training import command, processes, train
+from glassformer.training import acceleration, command, processes, train
 from glassformer.training.command import main
-from glassformer.training.fast import acceleration
 from glassformer.training.learner import Loss, model_loss
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.run_folder import RunFolder

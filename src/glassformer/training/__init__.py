@@ -5,8 +5,8 @@
 
 Read in this order: `training_loop` (the loop on one screen), `learner` (forward, loss, backward),
 `optimiser` (with schedule and EMA), `resume`; then `run` (from config to model folder),
-`run_config` and `problems` (what can be set), `recipes` (what is run). `fast` holds what makes
-training faster, and nothing else needs it.
+`run_config` and `problems` (what can be set), `recipes` (what is run). `acceleration` has faster
+learners in place of the plain one.
 """
 
 from typing import TYPE_CHECKING

@@ -3,7 +3,7 @@
 Each batch adds its summed loss divided by the number of labels in the whole step, so a step is the
 same whether its examples come in one batch, in several (gradient accumulation), or in several
 processes. A mean of batch means would give the tokens of a short batch more weight. Padding has no
-label and does not count. `training.fast` has learners that do the same faster.
+label and does not count. `training.acceleration` has faster ones.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data import IGNORED, Batch, StepBatches
+from glassformer.data.batches import IGNORED, Batch
+from glassformer.data.loader import StepBatches
 from glassformer.training.processes import Processes, precision
 from glassformer.training.run_config import RunConfig
 

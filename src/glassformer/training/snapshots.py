@@ -26,7 +26,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from glassformer import checkpoint
-from glassformer.data import EpochRNG
+from glassformer.data.batches import EpochRNG
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating

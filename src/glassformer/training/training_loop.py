@@ -2,7 +2,7 @@
 
 `Trainer.run` is the loop. Everything that a step depends on goes into the checkpoint, so a killed
 run resumes as if it had not been interrupted. This module knows neither the data set nor the model;
-what makes steps faster is plugged in as the learner (`training.fast`).
+what makes steps faster is plugged in as the learner (`training.acceleration`).
 """
 
 import math
@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.data import Loader, StepBatches
+from glassformer.data.loader import Loader, StepBatches
 from glassformer.errors import Fragment, TrainingError
+from glassformer.training.acceleration import choose_acceleration, make_learner
 from glassformer.training.evaluation import Evaluator, Scores, is_better
-from glassformer.training.fast.acceleration import choose_acceleration, make_learner
 from glassformer.training.log import Reporter, say
 from glassformer.training.optimiser import EMA, Optimiser, learning_rate_share
 from glassformer.training.problems.prepared_problem import PreparedProblem

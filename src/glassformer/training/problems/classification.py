@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data import LabelledTexts, TokenStore, find, prepared_folder, write_store
-from glassformer.data.corpora import sha256
-from glassformer.data.examples import DigitExamples
+from glassformer.data.corpora import find, sha256
+from glassformer.data.examples import DigitExamples, LabelledTexts
 from glassformer.data.imdb import LABELS, Review, read_reviews, split_by_film
-from glassformer.data.readers import read_digits, split_digits
-from glassformer.data.table import read_table, split_by_text
+from glassformer.data.readers import read_digits, read_table, split_by_text, split_digits
+from glassformer.data.token_store import TokenStore, prepared_folder, write_store
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer

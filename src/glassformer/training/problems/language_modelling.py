@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from glassformer.data import MaskedTexts, TokenStore, Windows, find, prepared_folder, write_store
-from glassformer.data.corpora import sha256
+from glassformer.data.corpora import find, sha256
+from glassformer.data.examples import MaskedTexts, Windows
 from glassformer.data.imdb import read_reviews, texts_for_pretraining
 from glassformer.data.readers import (
     TextSplits,
@@ -13,6 +13,7 @@ from glassformer.data.readers import (
     read_text_file,
     read_wikitext2,
 )
+from glassformer.data.token_store import TokenStore, prepared_folder, write_store
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer

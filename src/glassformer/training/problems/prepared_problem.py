@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data import CORPORA, Batch, Examples, Order, key_of
+from glassformer.data.batches import Batch, Order
+from glassformer.data.corpora import CORPORA
+from glassformer.data.examples import Examples
+from glassformer.data.token_store import key_of
 from glassformer.errors import DataError, TrainingError
 from glassformer.nn import ModelConfig
 from glassformer.text import (

@@ -5,16 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glassformer.data import (
-    FoundCorpus,
-    SentencePairs,
-    TokenStore,
-    find,
-    prepared_folder,
-    write_store,
-)
-from glassformer.data.corpora import sha256
+from glassformer.data.corpora import FoundCorpus, find, sha256
+from glassformer.data.examples import SentencePairs
 from glassformer.data.readers import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
+from glassformer.data.token_store import TokenStore, prepared_folder, write_store
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer

@@ -1,5 +1,7 @@
-"""Which learner a run gets: plain, compiled, recorded as CUDA graphs, or for several GPUs.
+"""Faster learners, and which one a run gets: compiled, as CUDA graphs, or for several GPUs.
 
+Each replaces the plain learner (`training.learner`) as a whole and takes the same steps; tests hold
+it to that.
 Recording takes a second per shape and saves kernel launches; it pays for every run on a GPU.
 Compiling fuses kernels and takes some twenty seconds per shape; it pays for long runs of one shape.
 Both want few shapes: the loader then pads every batch of a bucket to one. On a GPU, queries, keys
@@ -7,8 +9,9 @@ and values of self-attention are computed by one product (`JoinedAttention`).
 Dims: as in `nn.attention`.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -17,18 +20,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parallel import DistributedDataParallel
 
-from glassformer.decoding.fast.cuda_graphs import CudaRecorder
-from glassformer.errors import ConfigError
-from glassformer.nn import MultiHeadAttention
+from glassformer.data.batches import Batch
+from glassformer.decoding.fast.cuda_graphs import CudaRecorder, GraphRecorder
+from glassformer.errors import ConfigError, TrainingError
+from glassformer.nn import Block, MultiHeadAttention
 from glassformer.nn.attention import split_heads
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.positions import Rotation, rotate
 from glassformer.nn.tensors import Float, Tensor
-from glassformer.training.fast.data_parallel import DataParallelLearner
-from glassformer.training.fast.graph_learner import GraphLearner
 from glassformer.training.learner import Learner, Measure, model_loss
-from glassformer.training.processes import Processes
+from glassformer.training.processes import Processes, fill, gather_all
 from glassformer.training.run_config import AttentionKernel, RunConfig
 
 Arguments = ParamSpec("Arguments")
@@ -213,3 +216,164 @@ def join_projections(module: nn.Module, joined: bool = True) -> nn.Module:
         if type(part) in (MultiHeadAttention, JoinedAttention):
             part.__class__ = JoinedAttention if joined else MultiHeadAttention
     return module
+
+
+# --- CUDA graphs ---
+# Forward and backward of a batch as one CUDA graph: recorded once per shape, then replayed. A step
+# of a small model is hundreds of kernels of a few microseconds each, and launching them one by one
+# takes longer than running them. A graph reads and writes the same memory at every replay, so a
+# batch is copied into the recorded tensors, gradients are accumulated in tensors that stay
+# (`keeps_gradients`), and parameters are only ever changed in place. What changes from step to step
+# stays outside: clipping, learning rate, EMA. Dropout masks differ at every replay: the RNG
+# advances with the graph.
+
+Work = Callable[[Batch, Tensor], Tensor]
+"""Adds the gradient of a batch's loss, times a factor, to the parameters; returns the loss."""
+
+
+@dataclass(frozen=True)
+class _RecordedBatch:
+    """The graph of one shape and the tensors that it reads."""
+
+    batch: Batch
+    factor: Tensor
+    loss: Tensor
+    replay: Callable[[], None]
+
+
+class RecordedWork:
+    """Work recorded as a CUDA graph for each batch shape; called like the work itself."""
+
+    def __init__(
+        self, work: Work, parameters: Sequence[nn.Parameter], recorder: GraphRecorder
+    ) -> None:
+        self._work = work
+        self._parameters = parameters
+        self._recorder = recorder
+        self.recordings: dict[tuple[object, ...], _RecordedBatch] = {}
+
+    def __call__(self, batch: Batch, factor: Tensor) -> Tensor:
+        """The returned loss lies in graph memory: use it before the next call."""
+        shapes = tuple((name, tensor.shape) for name, tensor in _tensors(batch).items())
+        if shapes not in self.recordings:
+            self.recordings[shapes] = self._record(batch, factor)
+        recording = self.recordings[shapes]
+        for name, tensor in _tensors(batch).items():
+            getattr(recording.batch, name).copy_(tensor)
+        recording.factor.copy_(factor)
+        recording.replay()
+        return recording.loss
+
+    def _record(self, batch: Batch, factor: Tensor) -> _RecordedBatch:
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        assert len(gradients) == len(self._parameters), "gradients must stay between steps"
+        before = [gradient.clone() for gradient in gradients]
+        kept, kept_factor = batch.copied(), factor.clone()
+        try:
+            loss, replay = self._recorder(lambda: self._work(kept, kept_factor))
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise TrainingError(
+                "a step cannot be recorded as a CUDA graph ({reason}); run it with "
+                "--loop.graphs off",
+                reason=reason,
+            ) from error
+        torch._foreach_copy_(gradients, before)  # the warm-up has added to them
+        return _RecordedBatch(kept, kept_factor, loss, replay)
+
+
+class GraphLearner(Learner):
+    """Replays the graph of a batch's shape; gradients are exchanged afterwards, outside it."""
+
+    fixed_shapes = True
+    keeps_gradients = True
+
+    def __init__(self, *given: Any, recorder: GraphRecorder, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.work = RecordedWork(super().forward_backward, self.parameters, recorder)
+
+    def forward_backward(
+        self,
+        batch: Batch,
+        scale: float | Tensor,
+        *,
+        is_last: bool = True,  # noqa: ARG002  # for learners that exchange gradients here
+    ) -> Tensor:
+        """Add a batch's gradient; the returned loss is valid until the next call."""
+        return self.work(batch, torch.full((), float(scale), device=self.device))
+
+
+def _tensors(batch: Batch) -> dict[str, Tensor]:
+    return {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
+
+
+# --- several GPUs ---
+# Each has the whole model (DDP), or a shard of it (FSDP2) if it does not fit.
+
+
+class DataParallelLearner(Learner):
+    """Exchanges gradients during the backward pass of a step's last batch.
+
+    DDP and FSDP average gradients over processes; we want the sum, hence the factor n. DDP changes
+    its buckets after the first step, so sums are taken in another order, and a resumed run would
+    not match to the bit. On CPUs, where we promise that, the plain learner sums in a fixed order;
+    there this one serves shards only.
+    """
+
+    def __init__(self, config: RunConfig, model: nn.Module, *given: Any, **named: Any) -> None:
+        self.sharded = config.loop.sharding == "fsdp"
+        self._whole = deepcopy(model).cpu() if self.sharded else model
+        super().__init__(config, model, *given, **named)
+        if self.sharded:
+            shard(model, self.device, self.processes.n)
+            # Sharding replaces the parameter objects.
+            self.parameters = [p for p in model.parameters() if p.requires_grad]
+        else:
+            ids = [self.device.index] if self.device.type == "cuda" else None
+            self.model = DistributedDataParallel(model, device_ids=ids)
+
+    def forward_backward(
+        self, batch: Batch, scale: float | Tensor, *, is_last: bool = True
+    ) -> Tensor:
+        with nullcontext() if is_last else self._without_exchange():
+            return super().forward_backward(batch, scale * self.processes.n)
+
+    def exchange_gradients(self) -> None:
+        """Nothing to do: done during the backward pass."""
+
+    def whole_model(self) -> nn.Module:
+        """The model gathered from all shards; all processes must take part."""
+        if self.sharded:
+            self._whole.to(self.device)
+            fill(self._whole, gather_all(dict(self.model.named_parameters())))
+        return self._whole
+
+    def _without_exchange(self) -> AbstractContextManager[None]:
+        if isinstance(self.model, DistributedDataParallel):
+            return self.model.no_sync()
+        return without_exchange(self.model)
+
+
+def shard(model: nn.Module, device: torch.device, n_processes: int) -> None:
+    """Shard a model in place, block by block; gradients become means over processes."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(device.type, (n_processes,))
+    for part in model.modules():
+        if isinstance(part, Block):
+            fully_shard(part, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
+@contextmanager
+def without_exchange(model: nn.Module) -> Iterator[None]:
+    """Inside this block, a sharded model's gradients are not exchanged."""
+    from torch.distributed.fsdp import FSDPModule
+
+    assert isinstance(model, FSDPModule)
+    model.set_requires_gradient_sync(False)
+    try:
+        yield
+    finally:
+        model.set_requires_gradient_sync(True)
