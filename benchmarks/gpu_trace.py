@@ -32,7 +32,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.tracing import Trace, replay, trace
-from glassformer.tracing.arithmetic.float64_values import tolerance
+from glassformer.tracing.arithmetic.float64_values import limits
 
 
 def model_of(options: argparse.Namespace, dtype: torch.dtype) -> Any:
@@ -114,7 +114,7 @@ def check(options: argparse.Namespace, dtype: torch.dtype, say: Callable[[str], 
     report = run.verify(sample=options.sample or None)
     say(
         f"{name}: verified {report.cells} cells, worst {report.worst:.1e} at {report.worst_cell} "
-        f"({tolerance(dtype):.0e} allowed); {report.without_rule} cells without a rule\n"
+        f"({limits(dtype).tolerance:.0e} allowed); {report.without_rule} cells without a rule\n"
     )
     if not report.ok:
         say(f"{report}\n")

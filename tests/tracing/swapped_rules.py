@@ -2,16 +2,21 @@
 
 from collections.abc import Callable
 
-from glassformer.tracing.arithmetic.rules.rule_registry import _RULES, Build, Rule
+from glassformer.tracing.arithmetic.rules.rule_registry import _RULES, Build, Rule, find
 
 
 def swapped(operator: str, build: Build, output: int = 0) -> Callable[[], None]:
     """Replace an operator's rule; the returned function restores it."""
     key = (operator, output)
     before = _RULES[key]
-    _RULES[key] = Rule(operator, build)
+
+    def put(rule: Rule) -> None:
+        _RULES[key] = rule
+        find.cache_clear()
 
     def undo() -> None:
-        _RULES[key] = before
+        put(before)
+
+    put(Rule(operator, build))
 
     return undo

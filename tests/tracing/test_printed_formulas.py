@@ -21,7 +21,7 @@ from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.explanation import Card, expression_data
 from glassformer.tracing.formula import to_mathml, to_tex, to_text
-from glassformer.tracing.formula.notation import Fraction, Power, Value
+from glassformer.tracing.formula.notation import Fraction, Power, Value, written_letters
 from glassformer.tracing.steps import Step
 from tests.tracing.printed_formulas import (
     Reader,
@@ -62,18 +62,19 @@ def cells_by(steps: dict[str, Step]) -> Any:
 def letters_of(expression: e.Expression, without_single: bool) -> dict[str, int]:
     """The size of every letter; a letter of two sizes cannot be read back."""
     sizes: dict[str, int] = {}
-    for axis in _axes(expression, without_single):
-        if sizes.setdefault(axis.letter, axis.size) != axis.size:
+    for letter, size in _axes(expression, without_single):
+        if sizes.setdefault(letter, size) != size:
             raise UnreadableError("a letter with two sizes")
     return sizes
 
 
-def _axes(expression: Any, without_single: bool) -> Iterator[e.Axis]:
+def _axes(expression: Any, without_single: bool) -> Iterator[tuple[str, int]]:
     """The axes of all reductions; formulas are printed without those of a single cell."""
-    if isinstance(expression, e.Reduce) and without_single:
-        expression = e.without_single_terms(expression)
     if isinstance(expression, e.Reduce):
-        yield from expression.axes
+        letters = written_letters(expression) if without_single else None
+        for axis in expression.axes:
+            if letters is None or axis.letter in letters:
+                yield axis.letter if letters is None else letters[axis.letter], axis.size
     if isinstance(expression, tuple):
         for part in expression:
             yield from _axes(part, without_single)

@@ -14,11 +14,9 @@ from glassformer.errors import TraceError, expect_whole
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import (
     Evaluation,
-    Floats,
     Precisions,
     at_precisions,
     evaluate,
-    gathered,
     relation,
 )
 from glassformer.tracing.capture.memory import Index, View
@@ -61,16 +59,15 @@ class Terms(Sequence[Term]):
     `values` holds the values of all.
     """
 
-    def __init__(
-        self, expression: e.Expression | None = None, named: dict[int, Floats] | None = None
-    ) -> None:
-        """The summands of an expression; `named` as of `Evaluation`."""
-        self._sums = [] if expression is None else list(summands_of(expression))
+    def __init__(self, evaluation: Evaluation | None) -> None:
+        """The summands of what was evaluated; none of a given number."""
+        self._sums = [] if evaluation is None else list(summands_of(evaluation.expression))
         values = [
-            gathered(part, named)
+            evaluation.terms(part)
             if isinstance(part, e.Reduce) and part.kind == "sum"
-            else np.array([Evaluation(part, named=named).value])
+            else np.array([evaluation.of(part)])
             for part in self._sums
+            if evaluation is not None
         ]
         self.values = np.concatenate([np.empty(0), *values])
         self._ends = np.cumsum([len(part) for part in values], dtype=np.int64)
@@ -141,7 +138,7 @@ class Cell:
                 return step.rule is not None
             if not isinstance(expression, e.Entry):
                 return False
-            step, index = expression.view.owner(_fixed(expression))
+            step, index = expression.view.owner(expression.at({}))
         return index not in step.pinned
 
     @property
@@ -214,7 +211,8 @@ class Cell:
     @property
     def terms(self) -> Terms:
         """The summands of a sum; any other formula is one term, a given number none."""
-        return Terms(self.expression)
+        expression = self.expression
+        return Terms(None if expression is None else Evaluation(expression))
 
     def dependents(self) -> list[Dependent]:
         """The cells computed directly from this one, by step."""
@@ -248,11 +246,6 @@ class Cell:
         if terms is not None:
             expect_whole(terms, "terms", error=TraceError)
         return to_dict(self, depth, terms)
-
-
-def _fixed(entry: e.Entry) -> Index:
-    """The index of an entry that reads one cell."""
-    return tuple(part.start if isinstance(part, e.Axis) else part for part in entry.index)
 
 
 def leaves(expression: e.Expression) -> Iterator[Cell]:

@@ -18,7 +18,6 @@ from glassformer.language import Language, spoken, words
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import (
     Evaluation,
-    Floats,
     Relation,
     evaluate,
     gathered,
@@ -115,23 +114,17 @@ class Card:
         self.is_copy = isinstance(self.expression, e.Entry)
         """Whether the cell is another cell, moved."""
 
-        # Named parts (μ, Z) are evaluated once. The check comes first: only the first evaluation
-        # of a named part records the magnitudes inside it.
-        self._named: dict[int, Floats] = {}
-        stored = e.Number(cell.value)
-        again = Evaluation(self.expression or stored, named=self._named)
-        self.recomputed = again.value
+        self._evaluation = Evaluation(self.expression or e.Number(cell.value))
+        self.recomputed = self._evaluation.value
         """The value in float64 from the operands shown."""
-        self.difference = 0.0
+        self.difference = self._evaluation.relative_difference(float(cell.value), cell.step.dtype)
         """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
-        if self.expression is not None:
-            self.difference = again.relative_difference(float(cell.value), cell.step.dtype)
         self.relation: Relation = relation(self.difference, cell.step.dtype)
         """Between the arithmetic and the stored number; ≠ where the rule does not reproduce it."""
 
         self.sight = (names or cell.step.trace.naming).sight(cell.step)
         self._symbols = SymbolWriter(self.sight)
-        self._numbers = NumberWriter(most, self._named)
+        self._numbers = NumberWriter(self._evaluation, most)
         self.name_tree = leaf_of(cell, self.sight)
         """The cell by its symbol."""
         self.name = str(self.name_tree)
@@ -140,7 +133,7 @@ class Card:
         """The formula in symbols."""
         if self.expression is not None:
             self.tree = self._symbols.build(self.expression)
-        self.number_tree = self._numbers.build(self.expression or stored)
+        self.number_tree = self._numbers.build(self._evaluation.expression)
         """The formula in numbers."""
 
     # --- the formula ---
@@ -161,7 +154,7 @@ class Card:
         found: list[Definition] = []
         for part, tree in self._symbols.definitions.values():
             numbers = self._numbers.build(part.body)
-            value = Evaluation(part, named=self._named).value
+            value = self._evaluation.of(part)
             shown = self._text(tree), self._text(numbers)
             found.append(Definition(part.symbol, *shown, value, part.body, tree, numbers))
         return tuple(found)
@@ -197,7 +190,7 @@ class Card:
     @cached_property
     def terms(self) -> Terms:
         """Every summand; of another formula the whole."""
-        return Terms(self.expression, self._named)
+        return Terms(None if self.expression is None else self._evaluation)
 
     @cached_property
     def parts(self) -> tuple[Summand, ...]:
@@ -243,7 +236,7 @@ class Card:
                     math.prod(axis.size for axis in axes) <= _MOST_FACTORS
                 ):
                     rows = [gathered(e.Reduce("sum", side, axes)) for side in part.body.parts]
-                    return rows, gathered(part)
+                    return rows, self._evaluation.terms(part)
         return [], np.empty(0)
 
     # --- around it ---

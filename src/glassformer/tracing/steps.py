@@ -190,7 +190,9 @@ class Step(Numbers):
         if rule is None:
             return None
         built = rule.build(self.call, index)
-        return None if built is None else held(built, self.dtype)
+        if built is None or self.dtype.is_floating_point:
+            return built
+        return held(built, self.dtype)
 
     @overload
     def __getitem__(self, index: SupportsIndex | str | tuple[SupportsIndex | str, ...]) -> Cell: ...

@@ -104,26 +104,26 @@ class Trace:
         return len(self.steps)
 
     def __getitem__(self, name: str) -> Step:
+        if isinstance(name, str) and name in self._by_name:
+            return self._by_name[name]
         self.check_open()
         if not isinstance(name, str):
             raise TraceError(
                 "a step is asked for by its name, got {name!r}; by its place it is t.steps[0]",
                 name=name,
             )
-        if name not in self._by_name:
-            if name in self.stages:
-                return self.stages[name]
-            if (found := _ADDRESS.fullmatch(name)) and found["index"] and found["name"] in self:
-                raise TraceError(
-                    "{address!r} is a cell, and a trace gives steps: write t[{step!r}][{index}]",
-                    address=name,
-                    step=found["name"],
-                    index=", ".join(map(_as_written, _parts(found["index"]))),
-                )
-            names = (*self._by_name, *self.stages)
-            longer = [known for known in names if known.endswith(f".{name}")]
-            raise UnknownNameError("step", name, longer or names)
-        return self._by_name[name]
+        if name in self.stages:
+            return self.stages[name]
+        if (found := _ADDRESS.fullmatch(name)) and found["index"] and found["name"] in self:
+            raise TraceError(
+                "{address!r} is a cell, and a trace gives steps: write t[{step!r}][{index}]",
+                address=name,
+                step=found["name"],
+                index=", ".join(map(_as_written, _parts(found["index"]))),
+            )
+        names = (*self._by_name, *self.stages)
+        longer = [known for known in names if known.endswith(f".{name}")]
+        raise UnknownNameError("step", name, longer or names)
 
     def _ipython_key_completions_(self) -> list[str]:
         """What Tab offers after `t["` in IPython and Jupyter."""

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
-from glassformer.tracing.arithmetic.float64_values import Evaluation, tolerance
+from glassformer.tracing.arithmetic.float64_values import Evaluation, limits
 from glassformer.tracing.capture.memory import Index, as_real, gaps
 from glassformer.tracing.capture.recorder import (
     Program,
@@ -151,7 +151,7 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
         if not evaluation.is_exact:
             continue
         difference = evaluation.relative_difference(float(values[index]), step.dtype)
-        entry.note(difference, tolerance(step.dtype), step, index)
+        entry.note(difference, limits(step.dtype).tolerance, step, index)
 
 
 # --- plain run ---

@@ -30,7 +30,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 
-from glassformer.tracing.capture.memory import View
+from glassformer.tracing.capture.memory import Index, View
 
 Scalar = bool | int | float
 Operator = Literal[
@@ -63,10 +63,6 @@ class Axis:
     start: int = 0
     step: int = 1
 
-    def at(self, place: int) -> int:
-        """The position on the operand's axis for the letter's value `place`."""
-        return self.start + place * self.step
-
 
 class _Node:
     """The interface of every expression; the defaults serve expressions without parts."""
@@ -89,16 +85,16 @@ class _Node:
     # So that rules can write `x * w + b`. (`self` is always one of the classes below.)
 
     def __add__(self: Any, other: Expression | Scalar) -> Expression:
-        return Operation("+", self, _lift(other))
+        return Operation("+", self, other if isinstance(other, _Node) else Number(other))
 
     def __radd__(self: Any, other: Scalar) -> Expression:
         return Operation("+", Number(other), self)
 
     def __sub__(self: Any, other: Expression | Scalar) -> Expression:
-        return Operation("-", self, _lift(other))
+        return Operation("-", self, other if isinstance(other, _Node) else Number(other))
 
     def __mul__(self: Any, other: Expression | Scalar) -> Expression:
-        return Operation("*", self, _lift(other))
+        return Operation("*", self, other if isinstance(other, _Node) else Number(other))
 
     def __rmul__(self: Any, other: Scalar) -> Expression:
         """A leading factor of 1 is left out."""
@@ -106,10 +102,12 @@ class _Node:
 
     def __truediv__(self: Any, other: Expression | Scalar) -> Expression:
         """A divisor of 1, the mean of one number, is left out."""
-        return self if other == 1 else Operation("/", self, _lift(other))
+        if other == 1:
+            return cast("Expression", self)
+        return Operation("/", self, other if isinstance(other, _Node) else Number(other))
 
-    def __pow__(self: Any, other: Expression | Scalar) -> Expression:
-        return Operation("^", self, _lift(other))
+    def __pow__(self: Any, other: Scalar) -> Expression:
+        return Operation("^", self, Number(other))
 
     def __rpow__(self: Any, other: Scalar) -> Expression:
         return Operation("^", Number(other), self)
@@ -131,6 +129,13 @@ class Entry(_Node):
 
     view: View
     index: tuple[int | Axis, ...]
+
+    def at(self, places: dict[str, int]) -> Index:
+        """The cell read where the letters have these values; a letter without one is 0."""
+        return tuple([
+            part if isinstance(part, int) else part.start + part.step * places.get(part.letter, 0)
+            for part in self.index
+        ])  # fmt: skip
 
     def fixed(self, places: dict[str, int]) -> Entry:
         return Entry(self.view, tuple([_fix_place(part, places) for part in self.index]))
@@ -266,10 +271,6 @@ class Named(_WithBody):
 Expression = Number | Entry | Lookup | Operation | Function | Reduce | Choose | Convert | Named
 
 
-def _lift(value: Expression | Scalar) -> Expression:
-    return value if isinstance(value, _Node) else Number(value)
-
-
 def total(body: Expression, *axes: Axis) -> Expression:
     """Σ of the body over the running axes; 0 if there is nothing to add up."""
     if not axes:
@@ -307,7 +308,7 @@ def mapped(expression: Expression, change: Callable[[Expression], Expression]) -
 
 def _fix_place(part: int | Axis, places: dict[str, int]) -> int | Axis:
     if isinstance(part, Axis) and part.letter in places:
-        return part.at(places[part.letter])
+        return part.start + part.step * places[part.letter]
     return part
 
 
@@ -319,37 +320,3 @@ def fix(expression: Expression, places: dict[str, int]) -> Expression:
         bound = {axis.letter for axis in expression.axes}
         places = {letter: at for letter, at in places.items() if letter not in bound}
     return mapped(expression.fixed(places), lambda part: fix(part, places))
-
-
-_PLAIN = frozenset(["sum", "product", "max", "min"])
-"""Reductions that leave a single value unchanged."""
-
-
-def without_single_terms(reduce: Reduce) -> Expression:
-    """The reduction without its axes of size 1, whose letters would appear nowhere."""
-    if reduce.kind not in _PLAIN or all(axis.size > 1 for axis in reduce.axes):
-        return reduce
-    long = [axis for axis in reduce.axes if axis.size > 1]
-    body = fix(reduce.body, {axis.letter: 0 for axis in reduce.axes if axis.size == 1})
-    if not any(isinstance(part, Reduce | Lookup) for part in walk(body)):
-        # Σₘ becomes Σₖ once k and l are gone; a body with letters of its own keeps them.
-        letters = sorted(axis.letter for axis in reduce.axes)
-        renamed = dict(zip((axis.letter for axis in long), letters, strict=False))
-        body = _relettered(body, renamed)
-        long = [replace(axis, letter=renamed[axis.letter]) for axis in long]
-    return Reduce(reduce.kind, body, tuple(long), reduce.rank) if long else body
-
-
-def _relettered(expression: Expression, letters: dict[str, str]) -> Expression:
-    """A copy with other letters for its running axes."""
-    if isinstance(expression, Entry):
-        return Entry(
-            expression.view,
-            tuple(
-                replace(place, letter=letters.get(place.letter, place.letter))
-                if isinstance(place, Axis)
-                else place
-                for place in expression.index
-            ),
-        )
-    return mapped(expression, lambda part: _relettered(part, letters))

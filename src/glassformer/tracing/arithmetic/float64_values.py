@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +103,14 @@ _OPERATIONS: dict[str, Callable[..., Floats]] = {
     "and": np.logical_and,
     "or": np.logical_or,
     "xor": np.logical_xor,
+    "&": lambda left, right: (_whole(left) & _whole(right)).astype(np.float64),
+    "|": lambda left, right: (_whole(left) | _whole(right)).astype(np.float64),
 }
+
+
+def _whole(value: Floats) -> npt.NDArray[np.int64]:
+    return np.asarray(value).astype(np.int64)
+
 
 _REDUCTIONS: dict[e.ReduceKind, Callable[[npt.NDArray[Any], int], Any]] = {
     "sum": lambda row, _: row.sum(-1),
@@ -130,68 +138,90 @@ _FILL = 1e6
 _EXACT = 2**53  # float64 cannot represent every integer beyond this
 
 
-def limits(dtype: torch.dtype) -> tuple[float, float]:
-    """The largest number of a dtype, and the gap below which two of its numbers count as equal.
+class Limits(NamedTuple):
+    """What a dtype can tell apart."""
+
+    largest: float
+    """Its largest number."""
+    gap: float
+    """Two of its numbers closer than this count as equal."""
+    tolerance: float
+    """The largest relative difference at which a rule still reproduces a number."""
+
+
+# A correct result differs from its float64 recomputation by little more than the dtype's rounding.
+_TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+_TOLERANCE = 1e-6
+
+
+@cache
+def limits(dtype: torch.dtype) -> Limits:
+    """The limits of a dtype; integers have no largest number and no gap.
 
     Kernels may flush subnormal numbers to zero: those of float64 in float64, all others in float32,
     in which shorter dtypes are computed as well. Shorter dtypes also round to their own smallest
-    step. Integers have neither limit.
+    step.
     """
     if not dtype.is_floating_point:
-        return math.inf, 0.0
+        return Limits(math.inf, 0.0, _TOLERANCE)
     info = torch.finfo(dtype)
     flushed = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32)
-    return info.max, max(info.smallest_normal * info.eps, flushed.smallest_normal)
+    gap = max(info.smallest_normal * info.eps, flushed.smallest_normal)
+    return Limits(info.max, gap, _TOLERANCES.get(dtype, _TOLERANCE))
 
 
 class Evaluation:
-    """One evaluation: its value, and the sizes of its inputs.
+    """One evaluation: its value, the sizes of its inputs, and the values of its parts.
 
-    `named` caches the values of named parts (μ, m), by identity, across evaluations of the same
-    tree; only the first evaluation then knows the sizes of their inputs.
+    The values of named parts (μ, m) and of the terms of sums are kept: whoever writes the formula
+    asks for them again.
     """
 
-    def __init__(
-        self,
-        expression: e.Expression,
-        rounding: Rounding | None = None,
-        named: dict[int, Floats] | None = None,
-    ) -> None:
+    def __init__(self, expression: e.Expression, rounding: Rounding | None = None) -> None:
         self._rounding = rounding
-        self._named = {} if named is None else named
+        self._named: dict[int, Floats] = {}
+        self._terms: dict[int, tuple[e.Reduce, npt.NDArray[np.float64]]] = {}
         self._sizes: list[float] = []
         self.is_exact = True
         """False if an integer was read that float64 may not represent."""
-        self._expression = expression
-        with np.errstate(all="ignore"):
-            self.value = float(self._of(expression, ()))
+        self.expression = expression
+        self.value = self.of(expression)
 
-    @property
-    def scale(self) -> float:
-        """max(|value|, Σ|terms|, largest |operand|), ignoring the fill values of masks."""
-        size = abs(self.value) if math.isfinite(self.value) else 0.0
-        limit = _FILL * max(1.0, size)
+    def of(self, part: e.Expression) -> float:
+        """The value of the expression, or of a part of it."""
         with np.errstate(all="ignore"):
-            terms = self._sum_of_terms(self._expression)
-        return max([size, terms, *(s for s in self._sizes if s < limit)])
+            return float(self._of(part, ()))
+
+    def terms(self, reduce: e.Reduce) -> npt.NDArray[np.float64]:
+        """The values that a reduction combines, in order."""
+        found = self._terms.get(id(reduce))
+        if found is None:
+            with np.errstate(all="ignore"):
+                found = reduce, self._rows(reduce, ()).astype(np.float64)
+            self._terms[id(reduce)] = found  # with the reduction, whose id nothing else can take
+        return found[1]
 
     def relative_difference(self, shown: float, dtype: torch.dtype = torch.float32) -> float:
-        """|shown − value| / scale; 0 if both are the same infinity or NaN, ∞ if only one is.
+        """|shown − value|, relative to max(|value|, Σ|terms|, largest |operand|).
 
-        A sum beyond the largest number of its dtype (two masks of −65504 in float16) is stored as
-        infinity and counts as equal.
+        The fill values of masks do not count as operands. 0 if both are the same infinity or NaN, ∞
+        if only one is. A sum beyond the largest number of its dtype (two masks of −65504 in
+        float16) is stored as infinity and counts as equal.
         """
-        largest, smallest = limits(dtype)
-        if math.isnan(shown) and math.isnan(self.value):
+        value, allowed = self.value, limits(dtype)
+        if shown == value or (math.isnan(shown) and math.isnan(value)):
             return 0.0
-        if shown == self.value:
+        if math.isinf(shown) and value * math.copysign(1, shown) > allowed.largest:
             return 0.0
-        if math.isinf(shown) and self.value * math.copysign(1, shown) > largest:
+        gap = abs(shown - value)
+        if gap < allowed.gap:
             return 0.0
-        gap = abs(shown - self.value)
-        if gap < smallest:
-            return 0.0
-        scale = self.scale if math.isfinite(gap) else 0.0
+        if not math.isfinite(gap):
+            return math.inf
+        with np.errstate(all="ignore"):
+            terms = self._sum_of_terms(self.expression)
+        limit = _FILL * max(1.0, abs(value))
+        scale = max([abs(value), terms, *(size for size in self._sizes if size < limit)])
         return gap / scale if scale else math.inf
 
     def _sum_of_terms(self, expression: e.Expression) -> float:
@@ -204,9 +234,8 @@ class Evaluation:
             case e.Operation(operator="/", left=left, right=right):
                 divisor = abs(float(self._of(right, ())))
                 return self._sum_of_terms(left) / divisor if divisor else 0.0
-            case e.Reduce(kind="sum", body=body, axes=axes):
-                terms = np.abs(self._of(body, axes))
-                size = float(np.sum(terms)) * math.prod(a.size for a in axes) / max(1, terms.size)
+            case e.Reduce(kind="sum"):
+                size = float(np.abs(self.terms(expression)).sum())
             case _:
                 size = abs(float(self._of(expression, ())))
         return size if math.isfinite(size) else 0.0
@@ -218,10 +247,11 @@ class Evaluation:
                 return self._entry(expression, scope)
             case e.Number(value=value):
                 return np.float64(value)
-            case e.Operation():
-                return self._operation(expression, scope)
-            case e.Reduce():
-                return self._reduce(expression, scope)
+            case e.Operation(operator=operator, left=left, right=right):
+                return _OPERATIONS[operator](self._of(left, scope), self._of(right, scope))
+            case e.Reduce(kind=kind, rank=rank):
+                rows = self._rows(expression, scope) if scope else self.terms(expression)
+                return np.asarray(_REDUCTIONS[kind](rows, rank), dtype=np.float64)
             case e.Function(name=name, arguments=arguments):
                 return FUNCTIONS[name](*(self._of(part, scope) for part in arguments))
             case e.Named(body=body):
@@ -240,7 +270,7 @@ class Evaluation:
 
     def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
         """Operands as float64, rounded if requested; records their size."""
-        numbers = as_floats(values)
+        numbers = np.asarray(values, dtype=np.float64)
         if values.dtype.kind in "iu" and numbers.size and np.abs(numbers).max() > _EXACT:
             self.is_exact = False
         if self._rounding is not None:
@@ -266,12 +296,19 @@ class Evaluation:
         return number
 
     def _entry(self, entry: e.Entry, scope: tuple[e.Axis, ...]) -> Floats:
-        running = [part for part in entry.index if isinstance(part, e.Axis)]
-        if not running:
-            return self._read_one(entry.view.array[entry.index].item())  # type: ignore[index]  # no Axis
-        index = tuple([_positions(p) if isinstance(p, e.Axis) else p for p in entry.index])
-        values = self._read(entry.view.array[index])
-        return _align(values, [part.letter for part in running], scope)
+        index: list[int | slice] = []
+        letters: list[str] = []
+        for part in entry.index:
+            if isinstance(part, int):
+                index.append(part)
+                continue
+            letters.append(part.letter)
+            end = part.start + part.size * part.step
+            # Counting down past 0, a slice has no end.
+            index.append(slice(part.start, end if end >= 0 else None, part.step))
+        if not letters:
+            return self._read_one(entry.view.array[tuple(index)].item())
+        return _align(self._read(entry.view.array[tuple(index)]), letters, scope)
 
     def _lookup(self, lookup: e.Lookup, scope: tuple[e.Axis, ...]) -> Floats:
         places: list[npt.NDArray[np.int64]] = []
@@ -287,27 +324,12 @@ class Evaluation:
             places.append(np.where(whole < 0, whole + size, whole) if lookup.wrap else whole)
         return self._read(lookup.view.array[tuple(places)])
 
-    def _operation(self, operation: e.Operation, scope: tuple[e.Axis, ...]) -> Floats:
-        left = self._of(operation.left, scope)
-        right = self._of(operation.right, scope)
-        if operation.operator in ("&", "|"):
-            whole = np.asarray(left).astype(np.int64), np.asarray(right).astype(np.int64)
-            bits = whole[0] & whole[1] if operation.operator == "&" else whole[0] | whole[1]
-            return bits.astype(np.float64)
-        return _OPERATIONS[operation.operator](left, right)
-
-    def _reduce(self, reduce: e.Reduce, scope: tuple[e.Axis, ...]) -> Floats:
+    def _rows(self, reduce: e.Reduce, scope: tuple[e.Axis, ...]) -> npt.NDArray[Any]:
+        """What a reduction combines, along a last axis after those of the scope."""
         inner = scope + reduce.axes
         shape = tuple(axis.size for axis in inner)
         values = np.broadcast_to(self._of(reduce.body, inner), shape)
-        flat = values.reshape(*shape[: len(scope)], -1)
-        return np.asarray(_REDUCTIONS[reduce.kind](flat, reduce.rank), dtype=np.float64)
-
-
-def _positions(axis: e.Axis) -> slice:
-    """The positions that a letter runs over; a slice that counts down past 0 has no end."""
-    end = axis.start + axis.size * axis.step
-    return slice(axis.start, end if end >= 0 else None, axis.step)
+        return values.reshape(*shape[: len(scope)], -1)
 
 
 def _align(values: Floats, letters: list[str], scope: tuple[e.Axis, ...]) -> Floats:
@@ -331,12 +353,9 @@ def evaluate(expression: e.Expression) -> float:
     return Evaluation(expression).value
 
 
-def gathered(reduce: e.Reduce, named: dict[int, Floats] | None = None) -> npt.NDArray[np.float64]:
-    """The values that a reduction combines, in order; `named` as in `Evaluation`."""
-    with np.errstate(all="ignore"):
-        values = Evaluation(e.Number(0), named=named)._of(reduce.body, reduce.axes)
-    shape = tuple(axis.size for axis in reduce.axes)
-    return np.array(np.broadcast_to(values, shape).reshape(-1))
+def gathered(reduce: e.Reduce) -> npt.NDArray[np.float64]:
+    """The values that a reduction combines, in order."""
+    return Evaluation(e.Number(0)).terms(reduce)
 
 
 # --- precision ---
@@ -345,22 +364,13 @@ def gathered(reduce: e.Reduce, named: dict[int, Floats] | None = None) -> npt.ND
 
 Relation = Literal["=", "≠"]
 
-# A correct result differs from its float64 recomputation by little more than the dtype's rounding.
-_TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-_TOLERANCE = 1e-6
-
-
-def tolerance(dtype: torch.dtype) -> float:
-    """The largest relative difference at which a rule still reproduces a number of this dtype."""
-    return _TOLERANCES.get(dtype, _TOLERANCE)
-
 
 def relation(difference: float, dtype: torch.dtype) -> Relation:
     """The sign to print between a rule's arithmetic and the stored number.
 
     Every renderer uses this sign: none may print "=" if a rule does not reproduce the number.
     """
-    return "=" if difference <= tolerance(dtype) else "≠"
+    return "=" if difference <= limits(dtype).tolerance else "≠"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

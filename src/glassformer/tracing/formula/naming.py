@@ -219,7 +219,9 @@ class Names:
 
     def seat(self, step: Step, index: Index) -> tuple[Step, Index]:
         """Like `find`, for a cell given by the step that wrote it."""
-        return self.find(step.view, index) if self.has_parts(step) else (step, index)
+        if id(step.view.version) in self._windows:
+            return self.find(step.view, index)
+        return step, index
 
     def is_turned(self, step: Step) -> bool:
         """Whether a textbook shows a step transposed: a linear map's matrix, old, new or ∂.

@@ -19,12 +19,7 @@ import numpy as np
 
 from glassformer.language import Language, words
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.arithmetic.float64_values import (
-    Evaluation,
-    Floats,
-    gathered,
-    largest_terms,
-)
+from glassformer.tracing.arithmetic.float64_values import Evaluation, largest_terms
 from glassformer.tracing.formula.naming import Sight, Symbol
 from glassformer.tracing.formula.places import (
     Part,
@@ -52,6 +47,7 @@ _SIGN_STRENGTHS = {
 }
 _SIGNS = {"-": "−", "*": "·", "//": "÷", "%": "mod"}
 _TIGHT = frozenset(["−", "÷", "mod"])
+_DIVISIONS = frozenset(["÷", "mod"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +176,6 @@ _STRENGTHS: dict[type, int] = {
 """Kinds with a fixed precedence; all others are atoms."""
 
 
-def strength(formula: Formula) -> int:
-    """The precedence of a formula: one weaker than its surroundings needs brackets."""
-    match formula:
-        case Infix(sign=sign):
-            return _SIGN_STRENGTHS.get(sign, _COMPARISON)
-        case Value(number=value, is_constant=is_constant) if value < 0:
-            return SUM if is_constant else _COMPARISON  # a negative operand, after any operator
-        case TermList(sign=sign, terms=terms, others=others):
-            return SUM if sign == "Σ" and len(terms) + bool(others) > 1 else PRODUCT
-        case _:
-            return _STRENGTHS.get(type(formula), ATOM)
-
-
-def _is_division(formula: Formula) -> bool:
-    return isinstance(formula, Fraction) or (
-        isinstance(formula, Infix) and formula.sign in ("÷", "mod")
-    )
-
-
 def number(value: e.Scalar, digits: int = 4) -> str:
     """A number with `digits` significant digits; integers without a decimal point."""
     if isinstance(value, bool):
@@ -245,27 +222,33 @@ class Printer(ABC, Generic[Printed]):
         return self.inside(power.base) if is_atom else self.bracketed(power.base)
 
     def strength(self, formula: Formula) -> int:
-        """The precedence of a formula in this format."""
-        own = strength(formula)
-        if not self.powers_of_ten or not isinstance(formula, Value):
-            return own
-        is_product = not isinstance(formula.number, bool) and "e" in number(
-            formula.number, self.digits
-        )
-        return min(own, PRODUCT) if is_product else own
+        """The precedence of a formula: one weaker than its surroundings needs brackets."""
+        match formula:
+            case Infix(sign=sign):
+                return _SIGN_STRENGTHS.get(sign, _COMPARISON)
+            case Value(number=value, is_constant=is_constant):
+                if value < 0:
+                    return SUM if is_constant else _COMPARISON  # an operand: after any operator
+                shown = number(value, self.digits) if self.powers_of_ten else ""
+                return PRODUCT if "e+" in shown or "e-" in shown else ATOM
+            case TermList(sign=sign, terms=terms, others=others):
+                return SUM if sign == "Σ" and len(terms) + bool(others) > 1 else PRODUCT
+            case _:
+                return _STRENGTHS.get(type(formula), ATOM)
 
     def sides(self, formula: Infix) -> tuple[Printed, Printed]:
         """Both sides of an operator; a − (b − c) keeps its brackets, (a − b) − c does not.
 
         Neither does a factor (a / b)·c, which would read as a / (b·c).
         """
-        own = strength(formula)
+        own = self.strength(formula)
         tight = formula.sign in _TIGHT or own == _COMPARISON
-        left, right = (
-            POWER if own == PRODUCT and _is_division(side) else outer
-            for side, outer in ((formula.left, own), (formula.right, own + tight))
-        )
-        return self.write(formula.left, left), self.write(formula.right, right)
+        outer = [own, own + tight]
+        for at, side in enumerate((formula.left, formula.right)):
+            divides = isinstance(side, Infix) and side.sign in _DIVISIONS
+            if own == PRODUCT and (divides or isinstance(side, Fraction)):
+                outer[at] = POWER
+        return self.write(formula.left, outer[0]), self.write(formula.right, outer[1])
 
     def others(self, count: int) -> str:
         """How many terms are not written, in words."""
@@ -328,8 +311,7 @@ class _Builder(ABC):
             case e.Function(name=name, arguments=arguments):
                 return Applied(name, tuple(map(self.build, arguments)))
             case e.Reduce():
-                single = e.without_single_terms(expression)
-                return self.reduce(single) if isinstance(single, e.Reduce) else self.build(single)
+                return self.reduce(expression)
             case e.Choose():
                 return self.choose(expression)
             case e.Convert(dtype=dtype, body=body):
@@ -354,6 +336,8 @@ class SymbolWriter(_Builder):
     """The symbols of operands written so far, with their steps."""
     definitions: dict[str, tuple[e.Named, Formula]] = field(default_factory=dict)
     """The symbols of named parts written so far (μ, m, Z), each after those it needs."""
+    _letters: dict[str, str] = field(default_factory=dict)
+    """Other letters for those of the reduction being written."""
 
     def leaf(self, expression: e.Entry | e.Lookup | e.Named) -> Formula:
         """A cell or row as symbol and places; a named part as its symbol."""
@@ -377,22 +361,32 @@ class SymbolWriter(_Builder):
         if names.is_textbook:
             digits = [p for p in places if isinstance(p, Place) and p.is_digit]
             if digits:
-                return Leaf(Symbol("flattened"), (Place(0, digits[0].letters[:1]),), expression)
+                whole = Place(0, digits[0].letters[:1]).lettered(self._letters)
+                return Leaf(Symbol("flattened"), (whole,), expression)
         shown: list[Place | Formula] = []
         for axis, first in names.axes(owner):
             place = places[axis]
-            shown.append(place.counted_from(first) if first and isinstance(place, Place) else place)
+            if isinstance(place, Place) and (first or self._letters):
+                place = place.counted_from(first).lettered(self._letters)
+            shown.append(place)
         return Leaf(symbol, tuple(shown), expression)
 
     def _places(self, index: tuple[Part, ...]) -> list[Place | Formula]:
         return [
-            place_of(part) if isinstance(part, int | e.Axis) else self.build(part) for part in index
+            place_of(part).lettered(self._letters)
+            if isinstance(part, int | e.Axis)
+            else self.build(part)
+            for part in index
         ]
 
     def reduce(self, reduce: e.Reduce) -> Formula:
         """Σ over letters, or a function of a row."""
-        letters = tuple(axis.letter for axis in reduce.axes)
-        body = self.build(reduce.body)
+        written, around = written_letters(reduce), self._letters
+        self._letters = {own: other for own, other in written.items() if own != other}
+        letters, body = tuple(written.values()), self.build(reduce.body)
+        self._letters = around
+        if not letters and reduce.kind in _OF_ONE:
+            return body
         if reduce.kind in ("sum", "product"):
             return BigSum("Σ" if reduce.kind == "sum" else "Π", letters, body)
         return Applied(reduce.kind, (body,), letters, _rank(reduce))
@@ -401,12 +395,29 @@ class SymbolWriter(_Builder):
         return Cases(self.build(choose.condition), self.build(choose.yes), self.build(choose.no))
 
 
+_OF_ONE = frozenset(["sum", "product", "max", "min"])
+"""Reductions that leave a single value unchanged: they are not written."""
+
+
+def written_letters(reduce: e.Reduce) -> dict[str, str]:
+    """The letters of a reduction that are written, and as what: Σₘ is Σₖ if k and l run over 1.
+
+    A body with letters of its own keeps its letters.
+    """
+    long = [axis.letter for axis in reduce.axes if axis.size > 1 or reduce.kind not in _OF_ONE]
+    if len(long) < len(reduce.axes) and not any(
+        isinstance(part, e.Reduce | e.Lookup) for part in (e.walk(reduce.body) if long else ())
+    ):
+        return dict(zip(long, sorted(axis.letter for axis in reduce.axes), strict=False))
+    return dict(zip(long, long, strict=True))
+
+
 @dataclass
 class NumberWriter(_Builder):
-    """Makes formulas in numbers, with `most` terms of a long sum; `named` as of `Evaluation`."""
+    """Makes formulas in the numbers of an evaluation, with `most` terms of a long sum."""
 
+    evaluation: Evaluation
     most: int = MOST_TERMS
-    named: dict[int, Floats] = field(default_factory=dict)
     _at: dict[str, int] = field(default_factory=dict)
     """The values of the letters, inside a term."""
 
@@ -414,19 +425,17 @@ class NumberWriter(_Builder):
 
     def leaf(self, expression: e.Entry | e.Lookup | e.Named) -> Formula:
         if isinstance(expression, e.Named):
-            return Value(self._evaluate(expression))
-        one = expression.fixed(self._at) if self._at else expression
-        if isinstance(one, e.Entry) and not any(isinstance(part, e.Axis) for part in one.index):
-            return Value(float(one.view.array[one.index]), one)  # type: ignore[index]
+            return Value(self.evaluation.of(expression))
+        if isinstance(expression, e.Entry):
+            index = expression.at(self._at)
+            one = e.Entry(expression.view, index)
+            return Value(float(expression.view.array[index]), one)
         whole = e.fix(expression, self._at)
-        assert isinstance(whole, e.Entry | e.Lookup)
-        return Value(self._evaluate(whole), whole)
-
-    def _evaluate(self, expression: e.Expression) -> float:
-        return Evaluation(expression, named=self.named).value
+        assert isinstance(whole, e.Lookup)
+        return Value(self.evaluation.of(whole), whole)
 
     def choose(self, choose: e.Choose) -> Formula:
-        taken = self._evaluate(e.fix(choose.condition, self._at))
+        taken = self.evaluation.of(e.fix(choose.condition, self._at))
         return self.build(choose.yes if taken else choose.no)
 
     def reduce(self, reduce: e.Reduce) -> Formula:
@@ -435,7 +444,7 @@ class NumberWriter(_Builder):
             fixed = e.fix(reduce, around)
             assert isinstance(fixed, e.Reduce)
             reduce = fixed
-        values = gathered(reduce, self.named)
+        values = self.evaluation.terms(reduce)
         shown = largest_terms(values, self.most, reduce.kind)
         terms: list[Formula] = []
         for place in shown:
@@ -443,6 +452,8 @@ class NumberWriter(_Builder):
             terms.append(self.build(reduce.body))
         self._at = around
         others = len(values) - len(shown)
+        if len(values) == 1 and reduce.kind in _OF_ONE:
+            return terms[0]
         if reduce.kind not in ("sum", "product"):
             return Applied(reduce.kind, tuple(terms), (), _rank(reduce), others)
         sign = "Σ" if reduce.kind == "sum" else "Π"

@@ -43,6 +43,11 @@ class Place:
         steps = sum(factor for _, factor in self.letters)
         return Place(self.start + first - first * steps, self.letters) if first else self
 
+    def lettered(self, letters: dict[str, str]) -> Place:
+        """The same place with other letters."""
+        renamed = tuple((letters.get(letter, letter), factor) for letter, factor in self.letters)
+        return replace(self, letters=renamed)
+
     def __str__(self) -> str:
         if not self.letters:
             return str(self.start)
@@ -62,8 +67,8 @@ class Place:
 
 def place_of(part: int | e.Axis) -> Place:
     """One part of an index as a place."""
-    if isinstance(part, int):
-        return Place(part)
+    if isinstance(part, int) or part.size == 1:
+        return Place(part if isinstance(part, int) else part.start)
     return Place(part.start, ((part.letter, part.step),))
 
 
@@ -73,7 +78,7 @@ def written_places(entry: e.Entry, find: Find) -> tuple[Step, tuple[Place, ...] 
     `find` gives the step and the index of one cell of a view.
     """
     running = [part for part in entry.index if isinstance(part, e.Axis) and part.size > 1]
-    owner, base = find(entry.view, _at(entry, {}))
+    owner, base = find(entry.view, entry.at({}))
     if entry.view.dtype is not owner.dtype:  # the bits of one type, read as another
         return owner, None
     places = _one_axis_each(entry, running, owner, base, find)
@@ -139,13 +144,6 @@ def _joined(own: View, axis: int, size: int, free: set[int]) -> list[int]:
     return joined if cells == size else []
 
 
-def _at(entry: e.Entry, places: dict[str, int]) -> Index:
-    return tuple([
-        part.at(places.get(part.letter, 0)) if isinstance(part, e.Axis) else part
-        for part in entry.index
-    ])  # fmt: skip
-
-
 def _one_axis_each(
     entry: e.Entry, running: list[e.Axis], owner: Step, base: Index, find: Find
 ) -> tuple[Place, ...] | None:
@@ -153,8 +151,8 @@ def _one_axis_each(
     parts = [Place(place) for place in base]
     taken: set[int] = set()
     for axis in running:
-        other, moved = find(entry.view, _at(entry, {axis.letter: 1}))
-        far, end = find(entry.view, _at(entry, {axis.letter: axis.size - 1}))
+        other, moved = find(entry.view, entry.at({axis.letter: 1}))
+        far, end = find(entry.view, entry.at({axis.letter: axis.size - 1}))
         changed = [a for a, (x, y) in enumerate(zip(base, moved, strict=False)) if x != y]
         if other is not owner or far is not owner or len(changed) != 1 or changed[0] in taken:
             return None
@@ -186,7 +184,7 @@ def _positions(entry: e.Entry, running: list[e.Axis], owner: Step) -> list[Flat]
         return None
     strides = {p.letter: s * p.step for p, s in zip(entry.index, view.strides, strict=True)
                if isinstance(p, e.Axis)}  # fmt: skip
-    first = sum(p * s for p, s in zip(_at(entry, {}), view.strides, strict=True))
+    first = sum(p * s for p, s in zip(entry.at({}), view.strides, strict=True))
     steps = [strides[axis.letter] for axis in running]
     rest = lattice(first + view.offset - own.offset, [axis.size for axis in running], steps)
     if rest.size and rest.min() < 0:

@@ -46,7 +46,7 @@ class _TextPrinter(n.Printer[Pieces]):
             case n.Minus(body=body):
                 return [("−", None), *self.write(body, n.PRODUCT)]
             case n.Root(body=body):
-                bare = isinstance(body, n.Value) and n.strength(body) == n.ATOM
+                bare = isinstance(body, n.Value) and self.strength(body) == n.ATOM
                 return self._listed("√" if bare else "√(", (body,), "" if bare else ")")
             case n.Bars(body=body):
                 return self._listed("|", (body,), "|")

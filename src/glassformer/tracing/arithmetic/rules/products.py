@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, broadcast, cell, rule
@@ -17,40 +19,38 @@ def linear(call: Call, index: Index) -> e.Expression:
     k = e.Axis("k", x.shape[-1])
     rows = index[: x.ndim - 1]
     out = index[x.ndim - 1 :]
-    product = e.total(cell(x, *rows, k) * cell(parameter, *out, k), k)
-    return product if bias is None else product + cell(bias, *out)
+    made = e.total(cell(x, *rows, k) * cell(parameter, *out, k), k)
+    return made if bias is None else made + cell(bias, *out)
 
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def matmul(call: Call, index: Index) -> e.Expression:
     """Σₖ A[β, i, k] · B[β, k, j], the batch axes β broadcast."""
     names = call.operator.parameters
-    return _product(call.view(names[0]), call.view(names[1]), index)
+    return product(call.view(names[0]), call.view(names[1]), index)
 
 
-_Places = list[int | e.Axis]
+def product(a: View, b: View, index: Index) -> e.Expression:
+    """A cell of the matrix product of two views."""
+    left, right, k = factors(a, b, index)
+    return e.total(e.Entry(a, left) * e.Entry(b, right), k)
+
+
+_Places = tuple[int | e.Axis, ...]
 
 
 def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, e.Axis]:
     """The indices of a matrix product's factors in both operands, and the summed axis k."""
     k = e.Axis("k", a.shape[-2 if a.pairs else -1])
-    rest = list(index)
-    a_axes, b_axes = a.ndim - a.pairs, b.ndim - b.pairs
-    column = [rest.pop()] if b_axes > 1 else []
-    line = [rest.pop()] if a_axes > 1 else []
-    left: _Places = [*_batch(a.shape[: max(0, a_axes - 2)], rest), *line, k]
-    return left, [*_batch(b.shape[: max(0, b_axes - 2)], rest), k, *column], k
-
-
-def _product(a: View, b: View, index: Index) -> e.Expression:
-    left, right, k = factors(a, b, index)
-    return e.total(cell(a, *left) * cell(b, *right), k)
-
-
-def _batch(sizes: Index, batch: list[int]) -> list[int]:
-    """The batch indices of an operand, by broadcasting."""
-    places = batch[len(batch) - len(sizes) :]
-    return [0 if size == 1 else place for size, place in zip(sizes, places, strict=True)]
+    sizes = [view.shape[:-1] if view.pairs else view.shape for view in (a, b)]
+    batch = list(index)
+    column = [batch.pop()] if len(sizes[1]) > 1 else []
+    line = [batch.pop()] if len(sizes[0]) > 1 else []
+    leads = []
+    for own in (size[:-2] for size in sizes):  # the batch axes are broadcast
+        places = zip(own, batch[len(batch) - len(own) :], strict=True)
+        leads.append([0 if size == 1 else place for size, place in places])
+    return (*leads[0], *line, k), (*leads[1], k, *column), k
 
 
 @rule("inner")
@@ -68,12 +68,12 @@ def inner(call: Call, index: Index) -> e.Expression:
 def addmm(call: Call, index: Index) -> e.Expression:
     """β · c + α · Σₖ A[i, k] · B[k, j]."""
     _, first, second = call.operator.parameters[:3]
-    make = _summed_product if call.operator.name == "addbmm" else _product
-    product = call.number_of("alpha") * make(call.view(first), call.view(second), index)
+    make = _summed_product if call.operator.name == "addbmm" else product
+    made = call.number_of("alpha") * make(call.view(first), call.view(second), index)
     beta = call.number_of("beta")
     if beta == 0:  # torch then ignores c, even if it is NaN
-        return product
-    return product + beta * broadcast(call.operand("self"), index)
+        return made
+    return made + beta * broadcast(call.operand("self"), index)
 
 
 def _summed_product(a: View, b: View, index: Index) -> e.Expression:
@@ -97,7 +97,7 @@ def grouped(call: Call, index: Index) -> e.Expression | None:
     """
     a, b, ends = call.view("self"), call.view("mat2"), call.maybe_view("offs")
     if ends is None:
-        return _product(a, b, index)
+        return product(a, b, index)
     if a.ndim == b.ndim:
         group, row, column = index
         start, end = (int(ends.array[g]) if g >= 0 else 0 for g in (group - 1, group))
@@ -136,12 +136,8 @@ def einsum(call: Call, index: Index) -> e.Expression:
         for place, letter in enumerate(running)
     ]
     places.update(zip(running, axes, strict=True))
-    product: e.Expression | None = None
-    for letters, view in zip(inputs, operands, strict=True):
-        factor = _factor(view, letters, places)
-        product = factor if product is None else product * factor
-    assert product is not None
-    return e.total(product, *axes)
+    pieces = (_factor(view, own, places) for own, view in zip(inputs, operands, strict=True))
+    return e.total(reduce(operator.mul, pieces), *axes)
 
 
 def _factor(view: View, letters: list[str], places: dict[str, int | e.Axis]) -> e.Expression:

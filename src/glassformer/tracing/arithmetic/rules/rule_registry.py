@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import torch
@@ -94,6 +95,7 @@ def is_unwritten(operator: Operator) -> bool:
     return operator.name in _UNWRITTEN
 
 
+@cache
 def find(operator: Operator, output: int = 0, is_complex: bool = False) -> Rule | None:
     """The rule for an operator's output, on real or complex numbers, if there is one."""
     if is_complex:
