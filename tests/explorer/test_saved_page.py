@@ -31,7 +31,7 @@ from glassformer.explorer.saved_page import TEMPLATE, page_of, page_text
 from glassformer.explorer.schemas import Edit
 from glassformer.explorer.state import State
 from glassformer.tracing import Trace, trace
-from glassformer.tracing.cell_block import index_of
+from glassformer.tracing.capture.memory import index_of
 from tests.explorer.conftest import PATIENCE
 from tests.explorer.saved import data_of, step_names
 from tests.tracing.operator_examples import EXAMPLES

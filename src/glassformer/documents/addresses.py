@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.tracing.arithmetic.expressions import Axis, Entry
-from glassformer.tracing.capture.memory import Index, Version, View
-from glassformer.tracing.cell_block import Flat, lattice
+from glassformer.tracing.capture.memory import Flat, Index, Version, View, lattice
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 

@@ -13,7 +13,7 @@ import torch
 
 from glassformer.documents.trace_words import TraceWords, label_in, words_in
 from glassformer.errors import TraceError, stop_if_cancelled
-from glassformer.tracing.capture.memory import Index, View, as_floats
+from glassformer.tracing.capture.memory import Index, View, as_floats, index_of
 from glassformer.tracing.capture.operator_calls import (
     ACTIVATIONS,
     LINEAR_MAPS,
@@ -21,7 +21,6 @@ from glassformer.tracing.capture.operator_calls import (
     PRODUCTS,
     SOFTMAXES,
 )
-from glassformer.tracing.cell_block import index_of
 from glassformer.tracing.steps import Step
 
 _COMPUTED = {*ACTIVATIONS, *LINEAR_MAPS, *NORMS, *PRODUCTS, *SOFTMAXES, "add", "sub", "mul", "div"}

@@ -47,8 +47,7 @@ from glassformer.documents.workbook_layout import (
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
 from glassformer.tracing.arithmetic.float64_values import Evaluation, relation
-from glassformer.tracing.capture.memory import Index
-from glassformer.tracing.cell_block import flat_place, index_of
+from glassformer.tracing.capture.memory import Index, flat_place, index_of
 from glassformer.tracing.explanation import NOT_REPRODUCED, Card
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace

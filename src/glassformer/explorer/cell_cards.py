@@ -21,7 +21,7 @@ from glassformer.tracing import Cell, Line, Step
 from glassformer.tracing.arithmetic.float64_values import at_precisions
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.source_lines import from_package
-from glassformer.tracing.cells import leaves
+from glassformer.tracing.cells import blocks_of, blocks_of_mask, count_operands, distinct, leaves
 from glassformer.tracing.explanation import Card, Summand
 from glassformer.tracing.formula import (
     Formula,
@@ -33,12 +33,6 @@ from glassformer.tracing.formula import (
 )
 from glassformer.tracing.formula.notation import Infix
 from glassformer.tracing.influence import Readers, path
-from glassformer.tracing.operands import (
-    blocks_of,
-    blocks_of_mask,
-    count_operands,
-    first_operands,
-)
 
 MOST_CELLS = 8
 """Operands listed per term; a product has two."""
@@ -74,7 +68,7 @@ def card_info(
     card = Card(cell, language=language)
     link = link or partial(cell_ref, sight=card.sight)
     expression = card.expression
-    operands = [] if expression is None else first_operands(expression, MOST_OPERANDS)
+    operands = [] if expression is None else islice(distinct(leaves(expression)), MOST_OPERANDS)
     whole = (
         card.name_tree if expression is None else Infix(card.relation, card.name_tree, card.tree)
     )
@@ -133,7 +127,7 @@ def _term(card: Card, part: Summand, link: Link) -> schemas.TermInfo:
         part,
         pieces=_pieces(card, part.number_tree, link),
         share=part.share if math.isfinite(part.value) else 1.0,
-        cells=[link(c) for c in first_operands(part.expression, MOST_CELLS)],
+        cells=[link(c) for c in islice(distinct(leaves(part.expression)), MOST_CELLS)],
     )
 
 

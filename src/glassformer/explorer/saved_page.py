@@ -46,11 +46,10 @@ from glassformer.explorer.trace_edits import changes_of
 from glassformer.language import Language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Entry, Expression, Operation, Reduce
-from glassformer.tracing.capture.memory import View
-from glassformer.tracing.cell_block import flat_place, index_of, lattice
+from glassformer.tracing.capture.memory import View, flat_place, index_of, lattice
+from glassformer.tracing.cells import Region
 from glassformer.tracing.formula import leaf_of
 from glassformer.tracing.influence import Readers
-from glassformer.tracing.operands import Region
 
 MOST_BYTES = 8 << 20
 """What the numbers and the answers may take in the file, compressed and in base64."""

@@ -27,8 +27,8 @@ from glassformer.documents.heat_maps import Scale
 from glassformer.documents.map_layout import ArrowKind, BoxKind
 from glassformer.documents.trace_data import NotFinite, json_number
 from glassformer.language import Bilingual, Language
+from glassformer.tracing.cells import Region
 from glassformer.tracing.model_map import TowerKind
-from glassformer.tracing.operands import Region
 
 # --- base ---
 # What all messages have in common.

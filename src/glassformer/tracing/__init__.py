@@ -28,7 +28,7 @@ In reading order:
     arithmetic/   expressions (the arithmetic of a cell), rules/ (one per operator), float64_values
     formula/      names, symbols, and how an expression is written
     steps, cells, cell_block, trace         what a user holds
-    verification, replay, influence, stages, operands, explanation      what is asked of them
+    verification, replay, influence, stages, explanation                what is asked of them
     gradients/    a whole training step: forward, backward, update
 
 `formula/naming` alone knows anything about particular models: the names of their parameters.

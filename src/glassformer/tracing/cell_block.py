@@ -14,15 +14,19 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.tracing.capture.memory import Array, Index, View, as_array
+from glassformer.tracing.capture.memory import (
+    Array,
+    Flat,
+    Index,
+    View,
+    as_array,
+    flat_place,
+    index_of,
+)
 
 if TYPE_CHECKING:
     from glassformer.tracing.cells import Cell
     from glassformer.tracing.steps import AxisLabels, Step
-
-
-Flat = npt.NDArray[np.int64]
-"""Flat (row-major) positions in a tensor."""
 
 
 class Places(AbstractSet[Index]):
@@ -35,7 +39,7 @@ class Places(AbstractSet[Index]):
         self.flat: Flat = np.unique(flat)
 
     def __contains__(self, index: object) -> bool:
-        place = np.ravel_multi_index(index, self.shape) if self.shape else 0  # type: ignore[call-overload]
+        place = flat_place(index, self.shape)  # type: ignore[arg-type]
         at = int(np.searchsorted(self.flat, place))
         return at < len(self.flat) and bool(self.flat[at] == place)
 
@@ -50,35 +54,10 @@ class Places(AbstractSet[Index]):
         return Places(self.shape, np.concatenate([self.flat, other.flat]))
 
 
-def flat_place(index: Index, shape: Index) -> int:
-    """The flat position of a cell."""
-    place = 0
-    for position, size in zip(index, shape, strict=True):
-        place = place * size + position
-    return place
-
-
-def index_of(place: int, shape: Index) -> Index:
-    """The index of a flat position."""
-    index = []
-    for size in reversed(shape):
-        place, position = divmod(place, size)
-        index.append(position)
-    return tuple(reversed(index))
-
-
-def lattice(start: int, sizes: Iterable[int], strides: Iterable[int]) -> Flat:
-    """start + i·stride + j·stride + …, with one axis for each size."""
-    places = np.asarray(start, dtype=np.int64)
-    for size, stride in zip(sizes, strides, strict=True):
-        places = places[..., None] + stride * np.arange(size, dtype=np.int64)
-    return places
-
-
 def _places_of(shape: Index, index: tuple[Any, ...]) -> Flat:
     """The flat positions selected by an index as in torch, in the shape of the selection."""
     if all(isinstance(part, int) for part in index) and len(index) == len(shape):
-        return np.asarray(np.ravel_multi_index(index, shape) if shape else 0, dtype=np.int64)
+        return np.asarray(flat_place(index, shape), dtype=np.int64)
     numel = int(np.prod(shape, dtype=np.int64))
     found: Flat = torch.arange(numel).view(shape)[index].numpy()
     return found

@@ -1,14 +1,16 @@
-"""A cell: one number of a trace, and the arithmetic that made it."""
+"""A cell: one number of a trace, the arithmetic that made it, its summands and its operands."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, Any, overload
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from glassformer.errors import TraceError, expect_whole
 from glassformer.tracing.arithmetic import expressions as e
@@ -204,9 +206,7 @@ class Cell:
     def operands(self) -> tuple[Cell, ...]:
         """The cells it was computed from, each once, in the order of the formula."""
         expression = self.expression
-        if expression is not None:
-            return tuple(dict.fromkeys(leaves(expression)))
-        return ()
+        return () if expression is None else tuple(distinct(leaves(expression)))
 
     @property
     def terms(self) -> Terms:
@@ -299,3 +299,103 @@ def summands_of(expression: e.Expression) -> Iterator[e.Expression]:
             yield from summands_of(right)
         case _:
             yield expression
+
+
+Thing = TypeVar("Thing")
+
+
+def distinct(things: Iterable[Thing]) -> Iterator[Thing]:
+    """Each of them once, lazily: the first few of thousands may be enough."""
+    seen: set[Thing] = set()
+    for thing in things:
+        if thing not in seen:
+            seen.add(thing)
+            yield thing
+
+
+def count_operands(expression: e.Expression) -> int:
+    """The number of distinct cells that an expression reads."""
+    addresses: dict[int, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = defaultdict(list)
+    for view, places in reads(expression):
+        if view.version.base is not None:  # written in place: a cell may be in two versions
+            return len(set(leaves(expression)))
+        at = np.array([view.offset], dtype=np.int64)
+        for axis, stride in zip(places, view.strides, strict=True):
+            at = np.add.outer(at, np.array(axis, dtype=np.int64) * stride).reshape(-1)
+        addresses[id(view.version)].append(at * view.dtype.itemsize)
+    return sum(len(np.unique(np.concatenate(parts))) for parts in addresses.values())
+
+
+# --- blocks ---
+# The operands of a cell as rectangles: thousands of numbers without one `Cell` object each.
+
+MOST_BLOCKS = 64
+"""No more blocks than this are listed."""
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A rectangle of cells, ends included, in a slice of a step or of an operand."""
+
+    operand: int | None
+    """The number of the operand; None for the step itself, or for a step that the rule reads."""
+    step: int | None
+    lead: Index
+    rows: Range
+    columns: Range
+
+
+def blocks_of(cell: Cell) -> list[Region]:
+    """The distinct regions that a cell's arithmetic reads."""
+    expression = cell.expression
+    if expression is None:
+        return []
+    return list(islice(distinct(_blocks(expression, cell.step)), MOST_BLOCKS))
+
+
+def _blocks(expression: e.Expression, step: Step) -> Iterator[Region]:
+    for view, places in reads(expression):
+        ranges = [(min(at[0], at[-1]), max(at[0], at[-1])) for at in places]
+        number = next((k for k, operand in enumerate(step.operands) if operand.view is view), None)
+        if number is None:  # a window made by the rule itself: refer to the step that wrote it
+            owner: Step | None
+            owner, first = view.owner(tuple(low for low, _ in ranges))
+            ranges = [(at, at) for at in first]
+        else:
+            owner = step.operands[number].step
+        yield from _matrices(number, None if owner is None else owner.number, ranges)
+
+
+def _matrices(operand: int | None, step: int | None, ranges: list[Range]) -> Iterator[Region]:
+    """One region per matrix slice that the ranges cover."""
+    rows, columns = [(0, 0), (0, 0), *ranges][-2:]
+    for lead in product(*(range(low, high + 1) for low, high in ranges[:-2])):
+        yield Region(operand, step, lead, rows, columns)
+
+
+def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[Region]:
+    """The marked cells of a step: one region if they form a rectangle, else one or more per row."""
+    found: list[Region] = []
+    shape = mask.shape if mask.ndim > 1 else (1, *mask.shape) if mask.ndim else (1, 1)
+    flat = mask.reshape(-1, *shape[-2:])
+    for at in np.flatnonzero(flat.any(axis=(1, 2))):
+        lead = np.unravel_index(at, shape[:-2]) if mask.ndim > 2 else ()
+        for rows, columns in _rectangles(flat[at]):
+            ranges = [*((int(one), int(one)) for one in lead), rows, columns]
+            found += _matrices(None, step.number, ranges)
+            if len(found) >= MOST_BLOCKS:
+                return found
+    return found
+
+
+def _rectangles(marked: npt.NDArray[np.bool_]) -> Iterator[tuple[Range, Range]]:
+    rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
+    down, across = (int(rows[0]), int(rows[-1])), (int(columns[0]), int(columns[-1]))
+    if marked[down[0] : down[1] + 1, across[0] : across[1] + 1].all():
+        yield down, across
+        return
+    for row in rows:
+        places = np.flatnonzero(marked[row])
+        for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+            yield (int(row), int(row)), (int(run[0]), int(run[-1]))

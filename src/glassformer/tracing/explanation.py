@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
@@ -25,7 +24,7 @@ from glassformer.tracing.arithmetic.float64_values import (
     relation,
 )
 from glassformer.tracing.capture.source_lines import source_parts
-from glassformer.tracing.cells import Cell, Terms, leaves, summands_of
+from glassformer.tracing.cells import Cell, Terms, distinct, leaves, summands_of
 from glassformer.tracing.formula import (
     MOST_TERMS,
     Formula,
@@ -55,11 +54,6 @@ class Summand:
     share: float
     expression: e.Expression
     number_tree: Formula
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The operands of this summand; there may be thousands."""
-        return tuple(leaves(self.expression))
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +325,7 @@ def _shown_operands(card: Card, most: int) -> list[Cell]:
         return []
     terms = card.terms
     if len(terms) <= most:
-        return list(islice(_each_once(leaves(card.expression)), 2 * most))
+        return list(islice(distinct(leaves(card.expression)), 2 * most))
     largest = np.argsort(-np.abs(terms.values), kind="stable")[:most].tolist()
     return list(dict.fromkeys(operand for place in largest for operand in terms[place].cells))
 
@@ -388,7 +382,7 @@ def _listed(expression: e.Expression, terms: Terms, depth: int, most: int | None
     cells = [list(islice(leaves(term.expression), limit)) for term in shown]
     whole = len(shown) == len(terms)
     read = leaves(expression) if whole else chain.from_iterable(cells)
-    operands = list(islice(_each_once(read), limit))
+    operands = list(islice(distinct(read), limit))
     full = any(len(part) == limit for part in (operands, *cells))
     listed: dict[str, Any] = {"complete": whole and not full}
     listed["terms"] = [
@@ -400,15 +394,6 @@ def _listed(expression: e.Expression, terms: Terms, depth: int, most: int | None
         listed["others"] = {"count": len(rest), "value": float(rest.sum())}
     listed["operands"] = [to_dict(operand, depth - 1, most) for operand in operands]
     return listed
-
-
-def _each_once(cells: Iterable[Cell]) -> Iterator[Cell]:
-    """The distinct cells, lazily: the first few of thousands may be enough."""
-    seen: set[Cell] = set()
-    for cell in cells:
-        if cell not in seen:
-            seen.add(cell)
-            yield cell
 
 
 def expression_data(expression: e.Expression) -> dict[str, Any]:

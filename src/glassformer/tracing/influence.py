@@ -17,7 +17,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
-from glassformer.tracing.capture.memory import Index, View, as_real
+from glassformer.tracing.capture.memory import Index, View, as_real, index_of
 from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.cell_block import Places
 from glassformer.tracing.cells import Cell, leaves
@@ -461,6 +461,5 @@ def _compare(before: Step, after: Step) -> StepDifference | None:
     if not bool(mask.any()):
         return None
     gap = (new.double() - old.double()).abs_().nan_to_num_(nan=torch.inf).masked_fill_(~mask, 0.0)
-    # Not torch.unravel_index: it imports sympy, which takes a second.
-    index = tuple(int(part) for part in np.unravel_index(int(gap.argmax()), gap.shape))
+    index = index_of(int(gap.argmax()), gap.shape)
     return StepDifference(before, after, mask, float(gap.max()), Cell(after, index))

@@ -23,7 +23,7 @@ from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.capture.dropped_numbers import can_wait, run_again
-from glassformer.tracing.capture.memory import Version, View, as_real
+from glassformer.tracing.capture.memory import Flat, Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.capture.recorder import (
     FoundTensor,
@@ -32,7 +32,7 @@ from glassformer.tracing.capture.recorder import (
     Source,
     collection_paused,
 )
-from glassformer.tracing.cell_block import CellBlock, Flat, Places, select, set_at, values_at
+from glassformer.tracing.cell_block import CellBlock, Places, select, set_at, values_at
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.notes import Note
 
@@ -352,9 +352,7 @@ def _check_guard(call: Call, result: Any) -> None:
 
 def _check_layout(call: Call, view: View, made: Tensor) -> None:
     now = View.of(made, view.version)
-    if (now.shape, now.strides, now.offset, now.dtype) != (
-        view.shape, view.strides, view.offset, view.dtype
-    ):  # fmt: skip
+    if now.window != view.window:
         said = {"place": _place(call), "before": view.shape, "after": now.shape}
         raise _ControlFlowChangedError(Note("another shape", **said))
 

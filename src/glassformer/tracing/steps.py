@@ -16,9 +16,9 @@ from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.arithmetic.rules.rule_registry import held
-from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.memory import Flat, Index, View
 from glassformer.tracing.capture.operator_calls import COPIES, Call
-from glassformer.tracing.cell_block import CellBlock, Flat, Numbers, select
+from glassformer.tracing.cell_block import CellBlock, Numbers, select
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.notes import notebook_markdown
 

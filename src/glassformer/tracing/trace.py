@@ -354,10 +354,7 @@ def _first_owner(view: View) -> Step:
 def _same_window(view: View) -> Step | None:
     """The step with exactly this view, if there is one."""
     for step in reversed(view.version.owners):
-        own = step.view
-        if (own.shape, own.strides, own.offset, own.dtype) == (
-            view.shape, view.strides, view.offset, view.dtype
-        ):  # fmt: skip
+        if step.view.window == view.window:
             return step
     return None
 

@@ -23,7 +23,7 @@ from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.float64_values import Evaluation, limits
-from glassformer.tracing.capture.memory import Index, as_real, gaps
+from glassformer.tracing.capture.memory import Index, as_real, gaps, index_of
 from glassformer.tracing.capture.recorder import (
     Program,
     Recording,
@@ -273,7 +273,7 @@ def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[No
                 all=differs.numel(),
                 places=_places(differs),
                 gap=f"{float(gap.flatten()[worst]):.2g}",
-                worst=[int(place) for place in np.unravel_index(worst, gap.shape)],
+                worst=list(index_of(worst, gap.shape)),
             )
 
 

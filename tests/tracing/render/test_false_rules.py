@@ -16,8 +16,7 @@ from glassformer.explorer.open_traces import OpenTrace
 from glassformer.lessons.lesson import lesson_card
 from glassformer.tracing import Cell, Trace, trace
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Operation
-from glassformer.tracing.capture.memory import Index
-from glassformer.tracing.cell_block import flat_place
+from glassformer.tracing.capture.memory import Index, flat_place
 from glassformer.tracing.steps import Step
 from tests.explorer.saved import data_of
 from tests.tracing.render.xlsx import read_workbook, write_workbook

@@ -20,7 +20,7 @@ from glassformer.documents.trace_words import meaning, words_in
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Cell, Step, trace
 from glassformer.tracing.arithmetic.expressions import Entry
-from glassformer.tracing.cell_block import flat_place, index_of
+from glassformer.tracing.capture.memory import flat_place, index_of
 from tests.tracing.render.toys import SIGNALLING, TOYS, traced
 
 

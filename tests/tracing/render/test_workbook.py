@@ -13,7 +13,7 @@ from glassformer.documents import workbook_layout
 from glassformer.errors import TraceError
 from glassformer.tracing import Cell, Step, Trace, trace
 from glassformer.tracing.arithmetic.expressions import Number
-from glassformer.tracing.cell_block import index_of
+from glassformer.tracing.capture.memory import index_of
 from glassformer.tracing.gradients import trace_training_step
 from tests.tracing.operator_examples import EXAMPLES
 from tests.tracing.render.calculator import Calculator

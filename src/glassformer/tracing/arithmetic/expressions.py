@@ -23,14 +23,14 @@ Everything else (operands, labels, edits, JSON, lessons) goes through `parts`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-import numpy as np
 import torch
 
-from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.memory import Index, View, index_of
 
 Scalar = bool | int | float
 Operator = Literal[
@@ -228,8 +228,8 @@ class Reduce(_WithBody):
 
     def places(self, number: int) -> dict[str, int]:
         """The values of the letters in the n-th term."""
-        at = np.unravel_index(number, [axis.size for axis in self.axes])
-        return {axis.letter: int(p) for axis, p in zip(self.axes, at, strict=True)}
+        at = index_of(number, [axis.size for axis in self.axes])
+        return {axis.letter: place for axis, place in zip(self.axes, at, strict=True)}
 
     def term(self, number: int) -> Expression:
         """The n-th term."""
@@ -279,13 +279,19 @@ def total(body: Expression, *axes: Axis) -> Expression:
 
 
 def sum_of(terms: Sequence[Expression]) -> Expression:
-    """term + term + …, split in halves so that a long sum is not a deep tree."""
-    if not terms:
-        return Number(0)
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    return sum_of(terms[:middle]) + sum_of(terms[middle:])
+    """term + term + …."""
+    return combined(terms, operator.add) if terms else Number(0)
+
+
+Join = Callable[[Expression, Expression], Expression]
+
+
+def combined(parts: Sequence[Expression], join: Join) -> Expression:
+    """The parts joined as a balanced tree, so that many of them do not nest deeply."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return join(combined(parts[:middle], join), combined(parts[middle:], join))
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

@@ -8,7 +8,7 @@ place gets a new version; the old version keeps a copy of the old numbers.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -228,8 +228,12 @@ class View:
 
     def on(self, version: Version) -> View:
         """The same window on another version."""
-        window = (self.shape, self.strides, self.offset, self.dtype, self.pairs)
-        return View(version, *window, self.needs_gradient)
+        return View(version, *self.window, self.pairs, self.needs_gradient)
+
+    @property
+    def window(self) -> tuple[Index, Index, int, torch.dtype]:
+        """What it shows of its storage: views with equal windows show the same cells."""
+        return self.shape, self.strides, self.offset, self.dtype
 
     @property
     def ndim(self) -> int:
@@ -265,7 +269,8 @@ class View:
     def array(self) -> Array:
         """The numbers, as `as_array` gives them."""
         if self._array is not None:
-            self.version.check()
+            if self.version.stamp is not None:
+                self.version.check()
             return self._array
         array = as_array(self.tensor_on_cpu())
         if self.version.is_kept:  # else it would keep what was to be dropped
@@ -336,6 +341,38 @@ class View:
                     return step, found
             version = version.base
         raise TraceError(f"no recorded step wrote cell {list(index)} of a tensor {self.shape}")
+
+
+# --- positions ---
+# A cell of a tensor by its flat (row-major) position.
+
+Flat = npt.NDArray[np.int64]
+"""Flat positions."""
+
+
+def flat_place(index: Sequence[int], shape: Sequence[int]) -> int:
+    """The flat position of a cell."""
+    place = 0
+    for position, size in zip(index, shape, strict=True):
+        place = place * size + position
+    return place
+
+
+def index_of(place: int, shape: Sequence[int]) -> Index:
+    """The index of a flat position."""
+    index = []
+    for size in reversed(shape):
+        place, position = divmod(place, size)
+        index.append(position)
+    return tuple(reversed(index))
+
+
+def lattice(start: int, sizes: Iterable[int], strides: Iterable[int]) -> Flat:
+    """start + i·stride + j·stride + …, with one axis for each size."""
+    places = np.asarray(start, dtype=np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        places = places[..., None] + stride * np.arange(size, dtype=np.int64)
+    return places
 
 
 # --- budget ---

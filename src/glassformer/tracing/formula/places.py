@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.capture.memory import Index, View
-from glassformer.tracing.cell_block import Flat, lattice
+from glassformer.tracing.capture.memory import Flat, Index, View, lattice
 
 if TYPE_CHECKING:
     from glassformer.tracing.steps import Step

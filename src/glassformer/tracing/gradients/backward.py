@@ -421,7 +421,7 @@ class Scribe:
         call, output = made
         key, own = (call.number, output), call.outputs[output]
         assert own is not None
-        if _window(own) == _window(view) and key not in self._names:
+        if own.window == view.window and key not in self._names:
             self._names[key] = place
         else:
             self._hints.setdefault(key, _GradientName(join(name, _word(call)), owner))
@@ -457,10 +457,6 @@ class Scribe:
 
 def _word(call: Call) -> str:
     return call.operator.name.strip("_")
-
-
-def _window(view: View) -> tuple[object, ...]:
-    return view.shape, view.strides, view.offset, view.dtype
 
 
 def _origin(places: list[_GradientName], line: Line | None, number: int) -> Origin:

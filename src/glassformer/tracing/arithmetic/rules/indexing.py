@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate
 from glassformer.tracing.arithmetic.rules.rule_notation import formula
 from glassformer.tracing.arithmetic.rules.rule_registry import broadcast, cell, rule, running
-from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.memory import Index, View, flat_place, index_of
 from glassformer.tracing.capture.operator_calls import Call
 
 
@@ -84,12 +84,7 @@ def take(call: Call, index: Index) -> e.Expression:
     """The cell at a flat position; a negative one counts from the end."""
     source = call.view("self")
     flat = int(call.view("index").array[index]) % source.numel
-    return cell(source, *unravelled(flat, source.shape))
-
-
-def unravelled(place: int, shape: Index) -> Index:
-    """The index of the n-th cell, in row-major order."""
-    return tuple(int(part) for part in np.unravel_index(place, shape))
+    return cell(source, *index_of(flat, source.shape))
 
 
 @rule("masked_scatter")
@@ -101,8 +96,8 @@ def masked_scatter(call: Call, index: Index) -> e.Expression:
     trues = np.broadcast_to(mask.array, made.shape)
     if not trues[index]:
         return before
-    earlier = int(np.count_nonzero(trues.ravel()[: np.ravel_multi_index(index, made.shape)]))
-    return e.Choose(written, cell(source, *unravelled(earlier, source.shape)), before)
+    earlier = int(np.count_nonzero(trues.ravel()[: flat_place(index, made.shape)]))
+    return e.Choose(written, cell(source, *index_of(earlier, source.shape)), before)
 
 
 @rule("_unique")
@@ -110,7 +105,7 @@ def unique(call: Call, index: Index) -> e.Expression:
     """The first cell with this value."""
     source, made = call.view("self"), call.made()
     first = int(np.flatnonzero(source.array.ravel() == made.array[index])[0])
-    return cell(source, *unravelled(first, source.shape))
+    return cell(source, *index_of(first, source.shape))
 
 
 @rule("searchsorted", "bucketize")
@@ -234,25 +229,49 @@ def masked_select(call: Call, index: Index) -> e.Expression:
 # ends up there.
 
 
+_Sent = tuple[e.Expression, e.Expression]
+"""The condition that a value is sent to a cell, and the value."""
+# How values are combined, with the neutral element.
+_JOINS: dict[str, tuple[e.Join, float]] = {
+    "sum": (operator.add, 0),
+    "add": (operator.add, 0),
+    "mean": (operator.add, 0),
+    "prod": (operator.mul, 1),
+    "multiply": (operator.mul, 1),
+    "amax": (lambda one, other: e.Function("max", (one, other)), -math.inf),
+    "amin": (lambda one, other: e.Function("min", (one, other)), math.inf),
+}
+
+
+def _joined(
+    before: e.Expression, sent: Sequence[_Sent], how: str | None = None, counts_before: bool = True
+) -> e.Expression:
+    """The last value sent, or all of them combined, with the old value if it counts."""
+    if not sent:
+        return before
+    if how is None:
+        return e.Choose(*sent[-1], before)
+    join, neutral = _JOINS[how]
+    parts = [before] if counts_before else []
+    parts += [e.Choose(here, value, e.Number(neutral)) for here, value in sent]
+    joined = e.combined(parts, join)
+    return joined / len(parts) if how == "mean" else joined
+
+
 @rule("index_put")
 def index_put(call: Call, index: Index) -> e.Expression:
-    """The value written at this position, else the old value."""
+    """The value written at this position (all of them added up), else the old value."""
     own, values = call.view("self"), call.view("values")
-    before = cell(own, *index)
     given = call.bound["indices"]
-    hits = np.argwhere(_matches(_written(own, given), index)).tolist()
+    hits = list(map(tuple, np.argwhere(_matches(_written(own, given), index)).tolist()))
     if not hits:
-        return before
-    places = _Selection(own, given)
-    if not call.flag("accumulate"):
-        sent = _sent_here(own, places, tuple(hits[-1]), index)
-        return e.Choose(sent, broadcast(values, tuple(hits[-1])), before)
-    sent_here = [_sent_here(own, places, hit, index) for hit in map(tuple, hits)]
-    added = [
-        e.Choose(sent, broadcast(values, tuple(hit)), e.Number(0))
-        for sent, hit in zip(sent_here, hits, strict=True)
+        return cell(own, *index)
+    accumulates, places = call.flag("accumulate"), _Selection(own, given)
+    sent = [
+        (_sent_here(own, places, hit, index), broadcast(values, hit))
+        for hit in (hits if accumulates else hits[-1:])
     ]
-    return e.sum_of([before, *added])
+    return _joined(cell(own, *index), sent, "sum" if accumulates else None)
 
 
 def _sent_here(own: View, places: _Selection, hit: Index, index: Index) -> e.Expression:
@@ -291,53 +310,21 @@ def scatter(call: Call, index: Index) -> e.Expression:
     own, chosen = call.view("self"), call.view("index")
     source = call.bound["src"] if "src" in call.bound else call.bound["value"]
     axis = call.axis("dim", own.ndim) if index else 0
-    places = _scattered(chosen, axis, index)
-    before = cell(own, *index)
-    if not places:
-        return before
     how = "sum" if call.operator.name == "scatter_add" else call.bound.get("reduce")
-    if how is None:
-        sent = _names(cell(chosen, *places[-1]), *_along(own, axis, index))
-        return e.Choose(sent, _value(source, places[-1]), before)
     here = _along(own, axis, index)
-    sent_here = [(_names(cell(chosen, *place), *here), _value(source, place)) for place in places]
-    return _joined(how, [before] if call.bound.get("include_self", True) else [], sent_here)
-
-
-def _joined(
-    how: str, values: list[e.Expression], sent: list[tuple[e.Expression, e.Expression]]
-) -> e.Expression:
-    """The old value (if it counts) combined with the values sent here."""
-    join, neutral = _JOINS[how]
-    parts = [*values, *(e.Choose(here, value, e.Number(neutral)) for here, value in sent)]
-    joined = _halved(parts, join)
-    return joined / len(parts) if how == "mean" else joined
-
-
-def _halved(parts: list[e.Expression], join: _Join) -> e.Expression:
-    """The parts combined as a balanced tree, so that many of them do not nest deeply."""
-    if len(parts) == 1:
-        return parts[0]
-    middle = len(parts) // 2
-    return join(_halved(parts[:middle], join), _halved(parts[middle:], join))
+    sent = [
+        (
+            _names(cell(chosen, *place), *here),
+            cell(source, *place) if isinstance(source, View) else e.Number(source),
+        )
+        for place in _scattered(chosen, axis, index)
+    ]
+    return _joined(cell(own, *index), sent, how, call.bound.get("include_self", True))
 
 
 def _along(own: View, axis: int, index: Index) -> tuple[int, int]:
     """The position on an axis and the axis's size; (0, 1) for a tensor without axes."""
     return (index[axis], own.shape[axis]) if index else (0, 1)
-
-
-_Join = Callable[[e.Expression, e.Expression], e.Expression]
-# How values are combined, with the neutral element.
-_JOINS: dict[str, tuple[_Join, float]] = {
-    "sum": (operator.add, 0),
-    "add": (operator.add, 0),
-    "mean": (operator.add, 0),
-    "prod": (operator.mul, 1),
-    "multiply": (operator.mul, 1),
-    "amax": (lambda one, other: e.Function("max", (one, other)), -math.inf),
-    "amin": (lambda one, other: e.Function("min", (one, other)), math.inf),
-}
 
 
 def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:
@@ -359,41 +346,28 @@ def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:
     return [(*index[:axis], int(hit), *index[axis + 1 :]) for hit in hits]
 
 
-def _value(source: View | float, place: Index) -> e.Expression:
-    return cell(source, *place) if isinstance(source, View) else e.Number(source)
-
-
 @rule("index_add", "index_copy", "index_reduce")
 def index_add(call: Call, index: Index) -> e.Expression:
     """The old value, with every source row that the index sends here added (or put, reduced)."""
     own, chosen, source = call.view("self"), call.view("index"), call.view("source")
-    before = cell(own, *index)
     axis = call.axis("dim", own.ndim) if index else 0
-    sent: list[tuple[e.Expression, e.Expression]] = []
+    alpha = call.bound.get("alpha", 1)
+    sent: list[_Sent] = []
     for row, here in _rows(chosen, *_along(own, axis, index)):
         at = (*index[:axis], row, *index[axis + 1 :]) if source.ndim else ()
-        sent.append((here, cell(source, *at)))
-    if not sent:
-        return before
-    if call.operator.name == "index_copy":
-        return e.Choose(sent[-1][0], sent[-1][1], before)
-    if call.operator.name == "index_reduce":
-        values: list[e.Expression] = [before] if call.flag("include_self") else []
-        return _joined(str(call.bound["reduce"]), values, sent)
-    alpha = call.number_of("alpha")
-    added = [e.Choose(here, alpha * value, e.Number(0)) for here, value in sent]
-    return e.sum_of([before, *added])
+        sent.append((here, alpha * cell(source, *at)))
+    how = "sum" if call.operator.name == "index_add" else call.bound.get("reduce")
+    return _joined(cell(own, *index), sent, how, call.bound.get("include_self", True))
 
 
 @rule("index_fill")
 def index_fill(call: Call, index: Index) -> e.Expression:
     """The fill value in the rows listed in the index."""
     own = call.view("self")
-    before = cell(own, *index)
     axis = call.axis("dim", own.ndim) if index else 0
     rows = _rows(call.view("index"), *_along(own, axis, index))
     fill = broadcast(call.operand("value"), ())
-    return e.Choose(rows[0][1], fill, before) if rows else before
+    return _joined(cell(own, *index), [(here, fill) for _, here in rows[:1]])
 
 
 def _rows(chosen: View, place: int, size: int) -> list[tuple[int, e.Expression]]:
@@ -409,19 +383,10 @@ def _rows(chosen: View, place: int, size: int) -> list[tuple[int, e.Expression]]
 def put(call: Call, index: Index) -> e.Expression:
     """The value sent to this flat position, else the old value."""
     own, chosen, source = call.view("self"), call.view("index"), call.view("source")
-    before, here = cell(own, *index), int(np.ravel_multi_index(index, own.shape)) if index else 0
+    here = flat_place(index, own.shape)
     listed = chosen.array.astype(np.int64) % max(1, own.numel)
-    sent: list[e.Expression] = []
+    sent: list[_Sent] = []
     for place in np.argwhere(listed == here).tolist():
-        named = _names(cell(chosen, *place), here, own.numel)
-        at = unravelled(
-            int(np.ravel_multi_index(place, chosen.shape)) if place else 0, source.shape
-        )
-        sent.append(e.Choose(named, cell(source, *at), e.Number(0)))
-    if not sent:
-        return before
-    if call.flag("accumulate"):
-        return e.sum_of([before, *sent])
-    last = sent[-1]
-    assert isinstance(last, e.Choose)
-    return e.Choose(last.condition, last.yes, before)
+        value = cell(source, *index_of(flat_place(place, chosen.shape), source.shape))
+        sent.append((_names(cell(chosen, *place), here, own.numel), value))
+    return _joined(cell(own, *index), sent, "sum" if call.flag("accumulate") else None)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.arithmetic.rules.rule_notation import formula
-from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, cell, rule, running
+from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
+from glassformer.tracing.arithmetic.rules.rule_registry import (
+    LETTERS,
+    Build,
+    cell,
+    rule,
+    running,
+)
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -27,37 +34,23 @@ def _along(view: View, call: Call, index: Index) -> tuple[e.Entry, tuple[e.Axis,
     return cell(view, *index[:axis], j, *index[axis + 1 :]), (j,)
 
 
-def _softmax_parts(call: Call, index: Index) -> dict[str, e.Expression]:
-    """The cell, the row's maximum m, and the sum Z of the exponentials."""
-    x = call.view("self")
-    body, axes = _along(x, call, index)
-    largest = e.Named("m", e.Reduce("max", body, axes) if axes else body)
-    exponentials = e.Function("exp", (body - largest,))
-    z = e.Named("Z", e.Reduce("sum", exponentials, axes) if axes else exponentials)
-    return {"x": cell(x, *index), "m": largest, "Z": z}
+def _of_row(written: RuleFormula) -> Build:
+    """A formula of the cell x, its row's maximum m, and the sum Z of exp(xⱼ − m)."""
+
+    def build(call: Call, index: Index) -> e.Expression:
+        x = call.view("self")
+        body, axes = _along(x, call, index)
+        m = e.Named("m", e.Reduce("max", body, axes) if axes else body)
+        exponentials = e.Function("exp", (body - m,))
+        z = e.Named("Z", e.total(exponentials, *axes))
+        return written.of(x=cell(x, *index), m=m, Z=z)
+
+    return build
 
 
-_SOFTMAX = formula("exp(x − m)/Z")
-_SAFE_SOFTMAX = formula("0 if m == −∞ else exp(x − m)/Z")
-_LOG_SOFTMAX = formula("x − m − log(Z)")
-
-
-@rule("softmax", "_softmax")
-def softmax(call: Call, index: Index) -> e.Expression:
-    """exp(xᵢ − m) / Σⱼ exp(xⱼ − m), m the row's maximum."""
-    return _SOFTMAX.of(**_softmax_parts(call, index))
-
-
-@rule("_safe_softmax")
-def safe_softmax(call: Call, index: Index) -> e.Expression:
-    """Softmax, but 0 in a fully masked row."""
-    return _SAFE_SOFTMAX.of(**_softmax_parts(call, index))
-
-
-@rule("log_softmax", "_log_softmax")
-def log_softmax(call: Call, index: Index) -> e.Expression:
-    """xᵢ − m − log Σⱼ exp(xⱼ − m)."""
-    return _LOG_SOFTMAX.of(**_softmax_parts(call, index))
+rule("softmax", "_softmax")(_of_row(formula("exp(x − m)/Z")))
+rule("_safe_softmax")(_of_row(formula("0 if m == −∞ else exp(x − m)/Z")))  # 0 if all is masked
+rule("log_softmax", "_log_softmax")(_of_row(formula("x − m − log(Z)")))
 
 
 @rule("_softmax_backward_data")
@@ -102,10 +95,6 @@ def _normed(
     )  # fmt: skip
 
 
-def _scale(call: Call, variance: e.Expression) -> e.Expression:
-    return _SCALE.of(v=variance, ε=float(call.number_of("eps")))
-
-
 def _last_axes(call: Call, index: Index) -> tuple[e.Entry, tuple[e.Axis, ...], int]:
     """The cells of the normalised axes, these axes, and the number of the first."""
     x = call.view("input")
@@ -121,16 +110,19 @@ def layer_norm(call: Call, index: Index) -> e.Expression:
     return _normed(call, cell(cells.view, *index), *_moments(cells, axes), index[start:])
 
 
-@rule("native_layer_norm", output=1)
-def layer_norm_mean(call: Call, index: Index) -> e.Expression:
-    """μ of the row."""
-    return _moments(*_last_axes(call, index)[:2])[0].body
+def _statistics(moments: Callable[[Call, Index], tuple[e.Named, e.Named]], *norms: str) -> None:
+    """The rules of what norms return beside their result: μ, and 1 / √(σ² + ε)."""
+
+    @rule(*norms, output=1)
+    def mean(call: Call, index: Index) -> e.Expression:
+        return moments(call, index)[0].body
+
+    @rule(*norms, output=2)
+    def scale(call: Call, index: Index) -> e.Expression:
+        return _SCALE.of(v=moments(call, index)[1], ε=float(call.number_of("eps")))
 
 
-@rule("native_layer_norm", output=2)
-def layer_norm_scale(call: Call, index: Index) -> e.Expression:
-    """1 / √(σ² + ε) of the row."""
-    return _scale(call, _moments(*_last_axes(call, index)[:2])[1])
+_statistics(lambda call, index: _moments(*_last_axes(call, index)[:2]), "native_layer_norm")
 
 
 @rule("rms_norm")
@@ -231,16 +223,7 @@ def batch_norm(call: Call, index: Index) -> e.Expression:
     return _normed(call, x, cell(mean, channel), cell(variance, channel), (channel,))
 
 
-@rule(*_WITH_MOMENTS, output=1)
-def batch_norm_mean(call: Call, index: Index) -> e.Expression:
-    """μ of the channel."""
-    return _moments_of_channel(call, index[0])[0].body
-
-
-@rule(*_WITH_MOMENTS, output=2)
-def batch_norm_scale(call: Call, index: Index) -> e.Expression:
-    """1 / √(σ² + ε) of the channel."""
-    return _scale(call, _moments_of_channel(call, index[0])[1])
+_statistics(lambda call, index: _moments_of_channel(call, index[0]), *_WITH_MOMENTS)
 
 
 _MOVED = formula("(1 − momentum)·old + momentum·new")
@@ -291,15 +274,9 @@ def group_norm(call: Call, index: Index) -> e.Expression:
     return _normed(call, cell(call.view("input"), *index), *moments, (index[1],))
 
 
-@rule("native_group_norm", output=1)
-def group_norm_mean(call: Call, index: Index) -> e.Expression:
-    """μ of the group."""
+def _moments_of_numbered_group(call: Call, index: Index) -> tuple[e.Named, e.Named]:
     width = call.view("input").shape[1] // _groups(call)
-    return _moments_of_group(call, index[0], index[1] * width)[0].body
+    return _moments_of_group(call, index[0], index[1] * width)
 
 
-@rule("native_group_norm", output=2)
-def group_norm_scale(call: Call, index: Index) -> e.Expression:
-    """1 / √(σ² + ε) of the group."""
-    width = call.view("input").shape[1] // _groups(call)
-    return _scale(call, _moments_of_group(call, index[0], index[1] * width)[1])
+_statistics(_moments_of_numbered_group, "native_group_norm")

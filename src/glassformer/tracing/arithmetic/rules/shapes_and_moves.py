@@ -28,7 +28,7 @@ from glassformer.tracing.arithmetic.rules.rule_registry import (
     rule,
     unwritten,
 )
-from glassformer.tracing.capture.memory import Index, View, as_real
+from glassformer.tracing.capture.memory import Index, View, as_real, flat_place, index_of
 from glassformer.tracing.capture.operator_calls import Call
 
 # --- constants: from settings alone, or taken as given ---
@@ -152,15 +152,8 @@ def copy_into(call: Call, index: Index) -> e.Expression:
 @rule("reshape", "flatten", "ravel")
 def reshape(call: Call, index: Index) -> e.Expression:
     """The cell at the same row-major position."""
-    source, made = call.view("self"), call.made()
-    place = 0
-    for size, position in zip(made.shape, index, strict=True):
-        place = place * size + position
-    at: list[int] = []
-    for size in reversed(source.shape):
-        place, position = divmod(place, size)
-        at.append(position)
-    return cell(source, *reversed(at))
+    source = call.view("self")
+    return cell(source, *index_of(flat_place(index, call.made().shape), source.shape))
 
 
 @rule("cat", "concat", "concatenate")
@@ -250,8 +243,7 @@ class _Moves:
         which = bisect_right(self._starts, place) - 1
         view = self._views[which]
         shape = view.shape[:-1] if view.pairs else view.shape
-        at = np.unravel_index(place - self._starts[which], shape)
-        return view, tuple(int(part) for part in at)
+        return view, index_of(place - self._starts[which], shape)
 
 
 def moved(output: int) -> Build:
