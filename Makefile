@@ -66,7 +66,8 @@ check-slow: setup  ## check what needs longer or heavy programs: many kills, Lib
 	    echo "installing $(SLOW_PACKAGES)"; \
 	    apt-get update -qq && apt-get install -y -qq $(SLOW_PACKAGES) >/dev/null || exit 1; break; }; \
 	done
-	$(INSTALL) transformer-lens==4.3.0  # experiments are held against it; nothing else needs it
+	$(INSTALL) transformer-lens==4.3.0 ipython  # experiments are held against these; nothing else needs them
+	$(INSTALL) --no-deps bertviz==1.4.1  # it declares boto3, which it does not import and our pins exclude
 	$(BIN)/python -m pytest -m slow
 
 campaign: setup  ## try some thousand ways to end badly: kills, damage, hostile files; an hour

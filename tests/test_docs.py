@@ -50,6 +50,13 @@ def test_the_python_examples_run(guide: Path) -> None:
     run("-W", "error", "-c", f"for code in {examples}: exec(code, {{'__name__': '__main__'}})")
 
 
+def test_every_peers_code_has_a_slow_test() -> None:
+    for code in (code for page in PAGES for code in blocks(page, "py")):
+        peer = code.removeprefix("# ").partition("\n")[0].partition(";")[0]
+        file = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", peer).lower()
+        assert (ROOT / f"tests/experiments/test_{file}.py").is_file(), peer
+
+
 def shown_commands(shown: list[str]) -> list[tuple[str, str]]:
     """Commands shown with `$ …`, each with the output shown below it."""
     found = []
