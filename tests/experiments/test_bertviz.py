@@ -39,6 +39,6 @@ def test_the_code_in_the_guide_shows_the_same_weights() -> None:
     on_page = torch.tensor(view["attn"])
     assert on_page.shape == (2, 2, 3, 3)
     assert all(torch.equal(given[0], one) for given, one in zip(attention, on_page, strict=True))
-    table = render(t["encoder.layer.1.attention.self.weights"], "md").partition("###")[0]
+    table = str(render(t["encoder.layer.1.attention.self.weights"], "md")).partition("###")[0]
     shown = torch.tensor([float(x) for x in re.findall(r"(?<=\| )[01]\.\d+", table)])
     torch.testing.assert_close(shown, on_page[1].flatten(), rtol=0, atol=1e-4)  # four digits
