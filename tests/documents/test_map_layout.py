@@ -7,8 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from glassformer.documents.layered_layout import layered
-from glassformer.documents.map_layout import MOST_CHIPS, MapBox, MapLayout, lay_out
+from glassformer.documents.map_layout import MOST_CHIPS, MapBox, MapLayout, lay_out, layered
 from glassformer.tracing.model_map import find_map
 from tests.tracing.mapped_models import NAMES, traced
 

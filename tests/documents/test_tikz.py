@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from glassformer.documents import render_text
+from glassformer.documents.latex import tikz
 from glassformer.documents.parts import Document, Figure
-from glassformer.documents.tikz import tikz
 from glassformer.errors import TraceError
 from glassformer.experiments.charts import bars, heat_map
 from glassformer.language import Language

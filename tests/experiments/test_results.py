@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from glassformer.documents import FORMATS, render
-from glassformer.documents.experiment_documents import experiment_document
+from glassformer.documents.trace_documents import experiment_document
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments import (
     Result,

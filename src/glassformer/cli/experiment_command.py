@@ -276,8 +276,8 @@ def _write_document(
     result: Result, change: NumberChange | None, data: dict[str, Any], output: Path
 ) -> None:
     from glassformer.documents import render
-    from glassformer.documents.experiment_documents import experiment_document
     from glassformer.documents.parts import Paragraph
+    from glassformer.documents.trace_documents import experiment_document
 
     made = experiment_document(result, spoken())
     lead = () if change is None else (Paragraph(str(change)),)

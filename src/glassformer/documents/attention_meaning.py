@@ -15,7 +15,9 @@ from glassformer.documents.meaning_phrases import (
     Phrasing,
     Row,
     Tokens,
+    UntoldError,
     digits,
+    has_bias,
     largest_terms,
     percent,
     tokens_along,
@@ -62,10 +64,10 @@ class _Slice:
         return int(np.argmax(self.weights[row]))
 
 
-def _slice(step: Step, lead: Index) -> _Slice | None:
+def _slice(step: Step, lead: Index) -> _Slice:
     found = attention_of(step)
     if found is None or len(found.weights.shape) < 2:
-        return None
+        raise UntoldError
     return _Slice(
         found, lead, floats(found.weights.view, lead), found.hidden(lead),
         tokens_at(found.scores, -2), tokens_at(found.scores, -1),
@@ -108,16 +110,6 @@ def plus_bias(p: Phrasing, step: Step) -> str:
     return p.plain("sum plus") if has_bias(step) else ""
 
 
-def has_bias(step: Step) -> bool:
-    return step.op == "addmm" or any(operand.argument == "bias" for operand in step.operands)
-
-
-def row_name(p: Phrasing, step: Step, index: Index) -> str:
-    """The token that a number belongs to."""
-    axis, tokens = tokens_along(step)
-    return p.token(tokens, 0 if axis is None else index[axis])
-
-
 def vectors(p: Phrasing, step: Step, lead: Index, heads: int = 1) -> str:
     """One sentence on the vectors of a step: that of an example, or all if they are one number."""
     axis, tokens = tokens_along(step)
@@ -141,11 +133,9 @@ def rows_of(step: Step, lead: Index, axis: int | None) -> Row:
     return found
 
 
-def projection_cell(p: Phrasing, step: Step, index: Index) -> str:
-    return p.say(
-        f"{role_of(step)} cell", place=index[-1] + 1, row=row_name(p, step, index),
-        value=digits(step.view.array[index]),
-    )  # fmt: skip
+def role_cell(p: Phrasing, step: Step, index: Index) -> str:
+    """What the template of the role says, where that needs nothing else."""
+    return p.cell(f"{role_of(step)} cell", step, index)
 
 
 def packed(p: Phrasing, step: Step, lead: Index) -> str:
@@ -156,11 +146,9 @@ def packed_cell(p: Phrasing, step: Step, index: Index) -> str:
     """As queries, keys or values, where the trace knows which part a number belongs to."""
     part, place = step.trace.naming.seat(step, index)
     found = [s for s in ("queries", "keys", "values") if s in stages_of(part)]
-    row, value = row_name(p, step, index), digits(step.view.array[index])
     if part is step or len(found) != 1:
-        width = step.shape[-1]
-        return p.say("packed cell", place=index[-1] + 1, width=width, row=row, value=value)
-    said = p.say(f"{found[0]} cell", place=place[-1] + 1, row=row, value=value)
+        return p.cell("packed cell", step, index)
+    said = p.cell(f"{found[0]} cell", step, index, place=place[-1] + 1)
     return p.in_head(part, place[:-2], said) if len(place) > 3 else said
 
 
@@ -172,75 +160,57 @@ def rotated(p: Phrasing, step: Step, lead: Index) -> str:
 
 
 def rotated_cell(p: Phrasing, step: Step, index: Index) -> str:
-    parts = [float(operand.view.array[index]) for operand in step.operands]
-    return p.say(
-        "rotated cell", place=index[-1] + 1, row=row_name(p, step, index),
-        value=digits(step.view.array[index]), cosine=digits(parts[0]), sine=digits(parts[1]),
-    )  # fmt: skip
+    cosine, sine = (digits(operand.view.array[index]) for operand in step.operands[:2])
+    return p.cell("rotated cell", step, index, cosine=cosine, sine=sine)
 
 
 # --- scores ---
 
 
-def scores(p: Phrasing, step: Step, lead: Index) -> str | None:
+def scores(p: Phrasing, step: Step, lead: Index) -> str:
     head = _slice(step, lead)
-    if head is None:
-        return None
     row = head.example
     allowed = head.allowed(row)
     name = p.token(head.asking, row)
-    pronoun = p.attends(p.plain("it"), head.asked, head.weights[row], allowed)
-    key = "scores asks" if len(allowed) == head.asked.count else "scores asks some"
     if not allowed:
         said = p.say("scores nothing", row=name)
     else:
-        values = floats(step.view, lead)[row]
-        answers = p.answers(head.asked, values, allowed)
+        pronoun = p.attends(p.plain("it"), head.asked, head.weights[row], allowed)
+        answers = p.answers(head.asked, floats(step.view, lead)[row], allowed)
+        key = "scores asks" if len(allowed) == head.asked.count else "scores asks some"
         said = p.say(key, row=name, answers=answers, attends=pronoun)
-    said = p.in_head(step, lead, said)
     width = head.steps.scores_width
-    if head.steps.is_cross:
-        return p.say("scores step cross", **_sides(p, head.steps), width=width, said=said)
-    return p.say("scores step one" if width == 1 else "scores step", width=width, said=said)
+    key = "cross" if head.steps.is_cross else "one" if width == 1 else ""
+    fields = {**_sides(p, head.steps), "width": width, "said": p.in_head(step, lead, said)}
+    return p.say(f"scores step {key}".strip(), **fields)
 
 
-def scores_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+def scores_cell(p: Phrasing, step: Step, index: Index) -> str:
     head = _slice(step, index[:-2])
-    if head is None:
-        return None
-    fields = _pair(p, head, index) | {"value": digits(step.view.array[index])}
     if head.hidden[index[-2:]]:
-        return p.say("scores cell hidden", **fields)
-    row = floats(step.view, index[:-1])
-    rank = _rank(p, head, row, index)
-    return p.say("scores cell", **fields, rank=rank, share=_share(head, index))
+        return p.cell("scores cell hidden", step, index, **_pair(p, head, index))
+    rank = _rank(p, head, floats(step.view, index[:-1]), index)
+    return p.cell("scores cell", step, index, **_pair(p, head, index), rank=rank)
 
 
-def _pair(p: Phrasing, head: _Slice, index: Index) -> dict[str, object]:
+def _pair(p: Phrasing, head: _Slice, index: Index) -> dict[str, str]:
+    """A query, a key, and the weight between them."""
     row, column = index[-2:]
-    return {"row": p.token(head.asking, row), "column": p.token(head.asked, column)}
-
-
-def _share(head: _Slice, index: Index) -> str:
-    return percent(float(head.weights[index[-2:]]))
+    return {
+        "row": p.token(head.asking, row), "column": p.token(head.asked, column),
+        "share": percent(float(head.weights[row, column])),
+    }  # fmt: skip
 
 
 def _rank(p: Phrasing, head: _Slice, row: Row, index: Index) -> str:
     return p.rank(lambda place: p.token(head.asked, place), row, head.allowed(index[-2]), index[-1])
 
 
-def scaled(p: Phrasing, step: Step, lead: Index) -> str | None:
+def scaled(p: Phrasing, step: Step, lead: Index) -> str:
     """The scores before and after; the factor where the operator was given one number."""
-    head, before = _slice(step, lead), _before(step)
-    if head is None or before is None:
-        return None
-    at = (*lead, head.example, head.best(head.example))
-    factor = _factor(step)
+    head, factor = _slice(step, lead), _factor(step)
     key = "other" if factor is None else "same" if factor == 1 else step.op
-    return p.say(
-        f"scaled {key}", **_pair(p, head, at), before=digits(before.array[at]),
-        value=digits(step.view.array[at]), factor=_written(factor, head.steps.scores_width),
-    )  # fmt: skip
+    return _changed(p, step, head, f"scaled {key}", _written(factor, head.steps.scores_width))
 
 
 def _written(factor: float | None, width: int) -> str:
@@ -262,45 +232,35 @@ def _factor(step: Step) -> float | None:
     return float(other) if isinstance(other, int | float) else None
 
 
-def _before(step: Step) -> View | None:
+def _changed(p: Phrasing, step: Step, head: _Slice, key: str, factor: str = "") -> str:
+    """The score of the example, before and after."""
+    at = (*head.lead, head.example, head.best(head.example))
+    before = digits(_before(step).array[at])
+    return p.cell(key, step, at, **_pair(p, head, at), before=before, factor=factor)
+
+
+def _before(step: Step) -> View:
     """The scores that a scaling or a mask was given."""
     for operand in step.operands:
         if operand.view.shape == step.shape and operand.view.dtype.is_floating_point:
             return operand.view
-    return None
+    raise UntoldError
 
 
-def changed_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+def changed_cell(p: Phrasing, step: Step, index: Index) -> str:
     """A score after scaling, or with a bias."""
-    head, before = _slice(step, index[:-2]), _before(step)
-    if head is None or before is None:
-        return None
-    pair = _pair(p, head, index)
-    is_hidden = head.hidden[index[-2:]]
-    weight = (
-        p.say("scaled no weight", **pair)
-        if is_hidden
-        else p.say("scaled weight", share=_share(head, index))
-    )
-    return p.say(
-        f"{role_of(step)} cell", **pair, before=digits(before.array[index]),
-        value=digits(step.view.array[index]), weight=weight,
-    )  # fmt: skip
+    head = _slice(step, index[:-2])
+    pair, before = _pair(p, head, index), digits(_before(step).array[index])
+    weight = p.say(f"scaled {'no ' if head.hidden[index[-2:]] else ''}weight", **pair)
+    return p.cell(f"{role_of(step)} cell", step, index, **pair, before=before, weight=weight)
 
 
-def biased(p: Phrasing, step: Step, lead: Index) -> str | None:
-    head, before = _slice(step, lead), _before(step)
-    if head is None or before is None:
-        return None
-    at = (*lead, head.example, head.best(head.example))
-    values = {"before": digits(before.array[at]), "value": digits(step.view.array[at])}
-    return p.say("biased step", **_pair(p, head, at), **values)
+def biased(p: Phrasing, step: Step, lead: Index) -> str:
+    return _changed(p, step, _slice(step, lead), "biased step")
 
 
-def masked(p: Phrasing, step: Step, lead: Index) -> str | None:
+def masked(p: Phrasing, step: Step, lead: Index) -> str:
     head = _slice(step, lead)
-    if head is None:
-        return None
     if not head.hidden.any():
         return p.say("masked step none", count=head.asked.count)
     values = floats(step.view, lead)
@@ -313,99 +273,86 @@ def masked(p: Phrasing, step: Step, lead: Index) -> str | None:
     )  # fmt: skip
 
 
-def masked_cell(p: Phrasing, step: Step, index: Index) -> str | None:
-    head, before = _slice(step, index[:-2]), _before(step)
-    if head is None or before is None:
-        return None
-    fields = _pair(p, head, index) | {"value": digits(step.view.array[index])}
-    if not head.hidden[index[-2:]]:
-        return p.say("masked cell", **fields, share=_share(head, index))
-    row, column = index[-2:]
+def masked_cell(p: Phrasing, step: Step, index: Index) -> str:
+    head, (row, column) = _slice(step, index[:-2]), index[-2:]
+    before = digits(_before(step).array[index])
     later = column > row and not head.steps.is_cross and head.asking.count == head.asked.count
-    key = "masked cell later" if later else "masked cell hidden"
-    return p.say(key, **fields, before=digits(before.array[index]))
+    key = "" if not head.hidden[row, column] else "later" if later else "hidden"
+    return p.cell(f"masked cell {key}".strip(), step, index, **_pair(p, head, index), before=before)
 
 
 # --- weights and context ---
 
 
-def weights(p: Phrasing, step: Step, lead: Index) -> str | None:
+def weights(p: Phrasing, step: Step, lead: Index) -> str:
     head = _slice(step, lead)
-    if head is None:
-        return None
+    key = "cross" if head.steps.is_cross else ""
+    if not head.weights[head.example].any():
+        key = "zero"
+    return _attending(p, step, head, f"weights step {key}".strip())
+
+
+def _attending(p: Phrasing, step: Step, head: _Slice, key: str) -> str:
+    """With whom the token of the example attends to."""
     row = head.example
     name = p.token(head.asking, row)
     said = p.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)
-    said = p.in_head(step, lead, said)
-    if not head.weights[row].any():
-        return p.say("weights step zero", said=said)
-    if head.steps.is_cross:
-        return p.say("weights step cross", **_sides(p, head.steps), said=said)
-    return p.say("weights step", said=said)
+    return p.say(key, **_sides(p, head.steps), said=p.in_head(step, head.lead, said))
 
 
-def weights_cell(p: Phrasing, step: Step, index: Index) -> str | None:
-    head = _slice(step, index[:-2])
-    if head is None or not head.steps.context_reads_weights:
-        return None
+def weights_cell(p: Phrasing, step: Step, index: Index) -> str:
+    head = _read_slice(step, index[:-2])
     pair = _pair(p, head, index)
     if head.hidden[index[-2:]]:
         return p.say("weights cell hidden", **pair)
     rank = _rank(p, head, head.weights[index[-2]], index)
-    fields = {**pair, "share": _share(head, index), "rank": rank}
     following = index[-2] + 1
     if head.steps.is_cross and head.asking.labels is not None and following < head.asking.count:
-        return p.say("weights cell writes", **fields, next=p.token(head.asking, following))
-    return p.say("weights cell", **fields)
+        word = p.token(head.asking, following)
+        return p.say("weights cell writes", **pair, rank=rank, next=word)
+    return p.say("weights cell", **pair, rank=rank)
 
 
-def context(p: Phrasing, step: Step, lead: Index) -> str | None:
+def _read_slice(step: Step, lead: Index) -> _Slice:
+    """A slice whose weights are those that the context reads."""
     head = _slice(step, lead)
-    if head is None or not head.steps.context_reads_weights:
-        return None
-    row = head.example
-    name = p.token(head.asking, row)
-    said = p.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)
-    said = p.in_head(step, lead, said)
-    if head.steps.is_cross:
-        return p.say("context step cross", **_sides(p, head.steps), said=said)
-    return p.say("context step", said=said)
+    if not head.steps.context_reads_weights:
+        raise UntoldError
+    return head
 
 
-def context_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+def context(p: Phrasing, step: Step, lead: Index) -> str:
+    head = _read_slice(step, lead)
+    return _attending(p, step, head, f"context step{' cross' if head.steps.is_cross else ''}")
+
+
+def context_cell(p: Phrasing, step: Step, index: Index) -> str:
     """The largest of the parts that the tokens have in a number."""
-    head = _slice(step, index[:-2])
-    values = step.operands[-1].view
-    if head is None or not head.steps.context_reads_weights:
-        return None
+    head, values = _read_slice(step, index[:-2]), step.operands[-1].view
     if step.op == "einsum" or values.shape[:-2] != step.shape[:-2]:
-        return None
+        raise UntoldError
     column: Row = floats(values, index[:-2])[:, index[-1]]
     shares = head.weights[index[-2]]
     if len(column) != len(shares):
-        return None
+        raise UntoldError
     parts = shares * column
-    allowed = head.allowed(index[-2])
-    largest = largest_terms(parts)
+    allowed, largest = head.allowed(index[-2]), largest_terms(parts)
     top = largest[0]
-    fields: dict[str, object] = {
-        "place": index[-1] + 1, "row": p.token(head.asking, index[-2]),
-        "value": digits(step.view.array[index]), "count": len(allowed),
-    }  # fmt: skip
-    factors = {"weight": digits(shares[top]), "factor": digits(column[top])}
+    key = "" if len(largest) == 1 else "tied"
     if len(allowed) == 1:
-        alone = p.token(head.asked, allowed[0])
-        return p.say("context cell one", **fields, **factors, column=alone)
-    if not parts.any():
-        return p.say("context cell zero", **fields)
-    key = "context cell" if len(largest) == 1 else "context cell tied"
-    whose = p.named(head.asked, largest)
-    return p.say(key, **fields, **factors, part=digits(parts[top]), column=whose)
+        key, largest, top = "one", allowed, largest[0]
+    elif not parts.any():
+        key = "zero"
+    return p.cell(
+        f"context cell {key}".strip(), step, index, row=p.token(head.asking, index[-2]),
+        count=len(allowed), weight=digits(shares[top]), factor=digits(column[top]),
+        part=digits(parts[top]), column=p.named(head.asked, largest),
+    )  # fmt: skip
 
 
-StepSentence = Callable[[Phrasing, Step, Index], str | None]
+StepSentence = Callable[[Phrasing, Step, Index], str]
 ATTENTION: dict[str, tuple[StepSentence, StepSentence]] = {
-    **dict.fromkeys(("queries", "keys", "values"), (projection, projection_cell)),
+    **dict.fromkeys(("queries", "keys", "values"), (projection, role_cell)),
     "packed": (packed, packed_cell),
     "rotated": (rotated, rotated_cell),
     "scores": (scores, scores_cell),

@@ -10,16 +10,17 @@ import numpy as np
 
 from glassformer.documents.attention_meaning import (
     StepSentence,
-    has_bias,
     plus_bias,
-    row_name,
+    role_cell,
     rows_of,
 )
 from glassformer.documents.meaning_phrases import (
     Phrasing,
     Row,
     Tokens,
+    UntoldError,
     digits,
+    largest_part,
     largest_terms,
     percent,
     span,
@@ -42,12 +43,15 @@ from glassformer.tracing.explanation import Card
 _SMOOTH = {"gelu": "GELU", "silu": "SiLU", "relu": "ReLU"}
 
 
-def _operand(step: Step, *names: str) -> Operand | None:
+def _operand(step: Step, *names: str) -> Operand:
+    found = _optional(step, *names)
+    if found is None:
+        raise UntoldError
+    return found
+
+
+def _optional(step: Step, *names: str) -> Operand | None:
     return next((o for o in step.operands if o.argument in names), None)
-
-
-def _value(step: Step, index: Index) -> str:
-    return digits(step.view.array[index])
 
 
 def _row_index(step: Step, lead: Index, axis: int | None, place: int) -> Index:
@@ -60,33 +64,31 @@ def _row_index(step: Step, lead: Index, axis: int | None, place: int) -> Index:
 # --- embeddings and positions ---
 
 
-def looked_up(p: Phrasing, step: Step, lead: Index) -> str | None:
+def _example(p: Phrasing, step: Step, lead: Index) -> tuple[str, Row]:
+    """The token for an example, and its vector."""
+    axis, tokens = tokens_along(step)
+    place = tokens.speaking
+    return p.token(tokens, place), rows_of(step, lead, axis)[place]
+
+
+def looked_up(p: Phrasing, step: Step, lead: Index) -> str:
     """Embeddings of tokens, or of segments."""
     table, ids = _operand(step, "weight"), _operand(step, "indices")
     axis, tokens = tokens_along(step)
-    if table is None or ids is None or axis is None:
-        return None
-    place = tokens.speaking
-    vector = rows_of(step, lead, axis)[place]
-    at = _row_index(step, lead, axis, place)
+    if axis is None:
+        raise UntoldError
+    row, vector = _example(p, step, lead)
+    at = _row_index(step, lead, axis, tokens.speaking)
     return p.say(
-        f"{role_of(step)} step", entries=table.view.shape[0], row=p.token(tokens, place),
-        id=int(ids.view.array[at]), width=len(vector), least=digits(vector.min()),
-        most=digits(vector.max()),
+        f"{role_of(step)} step", entries=table.view.shape[0], row=row, id=int(ids.view.array[at]),
+        width=len(vector), least=digits(vector.min()), most=digits(vector.max()),
     )  # fmt: skip
 
 
-def looked_up_cell(p: Phrasing, step: Step, index: Index) -> str | None:
-    ids = _operand(step, "indices")
-    if ids is None:
-        return None
-    role = role_of(step)
-    unnamed = tokens_along(step)[1].labels is None
-    return p.say(
-        "embedding cell position" if role == "embedding" and unnamed else f"{role} cell",
-        place=index[-1] + 1, width=step.shape[-1], row=row_name(p, step, index),
-        value=_value(step, index), id=int(ids.view.array[index[:-1]]),
-    )  # fmt: skip
+def looked_up_cell(p: Phrasing, step: Step, index: Index) -> str:
+    role, id_ = role_of(step), int(_operand(step, "indices").view.array[index[:-1]])
+    unnamed = role == "embedding" and tokens_along(step)[1].labels is None
+    return p.cell(f"{role} cell{' position' if unnamed else ''}", step, index, id=id_)
 
 
 def positions(p: Phrasing, step: Step, _lead: Index) -> str:
@@ -111,9 +113,7 @@ def _words_there(step: Step, count: int) -> tuple[str, str] | None:
 
 
 def positions_cell(p: Phrasing, step: Step, index: Index) -> str:
-    at = index[-2] + 1 if len(index) > 1 else 1
-    fields = {"place": index[-1] + 1, "width": step.shape[-1], "value": _value(step, index)}
-    return p.say("positions cell", **fields, nth=p.nth(at))
+    return p.cell("positions cell", step, index, nth=p.nth((0, *index)[-2] + 1))
 
 
 def _word_and_place(step: Step) -> tuple[Operand, Operand]:
@@ -135,11 +135,10 @@ def embedded(p: Phrasing, step: Step, lead: Index) -> str:
 
 
 def embedded_cell(p: Phrasing, step: Step, index: Index) -> str:
-    token, where = (
+    stream, branch = (
         digits(np.broadcast_to(floats(o.view), step.shape)[index]) for o in _word_and_place(step)
     )
-    return p.say("embedded cell", place=index[-1] + 1, row=row_name(p, step, index), stream=token,
-                 branch=where, value=_value(step, index))  # fmt: skip
+    return p.cell("embedded cell", step, index, stream=stream, branch=branch)
 
 
 # --- linear maps ---
@@ -169,73 +168,27 @@ def _has_one_head(step: Step) -> bool:
     return any(one in read and len(one.shape) > 2 and one.shape[-3] == 1 for one in contexts)
 
 
-def mapped_cell(p: Phrasing, step: Step, index: Index) -> str | None:
-    """A sum of products: how many, and the largest."""
-    products = _products(step, index)
-    if products is None:
-        return None
-    fields = {"place": index[-1] + 1, "row": row_name(p, step, index), "value": _value(step, index)}
-    return p.say(
-        f"{role_of(step)} cell", **fields, products=_count(p, products), bias=_bias(p, step),
-        part=_largest_part(p, products),
-    )  # fmt: skip
-
-
-def _products(step: Step, index: Index) -> Row | None:
-    """The products that a number of a linear map adds up."""
-    _, products = Card(step[index]).factors()
-    return products if len(products) else None
-
-
-def _count(p: Phrasing, products: Row) -> str:
-    several = len(products) > 1
-    return p.say("sum products", count=len(products)) if several else p.plain("sum products one")
-
-
-def _bias(p: Phrasing, step: Step) -> str:
-    return p.plain("sum bias") if has_bias(step) else ""
-
-
-def _largest_part(p: Phrasing, products: Row) -> str:
-    if len(products) == 1:
-        return p.say("sum one", part=digits(products[0]))
-    if not products.any():
-        return p.say("sum zero")
-    return p.say("sum part", part=digits(products[int(np.argmax(np.abs(products)))]))
-
-
 def hidden(p: Phrasing, step: Step, lead: Index) -> str:
     """Neurons, or their gates: how many are above 0 for an example."""
-    axis, tokens = tokens_along(step)
-    place = tokens.speaking
-    row = rows_of(step, lead, axis)[place]
-    return p.say(f"{role_of(step)} step", width=len(row), row=p.token(tokens, place),
-                 count=int((row > 0).sum()), bias=plus_bias(p, step))  # fmt: skip
+    row, vector = _example(p, step, lead)
+    return p.say(f"{role_of(step)} step", width=len(vector), row=row,
+                 count=int((vector > 0).sum()), bias=plus_bias(p, step))  # fmt: skip
 
 
-def hidden_cell(p: Phrasing, step: Step, index: Index) -> str | None:
-    products = _products(step, index)
-    if products is None:
-        return None
-    value = float(step.view.array[index])
+def hidden_cell(p: Phrasing, step: Step, index: Index) -> str:
     after = next((s.op for s in step.trace.steps if any(o.step is step for o in s.operands)), "")
-    following = _largest_part(p, products)
-    if after == "relu":
-        following = p.say("hidden passes" if value > 0 else "hidden cut")
-    return p.say(
-        "hidden cell", place=index[-1] + 1, row=row_name(p, step, index), value=digits(value),
-        products=_count(p, products), bias=_bias(p, step), next=following,
-    )  # fmt: skip
+    if after != "relu":
+        return p.cell("hidden cell", step, index, next=largest_part(p, step, index))
+    following = p.say("hidden passes" if step.view.array[index] > 0 else "hidden cut")
+    return p.cell("hidden cell", step, index, next=following)
 
 
 def router(p: Phrasing, step: Step, lead: Index) -> str:
     """Scores of experts: the best for an example."""
-    axis, tokens = tokens_along(step)
-    place = tokens.speaking
-    row = rows_of(step, lead, axis)[place]
-    top = int(np.argmax(row))
-    return p.say("router step", width=len(row), row=p.token(tokens, place), best=top + 1,
-                 value=digits(row[top]))  # fmt: skip
+    row, vector = _example(p, step, lead)
+    top = int(np.argmax(vector))
+    value = digits(vector[top])
+    return p.say("router step", width=len(vector), row=row, best=top + 1, value=value)
 
 
 def activated(p: Phrasing, step: Step, _lead: Index) -> str:
@@ -253,15 +206,14 @@ def activated_cell(p: Phrasing, step: Step, index: Index) -> str:
     following = p.say("activated smoothly", op=_SMOOTH.get(step.op, step.op))
     if step.op == "relu":
         following = p.say("activated passes" if before > 0 else "activated cut")
-    return p.say(
-        "activated cell", place=index[-1] + 1, row=row_name(p, step, index), before=digits(before),
-        value=_value(step, index), next=following,
-    )  # fmt: skip
+    return p.cell("activated cell", step, index, before=digits(before), next=following)
 
 
-def joined(p: Phrasing, step: Step, _lead: Index) -> str | None:
+def joined(p: Phrasing, step: Step, _lead: Index) -> str:
     heads = _joined_heads(step)
-    return p.say("joined step", heads=heads, **span(step.view.array)) if heads > 1 else None
+    if heads < 2:
+        raise UntoldError
+    return p.say("joined step", heads=heads, **span(step.view.array))
 
 
 def _joined_heads(step: Step) -> int:
@@ -270,22 +222,22 @@ def _joined_heads(step: Step) -> int:
     return owner.shape[-3] if len(owner.shape) > 2 else 0
 
 
-def joined_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+def joined_cell(p: Phrasing, step: Step, index: Index) -> str:
     card = Card(step[index])
     if not card.is_copy:
-        return None
+        raise UntoldError
     key = "joined cell" if _joined_heads(step) > 1 else "joined cell one"
-    return p.say(key, value=_value(step, index), source=card.formula)
+    return p.cell(key, step, index, source=card.formula)
 
 
 # --- sums and norms ---
 
 
-def residual(p: Phrasing, step: Step, lead: Index) -> str | None:
-    sides = residual_sides(step)
+def residual(p: Phrasing, step: Step, lead: Index) -> str:
+    sides = _sides(step)
     axis, tokens = tokens_along(step)
-    if sides is None or axis is None:
-        return None
+    if axis is None:
+        raise UntoldError
     lengths = [np.linalg.norm(floats(side.view), axis=-1) for side in sides]
     shown = tuple(
         slice(None) if a == axis else place
@@ -300,16 +252,19 @@ def residual(p: Phrasing, step: Step, lead: Index) -> str | None:
     return p.say("residual step", kind=kind, row=row, stream=stream, branch=branch)
 
 
-def residual_cell(p: Phrasing, step: Step, index: Index) -> str | None:
+def residual_cell(p: Phrasing, step: Step, index: Index) -> str:
+    stream, branch = _sides(step)
+    return p.cell(
+        "residual cell", step, index, kind=p.plain(f"residual {branch_kind(branch)}"),
+        stream=digits(stream.view.array[index]), branch=digits(branch.view.array[index]),
+    )  # fmt: skip
+
+
+def _sides(step: Step) -> tuple[Operand, Operand]:
     sides = residual_sides(step)
     if sides is None:
-        return None
-    stream, branch = (digits(side.view.array[index]) for side in sides)
-    return p.say(
-        "residual cell", place=index[-1] + 1, row=row_name(p, step, index), stream=stream,
-        branch=branch, kind=p.plain(f"residual {branch_kind(sides[1])}"),
-        value=_value(step, index),
-    )  # fmt: skip
+        raise UntoldError
+    return sides
 
 
 def _norm_parts(step: Step, given: Row) -> tuple[float, float, float]:
@@ -324,15 +279,13 @@ def _norm_parts(step: Step, given: Row) -> tuple[float, float, float]:
 
 def _normed(step: Step) -> Row:
     """The vectors that a norm was given."""
-    given = _operand(step, "input")
-    assert given is not None
-    return floats(given.view)
+    return floats(_operand(step, "input").view)
 
 
 def _norm_kind(step: Step) -> str:
-    if _operand(step, "weight") is None:
+    if _optional(step, "weight") is None:
         return "plain"
-    return "scaled" if _operand(step, "bias") is None else "shifted"
+    return "scaled" if _optional(step, "bias") is None else "shifted"
 
 
 def norm(p: Phrasing, step: Step, lead: Index) -> str:
@@ -352,20 +305,19 @@ def norm(p: Phrasing, step: Step, lead: Index) -> str:
 def norm_cell(p: Phrasing, step: Step, index: Index) -> str:
     given = _normed(step)[index[:-1]]
     mean, deviation, divisor = _norm_parts(step, given)
-    gain, shift = (_operand(step, name) for name in ("weight", "bias"))
-    kind = _norm_kind(step)
-    ending = "" if kind == "plain" else p.say(
-        f"norm ending {kind}", value=_value(step, index),
-        gain="" if gain is None else digits(gain.view.array[index[-1]]),
-        shift="" if shift is None else digits(shift.view.array[index[-1]]),
-    )  # fmt: skip
+    gain, shift = (
+        "" if operand is None else digits(operand.view.array[index[-1]])
+        for operand in (_optional(step, "weight"), _optional(step, "bias"))
+    )
+    key = f"norm ending {_norm_kind(step)}"
+    ending = p.cell(key, step, index, gain=gain, shift=shift) if gain else ""
     shown = digits(divisor)
     if shown != digits(deviation):  # a vector of small numbers, for which ε counts
         shown = p.say("norm with epsilon", divisor=shown)
-    return p.say(
-        "norm rms cell" if "rms" in step.op else "norm layer cell", place=index[-1] + 1,
-        row=row_name(p, step, index), before=digits(given[index[-1]]), mean=digits(mean),
-        divisor=shown, distance=digits((given[index[-1]] - mean) / divisor), ending=ending,
+    return p.cell(
+        "norm rms cell" if "rms" in step.op else "norm layer cell", step, index, mean=digits(mean),
+        before=digits(given[index[-1]]), divisor=shown, ending=ending,
+        distance=digits((given[index[-1]] - mean) / divisor),
     )  # fmt: skip
 
 
@@ -441,21 +393,17 @@ def _is_next(step: Step, tokens: Tokens) -> bool:
 
 
 def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
-    role = role_of(step)
-    row = floats(step.view, index[:-1])
+    role, row = role_of(step), floats(step.view, index[:-1])
     if role == "logits" and len(row) == 1:
-        return p.say("logits cell single", value=digits(row[0]))
-    shares = softmax(row) if role == "logits" else row
-    name = _answer_name(p, step)
-    fields = {
-        "answer": name(index[-1]), "value": digits(row[index[-1]]), "count": len(row),
-        "share": percent(float(shares[index[-1]])),
-        "rank": p.rank(name, row, range(len(row)), index[-1]),
-    }  # fmt: skip
+        return p.cell("logits cell single", step, index)
+    shares, name = softmax(row) if role == "logits" else row, _answer_name(p, step)
+    key = f"{role} cell"
     if _has_rows(step):
-        place = "after" if _is_next(step, tokens_along(step)[1]) else "at"
-        return p.say(f"{role} cell {place}", **fields, row=row_name(p, step, index))
-    return p.say(f"{role} cell", **fields)
+        key += " after" if _is_next(step, tokens_along(step)[1]) else " at"
+    return p.cell(
+        key, step, index, answer=name(index[-1]), share=percent(float(shares[index[-1]])),
+        rank=p.rank(name, row, range(len(row)), index[-1]),
+    )  # fmt: skip
 
 
 # --- one vector for the text ---
@@ -471,13 +419,12 @@ def total_cell(p: Phrasing, step: Step, index: Index) -> str:
     operand, axis = step.operands[0], reduced_axis(step)
     assert axis is not None and operand.step is not None
     column = floats(operand.view, index[:axis])[:, index[-1]]
-    fields = {"place": index[-1] + 1, "count": len(column), "value": _value(step, index)}
     if not column.any():
-        return p.say("total cell zero", **fields)
+        return p.cell("total cell zero", step, index, count=len(column))
     largest = largest_terms(column)
     row = p.named(tokens_along(operand.step)[1], largest)
-    key = "total cell" if len(largest) == 1 else "total cell tied"
-    return p.say(key, **fields, part=digits(column[largest[0]]), row=row)
+    key, part = f"total cell{' tied' if len(largest) > 1 else ''}", digits(column[largest[0]])
+    return p.cell(key, step, index, count=len(column), part=part, row=row)
 
 
 def _mean_parts(step: Step, index: Index) -> tuple[float, float]:
@@ -499,8 +446,7 @@ def pooled(p: Phrasing, step: Step, _lead: Index) -> str:
 
 def pooled_cell(p: Phrasing, step: Step, index: Index) -> str:
     added, count = _mean_parts(step, index)
-    fields = {"place": index[-1] + 1, "value": _value(step, index)}
-    return p.say("pooled cell", **fields, total=digits(added), count=digits(count))
+    return p.cell("pooled cell", step, index, total=digits(added), count=digits(count))
 
 
 def _picked(p: Phrasing, step: Step) -> tuple[str, int]:
@@ -516,24 +462,18 @@ def picked(p: Phrasing, step: Step, _lead: Index) -> str:
     return p.say("picked step" if others else "picked step one", row=row, others=others)
 
 
-def picked_cell(p: Phrasing, step: Step, index: Index) -> str | None:
-    products = _products(step, index)
-    if products is None:
-        return None
-    return p.say(
-        "picked cell", value=_value(step, index), products=_count(p, products), bias=_bias(p, step),
-        row=_picked(p, step)[0], part=_largest_part(p, products),
-    )  # fmt: skip
+def picked_cell(p: Phrasing, step: Step, index: Index) -> str:
+    return p.cell("picked cell", step, index, row=_picked(p, step)[0])
 
 
 LAYERS: dict[str, tuple[StepSentence, StepSentence]] = {
     **dict.fromkeys(("embedding", "segments"), (looked_up, looked_up_cell)),
     "positions": (positions, positions_cell),
     "embedded": (embedded, embedded_cell),
-    **dict.fromkeys(("output", "contracted"), (mapped, mapped_cell)),
+    **dict.fromkeys(("output", "contracted"), (mapped, role_cell)),
     "hidden": (hidden, hidden_cell),
-    "gate": (hidden, mapped_cell),
-    "router": (router, mapped_cell),
+    "gate": (hidden, role_cell),
+    "router": (router, role_cell),
     "activated": (activated, activated_cell),
     "joined": (joined, joined_cell),
     "residual": (residual, residual_cell),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from glassformer.language import Language, words
 from glassformer.tracing import Step
 from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import number as plain_number
 from glassformer.tracing.steps import Head
 
@@ -105,6 +106,10 @@ def _is_position_first(step: Step) -> bool:
     )
 
 
+class UntoldError(Exception):
+    """The structure of a step gives no ground for a sentence: a plainer one is said of it."""
+
+
 class Phrasing:
     """Fills the templates of step_meaning.toml in one language."""
 
@@ -114,9 +119,14 @@ class Phrasing:
 
     def say(self, key: str, **fields: object) -> str:
         """A template, filled; an English sentence begins with a capital, and counts have commas."""
-        shown = {name: f"{field:,}" if isinstance(field, int) and name != "id" else field
-                 for name, field in fields.items()}  # fmt: skip
-        said = self._texts[key].say(self.language, **shown)
+        return self._filled(key, {name: _shown(name, field) for name, field in fields.items()})
+
+    def cell(self, key: str, step: Step, index: Index, **fields: object) -> str:
+        """A template about one number: what it names and is not given is found by `_CellFields`."""
+        return self._filled(key, _CellFields(self, step, index, fields))
+
+    def _filled(self, key: str, fields: Mapping[str, object]) -> str:
+        said = self.plain(key).format_map(fields)
         if self.language == "zh":
             return spaced(said)
         if not said.endswith("."):
@@ -282,6 +292,73 @@ class Phrasing:
         if least == most:
             return self.say("numbers equal", count=values.size, value=least)
         return self.say("numbers range", count=values.size, least=least, most=most)
+
+
+# --- what a template may name of a number ---
+
+
+class _CellFields(dict[str, object]):
+    """Fields given, and facts of a number that a template names besides: a method for each."""
+
+    def __init__(self, p: Phrasing, step: Step, index: Index, fields: Mapping[str, object]) -> None:
+        super().__init__({name: _shown(name, field) for name, field in fields.items()})
+        self._p, self._step, self._index = p, step, index
+
+    def __missing__(self, name: str) -> object:
+        return _shown(name, getattr(self, name)())
+
+    def place(self) -> int:
+        return self._index[-1] + 1
+
+    def width(self) -> int:
+        return self._step.shape[-1]
+
+    def row(self) -> str:
+        """The token that the number belongs to."""
+        axis, tokens = tokens_along(self._step)
+        return self._p.token(tokens, 0 if axis is None else self._index[axis])
+
+    def value(self) -> str:
+        return digits(self._step.view.array[self._index])
+
+    def bias(self) -> str:
+        return self._p.plain("sum bias") if has_bias(self._step) else ""
+
+    def products(self) -> str:
+        count = len(_products(self._step, self._index))
+        return (
+            self._p.say("sum products", count=count)
+            if count > 1
+            else self._p.plain("sum products one")
+        )
+
+    def part(self) -> str:
+        return largest_part(self._p, self._step, self._index)
+
+
+def _shown(name: str, field: object) -> object:
+    return f"{field:,}" if isinstance(field, int) and name != "id" else field
+
+
+def has_bias(step: Step) -> bool:
+    return step.op == "addmm" or any(operand.argument == "bias" for operand in step.operands)
+
+
+def _products(step: Step, index: Index) -> Row:
+    """The products that a number of a linear map adds up."""
+    _, products = Card(step[index]).factors()
+    if not len(products):
+        raise UntoldError
+    return products
+
+
+def largest_part(p: Phrasing, step: Step, index: Index) -> str:
+    products = _products(step, index)
+    if len(products) == 1:
+        return p.say("sum one", part=digits(products[0]))
+    if not products.any():
+        return p.say("sum zero")
+    return p.say("sum part", part=digits(products[int(np.argmax(np.abs(products)))]))
 
 
 def span(values: np.ndarray[Any, Any]) -> dict[str, str]:

@@ -9,6 +9,7 @@ computes. The sentences follow from the trace alone, so an edited trace has othe
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from glassformer.documents.attention_meaning import ATTENTION
 from glassformer.documents.layer_meaning import LAYERS
-from glassformer.documents.meaning_phrases import Phrasing, Tokens, digits
+from glassformer.documents.meaning_phrases import Phrasing, Tokens, UntoldError, digits
 from glassformer.documents.step_roles import floats, role_of
 from glassformer.documents.trace_words import meaning as term
 from glassformer.documents.trace_words import words_in
@@ -110,9 +111,10 @@ def meaning(what: Step | Cell, language: Language, lead: Index | None = None) ->
 def _step_text(p: Phrasing, role: str, step: Step, lead: Index) -> str:
     if not step.view.numel:
         return p.say("operation empty")
-    write = _SENTENCES.get(role, (None, None))[0]
-    said = write(p, step, lead) if write is not None and _is_finite(step, lead) else None
-    return said or _plain_step(p, role, step)
+    if role in _SENTENCES and _is_finite(step, lead):
+        with suppress(UntoldError):
+            return _SENTENCES[role][0](p, step, lead)
+    return _plain_step(p, role, step)
 
 
 def _is_finite(step: Step, lead: Index) -> bool:
@@ -124,9 +126,10 @@ def _cell_text(p: Phrasing, role: str, cell: Cell) -> str:
     step, index = cell.step, cell.index
     if index in step.pinned:
         return p.say("operation edited", value=digits(cell.value))
-    write = _SENTENCES.get(role, (None, None))[1]
-    said = write(p, step, index) if write is not None and _is_finite(step, index[:-2]) else None
-    return said or _plain_cell(p, role, cell)
+    if role in _SENTENCES and _is_finite(step, index[:-2]):
+        with suppress(UntoldError):
+            return _SENTENCES[role][1](p, step, index)
+    return _plain_cell(p, role, cell)
 
 
 # --- given numbers and plain operations ---

@@ -16,6 +16,10 @@ from glassformer.documents.trace_data import json_text, trace_data
 from glassformer.documents.trace_words import TraceWords, meaning, note_in, words_in
 from glassformer.documents.workbook import workbook_bytes
 from glassformer.errors import TraceError
+from glassformer.experiments import Result
+from glassformer.experiments.measure import signed_cells
+from glassformer.experiments.result import heading
+from glassformer.language import as_language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import MOST_TERMS, number
@@ -245,3 +249,53 @@ def trace_file(thing: Traced, to: str, language: str, options: dict[str, Any]) -
     chosen = options["steps"]
     live = None if chosen is None else [trace[name] for name in chosen]
     return workbook_bytes(trace, live, words_in(language))
+
+
+# --- experiments ---
+# What was asked, what it assumes, a picture and a table:
+#
+#     render(experiment_document(sweep(one, other, measure=…)), path="sweep.html")
+
+
+_MOST_ROWS = 400
+"""Rows of a document's table; the data (`to_dict`, the JSON format) has them all."""
+_SHARES = ("score", "effect", "mean", "value", "size", "share")
+"""The columns that get bars, the first that a table has."""
+
+
+def experiment_document(result: Result, language: str = "en") -> p.Document:
+    """Any result, in one language; the formulas are those of the number asked about."""
+    lang, said = as_language(language), words_in(language)
+    rows = result.rows()
+    parts: list[p.Part] = [
+        p.Paragraph(result.note(lang), "emphasis"),
+        p.Figure(result.kind.replace(" ", "-"), result.plot(lang)),
+        _table(rows, lang),
+    ]
+    if len(rows) > _MOST_ROWS:
+        left = said["rows in data"].format(count=len(rows) - _MOST_ROWS)
+        parts.append(p.Paragraph(left, "emphasis"))
+    if result.measured is not None:
+        cells = [cell for _, cell in signed_cells(result.measured)]
+        formulas = tuple(p.Formula(Card(cell)) for cell in cells if cell.expression is not None)
+        if formulas:
+            parts.append(p.Section(said["arithmetic"], formulas))
+    title, label = result.title(lang), said["experiment"]
+    return p.Document(title, tuple(parts), lang, label, result.to_dict)
+
+
+def _table(rows: list[dict[str, Any]], lang: Any) -> p.Table:
+    shown = rows[:_MOST_ROWS]
+    heads = list(rows[0]) if rows else []
+    weighed = next((head for head in _SHARES if head in heads), None)
+    shares: tuple[float, ...] = ()
+    if weighed is not None:
+        sizes = [float(row[weighed]) for row in shown]
+        limit = max((abs(size) for size in sizes if math.isfinite(size)), default=0.0) or 1.0
+        shares = tuple(max(-1.0, min(1.0, size / limit)) for size in sizes)
+    lines = tuple(tuple(_said(row[head]) for head in heads) for row in shown)
+    return p.Table("", tuple(heading(head, lang) for head in heads), lines, shares)
+
+
+def _said(value: object) -> p.Inline:
+    return number(value, 4) if isinstance(value, int | float) else str(value)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from glassformer.documents.addresses import Addresses, all_steps
 from glassformer.documents.heat_maps import (
     BLUE,
     ORANGE,
@@ -26,6 +25,7 @@ from glassformer.documents.heat_maps import (
     unwritten_places,
 )
 from glassformer.documents.renderer import legend_text
+from glassformer.documents.trace_data import Addresses, all_steps
 from glassformer.documents.trace_words import TraceWords, meaning, note_in
 from glassformer.documents.workbook_formulas import (
     INFINITE,

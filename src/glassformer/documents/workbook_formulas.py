@@ -22,7 +22,7 @@ from itertools import product
 
 import torch
 
-from glassformer.documents.addresses import Addresses, Cells
+from glassformer.documents.trace_data import Addresses, Cells
 from glassformer.documents.workbook_layout import LEFT, Layout, cell_name
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from glassformer.documents.addresses import Addresses, all_steps
+from glassformer.documents.trace_data import Addresses, all_steps
 from glassformer.errors import TraceError
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace

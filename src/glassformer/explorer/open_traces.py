@@ -23,7 +23,7 @@ import torch
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
-from glassformer.documents.addresses import all_steps
+from glassformer.documents.trace_data import all_steps
 from glassformer.errors import CancelledError, GlassformerError, cancelled_by
 from glassformer.explorer.schemas import Answer, Edit, MapInfo, Task, TraceInfo
 from glassformer.tasks import Model

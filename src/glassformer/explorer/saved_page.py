@@ -25,9 +25,8 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from glassformer.documents import render
-from glassformer.documents.addresses import Addresses, Cells
 from glassformer.documents.heat_maps import unwritten_places
-from glassformer.documents.trace_data import json_number
+from glassformer.documents.trace_data import Addresses, Cells, json_number
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.explorer import schemas

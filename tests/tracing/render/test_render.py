@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from glassformer.documents import FORMATS, render
-from glassformer.documents.addresses import Addresses, all_steps
 from glassformer.documents.heat_maps import Scale, scale_of
 from glassformer.documents.renderer import write_file
+from glassformer.documents.trace_data import Addresses, all_steps
 from glassformer.documents.trace_words import meaning, words_in
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Cell, Step, trace
