@@ -1,8 +1,8 @@
 """Programs that run in a process of their own, with a limit on memory, and say what they took."""
 
-import subprocess
-import sys
 from dataclasses import dataclass
+
+from tests.fresh_python import run_python
 
 __all__ = ["GIB", "Ran", "run_bounded"]
 
@@ -35,14 +35,7 @@ class Ran:
 def run_bounded(program: str, *arguments: str, most: int = 4 * GIB) -> Ran:
     """Run a Python program, its arguments in `sys.argv[1:]`; it may not fail."""
     code = _BEFORE.format(most=most) + program + _AFTER
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=600,
-    )
+    done = run_python("-c", code, *arguments)
     assert done.returncode == 0, done.stderr[-2000:]
     printed, _, peak = done.stdout.rpartition("peak ")
     return Ran(printed, int(peak))

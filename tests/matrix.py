@@ -1,6 +1,7 @@
 """The tests under other processors, threads, hash seeds and orders: all should pass in all.
 
-    python -m tests.matrix [--row 1] [--sensitive] [PYTEST ARGUMENT ...]
+    python -m tests.matrix [--row 1 ...] [--at-once 2] [--sensitive] [PYTEST ARGUMENT ...]
+    python -m tests.matrix --row 4 --row 9 --numprocesses 2 tests/nn tests/test_weights.py
 
 What torch, MKL and oneDNN compute on an older processor can be had on a newer one by the
 environment: each has a variable that says which instructions it may use. Nine rows hold every pair
@@ -11,11 +12,13 @@ the plainest processor.
 """
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,13 +86,17 @@ ROWS = (
 )
 
 
-def run(row: Row, order: int, arguments: list[str]) -> tuple[str, bool]:
-    """Run one row: its line in the table, and whether all passed; pytest prints as it goes."""
+def run(number: int, arguments: list[str], prefix: str) -> tuple[str, bool]:
+    """Run one row: its line in the table, and whether all passed; pytest prints as it goes.
+
+    Its number is the seed of its order.
+    """
+    row = ROWS[number - 1]
     began = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "--quiet", *arguments],
         cwd=ROOT,
-        env=os.environ | row.environment(order),
+        env=os.environ | row.environment(number),
         stdout=subprocess.PIPE,
         text=True,
         encoding="utf-8",
@@ -97,13 +104,13 @@ def run(row: Row, order: int, arguments: list[str]) -> tuple[str, bool]:
     assert process.stdout is not None
     last = ""
     for line in process.stdout:
-        print(line, end="", flush=True)  # noqa: T201
+        print(prefix + line, end="", flush=True)  # noqa: T201
         last = line if re.search(r" in [\d.]+s", line) else last
     passed = process.wait() == 0
     counts = {word: re.search(rf"(\d+) {word}", last) for word in ("passed", "failed", "error")}
     n_passed, n_failed, n_errors = (int(n.group(1)) if n else 0 for n in counts.values())
     seconds = time.perf_counter() - began
-    return f"{row} {order:>6} {n_passed:>7} {n_failed + n_errors:>7} {seconds:>8.0f}", passed
+    return f"{row} {number:>6} {n_passed:>7} {n_failed + n_errors:>7} {seconds:>8.0f}", passed
 
 
 def main() -> int:
@@ -113,15 +120,18 @@ def main() -> int:
         "--row", type=int, action="append", choices=range(1, len(ROWS) + 1), help="only this one"
     )
     parser.add_argument("--sensitive", action="store_true", help="only tests in float32")
+    parser.add_argument("--at-once", type=int, default=1, help="rows that run beside one another")
     wanted, arguments = parser.parse_known_args()
     if wanted.sensitive:
         arguments += SENSITIVE
+    rows = wanted.row or list(range(1, len(ROWS) + 1))
+    prefixes = [f"row {number}: " if wanted.at_once > 1 else "" for number in rows]
     lines = ["aten     MKL         oneDNN       threads  order  passed  failed  seconds"]
     all_passed = True
-    for number in wanted.row or range(1, len(ROWS) + 1):
-        line, passed = run(ROWS[number - 1], number, arguments)
-        lines.append(line)
-        all_passed = all_passed and passed
+    with ThreadPoolExecutor(wanted.at_once) as pool:
+        for line, passed in pool.map(run, rows, itertools.repeat(arguments), prefixes):
+            lines.append(line)
+            all_passed = all_passed and passed
     print("", *lines, sep="\n")  # noqa: T201
     return 0 if all_passed else 1
 

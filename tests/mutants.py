@@ -359,8 +359,8 @@ _SERVER = multiprocessing.get_context("forkserver")  # where torch is imported o
 _SERVER.set_forkserver_preload(["torch", "beartype"])  # plugins of pytest must come after it
 
 
-_FOR_PAGES = ("schemathesis", "playwright")
-"""Plugins that take longer to import than most tests to run."""
+_FOR_PAGES = "playwright"
+"""A plugin that takes longer to import than most tests to run."""
 
 
 def _run_tests(root: Path, tests: Sequence[str], report: Path) -> None:
@@ -377,9 +377,8 @@ def _run_tests(root: Path, tests: Sequence[str], report: Path) -> None:
     import pytest
 
     pages = any(re.search("explorer|render", test) for test in tests)
-    without = () if pages else _FOR_PAGES
     plain = ["--exitfirst", "--quiet", "--tb=no", "-rfE", "-pno:cacheprovider", "-pno:xdist"]
-    code = pytest.main([*plain, *(f"-pno:{plugin}" for plugin in without), *tests])
+    code = pytest.main([*plain, *([] if pages else [f"-pno:{_FOR_PAGES}"]), *tests])
     sys.stdout.flush()
     os._exit(int(code))
 

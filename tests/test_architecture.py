@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -85,9 +86,14 @@ def room_of(file: Path) -> str:
     return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def imports_of(file: Path, *, only_at_import: bool = False) -> set[str]:
     """Modules that a file imports; `only_at_import` excludes functions and TYPE_CHECKING."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = tree_of(file)
     lazy = {
         node
         for part in ast.walk(tree)
@@ -234,7 +240,7 @@ def test_a_class_name_means_one_class() -> None:
     classes = (
         (node.name, file)
         for file in FILES
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        for node in tree_of(file).body
         if isinstance(node, ast.ClassDef)
     )
     assert repeated(classes) == {}
@@ -245,7 +251,7 @@ def test_a_kind_of_expression_is_written_in_four_modules() -> None:
     naming = {
         str(file.relative_to(PACKAGE))
         for file in FILES
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(file))
         if "Convert" in (getattr(node, "id", ""), getattr(node, "attr", ""))
         and "rules" not in file.parts
     }
@@ -261,7 +267,7 @@ def test_only_packages_declare_what_is_public() -> None:
     declaring = {
         file
         for file in FILES
-        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        for node in tree_of(file).body
         if isinstance(node, ast.Assign) and "__all__" in map(ast.unparse, node.targets)
     }
     # nn/tensors.py hands on names of `typing` and jaxtyping, which mypy wants declared.

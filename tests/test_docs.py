@@ -4,13 +4,13 @@ import ast
 import doctest
 import re
 import shlex
-import subprocess
-import sys
 import textwrap
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.fresh_python import run_python
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -26,14 +26,7 @@ def blocks(guide: Path, language: str) -> list[str]:
 
 @cache  # both READMEs show the same code
 def run(*arguments: str, folder: Path = ROOT) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    done = run_python(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -4,6 +4,8 @@ import math
 import runpy
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -19,6 +21,7 @@ def test_the_minimal_training_loop_learns() -> None:
     assert sum(losses[-5:]) / 5 < losses[0] - 1.0  # of ten seeds, 1.60 to 1.67 below
 
 
+@pytest.mark.slow  # it trains for half a minute; the experiments have tests of their own
 def test_the_induction_heads_are_what_copies() -> None:
     """Of five seeds of the training: right 100 %, without them 2 to 6 %, recovered 100 %."""
     figures = runpy.run_path(str(EXAMPLES / "induction.py"))["main"]()

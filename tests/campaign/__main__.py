@@ -1,13 +1,14 @@
 """The campaign: thousands of ways to fail, and the outcome of each.
 
-    python -m tests.campaign [SECTION …] [--share 0.1]          (or: make campaign)
+    python -m tests.campaign [SECTION …] [--share 0.1] [--jobs 2]     (or: make campaign)
 
 A case fails if it ends in a traceback, by a signal, not in time, with more than 1 GiB, or with
 another answer than the right one. The table comes last; the exit code is 1 if anything failed.
-`--share` runs a part of each section.
+`--share` runs a part of each section, `--jobs` as many sections beside one another.
 """
 
 import argparse
+import multiprocessing
 import os
 import random
 import shutil
@@ -16,7 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -330,30 +333,38 @@ def _script(section: Section, *arguments: str) -> None:
     section.note(" ".join(arguments), complaint)
 
 
+KNOWN: dict[str, Callable[[Campaign, Section], None]] = {
+    section.__name__: section
+    for section in (
+        kills, workers, damage, folders, foreign_folders, images, single_files, answers,
+        examples, commands, calls, traces, load, slow_clients,
+    )
+}  # fmt: skip
+
+
+def run(name: str, share: float) -> tuple[Section, float]:
+    """A section, in a folder of its own, and the seconds that it took."""
+    torch.set_num_threads(1)
+    section, began = Section(name), time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        campaign = Campaign(Path(folder), share)
+        use_made_data(campaign.folder)
+        KNOWN[name](campaign, section)
+    print(f"{name}: {section.cases} cases, {len(section.failures)} failures", flush=True)
+    return section, time.monotonic() - began
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help="all if none is named")
     parser.add_argument("--share", type=float, default=1.0, help="of each section's cases")
+    parser.add_argument("--jobs", type=int, default=1, help="sections at once")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    sections = (
-        kills, workers, damage, folders, foreign_folders, images, single_files, answers,
-        examples, commands, calls, traces, load, slow_clients,
-    )  # fmt: skip
-    known = {section.__name__: section for section in sections}
-    unknown = set(options.sections) - set(known)
-    if unknown:
-        parser.error(f"unknown sections {sorted(unknown)}; there are {', '.join(known)}")
-    done = []
-    with tempfile.TemporaryDirectory() as folder:
-        campaign = Campaign(Path(folder), options.share)
-        use_made_data(campaign.folder)
-        for name in options.sections or known:
-            section = Section(name)
-            began = time.monotonic()
-            known[name](campaign, section)
-            done.append((section, time.monotonic() - began))
-            print(f"{name}: {section.cases} cases, {len(section.failures)} failures", flush=True)
+    if unknown := set(options.sections) - set(KNOWN):
+        parser.error(f"unknown sections {sorted(unknown)}; there are {', '.join(KNOWN)}")
+    fork = multiprocessing.get_context("fork")  # torch is imported
+    with ProcessPoolExecutor(options.jobs, mp_context=fork) as pool:
+        done = list(pool.map(run, options.sections or KNOWN, repeat(options.share)))
     print(
         f"\n{'section':<12}{'cases':>7}{'failures':>10}{'peak MiB':>10}{'slowest':>9}{'minutes':>9}"
     )

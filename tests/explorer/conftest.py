@@ -24,8 +24,9 @@ from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-PATIENCE = 20_000
-"""Milliseconds until a page that does not show what it should has failed: two cores, many tests."""
+PATIENCE = 180_000
+"""Milliseconds until a page that does not show what it should has failed. A machine that does ten
+things beside the tests takes long; only a test that fails waits."""
 expect.set_options(timeout=PATIENCE)
 
 

@@ -9,10 +9,13 @@ from urllib.parse import quote
 
 import pytest
 import schemathesis
+from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
+from schemathesis.pytest.lazy import get_all_tests
+from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_headers_conformance,
@@ -35,14 +38,21 @@ CHECKS = [
 FEW, MANY = 6, 200
 STEPS = 50
 
-API = create_api(State.of("toy"))
-schema = schemathesis.openapi.from_asgi("/api/openapi.json", API)
+
+@pytest.fixture(scope="module")
+def api() -> FastAPI:
+    return create_api(State.of("toy"))
 
 
 @pytest.fixture(scope="module")
-def opened() -> str:
+def description(api: FastAPI) -> BaseSchema:
+    return schemathesis.openapi.from_asgi("/api/openapi.json", api)
+
+
+@pytest.fixture(scope="module")
+def opened(api: FastAPI) -> str:
     """The id of an open trace of the toy."""
-    client = TestClient(API)
+    client = TestClient(api)
     answer = client.post("/api/traces", json={"model": "toy", "text": "I am not happy"})
     return str(answer.json()["id"])
 
@@ -70,17 +80,31 @@ def ask(case: Case[Any], opened: str) -> None:
     case.call_and_validate(checks=CHECKS)
 
 
-@schema.parametrize()
-@careful(FEW)
-def test_every_request_is_answered_as_declared(case: Case[Any], opened: str) -> None:
-    ask(case, opened)
+def ask_everything(
+    description: BaseSchema, opened: str, subtests: pytest.Subtests, chosen: settings
+) -> None:
+    """Every operation; they are made here, since that takes seconds, and each worker collects."""
+    made = get_all_tests(schema=description, test_func=ask, settings=chosen, given_kwargs={})
+    asked = 0
+    for found in made:
+        operation, test = found.ok()
+        with subtests.test(operation.label):
+            test(opened=opened)
+        asked += 1
+    assert asked == sum(len(methods) for methods in description.raw_schema["paths"].values())
+
+
+def test_every_request_is_answered_as_declared(
+    description: BaseSchema, opened: str, subtests: pytest.Subtests
+) -> None:
+    ask_everything(description, opened, subtests, careful(FEW))
 
 
 @pytest.mark.slow
-@schema.parametrize()
-@careful(MANY)
-def test_very_many_requests_are_answered_as_declared(case: Case[Any], opened: str) -> None:
-    ask(case, opened)
+def test_very_many_requests_are_answered_as_declared(
+    description: BaseSchema, opened: str, subtests: pytest.Subtests
+) -> None:
+    ask_everything(description, opened, subtests, careful(MANY))
 
 
 @careful(60)
@@ -89,9 +113,9 @@ def test_very_many_requests_are_answered_as_declared(case: Case[Any], opened: st
     body=st.binary(max_size=300),
     method=st.sampled_from(["GET", "POST"]),
 )
-def test_paths_and_bodies_out_of_nowhere(path: str, body: bytes, method: str) -> None:
+def test_paths_and_bodies_out_of_nowhere(path: str, body: bytes, method: str, api: FastAPI) -> None:
     client = TestClient(
-        Guard(API, Access()), base_url="http://localhost", raise_server_exceptions=False
+        Guard(api, Access()), base_url="http://localhost", raise_server_exceptions=False
     )
     head = {"Content-Type": "application/json"}
     address = f"/api/{quote(path, errors='replace')}"

@@ -3,8 +3,6 @@
 import ast
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +21,7 @@ from glassformer.export.compatibility import traced
 from glassformer.nn import ModelConfig, Seq2Seq, build, presets
 from glassformer.tasks import GlassformerModel, load
 from glassformer.text import CharacterTokenizer, SubwordTokenizer
+from tests.fresh_python import run_python
 
 TEXTS = ["a good film", "an awfully bad film", "the dog runs over the lazy fox"]
 
@@ -78,9 +77,8 @@ def said_by_example(folder: Path) -> str:
     """The output of the code in an export's README."""
     card = (folder / "README.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
-    done = subprocess.run(
-        [sys.executable, "-c", lines], cwd=folder, capture_output=True, check=True, text=True
-    )
+    done = run_python("-c", lines, folder=folder)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 

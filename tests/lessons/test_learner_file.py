@@ -1,7 +1,6 @@
 """A learner's file: run apart, checked, and what the command says of it."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -184,11 +183,3 @@ def test_what_is_done_survives_and_ignores_what_it_does_not_know(tmp_path: Path)
     assert read_done(tmp_path / "new") == ["scores", "greedy"]
     (tmp_path / "exercises.json").write_text('{"done": ["old", "loss", 3]}', encoding="utf-8")
     assert read_done(tmp_path) == ["loss"]
-
-
-def test_the_list_needs_no_torch() -> None:
-    code = (
-        "import sys; from glassformer.cli import run; assert run(['exercise']) == 0\n"
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -105,7 +105,10 @@ def test_a_lesson_is_written_in_every_format(name: str, to: str) -> None:
         assert not re.search(r"\{\w*\}", prose(made))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",  # that of the images has 78,000 formulas
+    [pytest.param(name, marks=pytest.mark.slow if name == "images" else ()) for name in NAMES],
+)
 def test_a_lesson_becomes_a_workbook(name: str, tmp_path: Path) -> None:
     """Of a model with millions of numbers, the steps shown and what they read."""
     render(lesson(name).document(), path=tmp_path / "lesson.xlsx")

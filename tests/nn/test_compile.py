@@ -5,12 +5,11 @@ In separate processes, since the shape checks of this one cannot be captured in 
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fresh_python import run_python
 from tests.nn.oracles import FLOAT64_SHARE
 from tests.nn.small import EVERY
 
@@ -24,15 +23,8 @@ def compiled(folder: Path, *what: str, **settings: str) -> dict[str, Differences
     """The differences from eager mode that `tests.nn.compile_models` prints."""
     environment = {k: v for k, v in os.environ.items() if k != "GLASSFORMER_CHECK_SHAPES"}
     environment |= {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.nn.compile_models", *what],
-        cwd=ROOT,
-        env=environment | settings,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    arguments = ("-m", "tests.nn.compile_models", *what)
+    run = run_python(*arguments, folder=ROOT, environment=environment | settings)
     assert run.returncode == 0, run.stderr[-3000:]
     results: dict[str, Differences] = json.loads(run.stdout)
     return results

@@ -10,14 +10,15 @@ from tests.nn.small import ARCHITECTURES, EVERY, SIZES, inputs_for, make, shrunk
 pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells
 
 
+@pytest.mark.parametrize("cells", [4_000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SIZES)
-def test_presets_are_true_in_every_cell(name: str) -> None:
+def test_presets_are_true_in_every_cell(name: str, cells: int) -> None:
     config = EVERY[name]
     batch = 64 if name == "illustrated" else 16  # that one is a single layer of width 4
     model = make(config, attention="written").float()
     traced = trace(model, *inputs_for(config, batch, 12, torch.float32))
-    report = traced.verify(sample=20_000)
-    assert report.cells >= 20_000
+    report = traced.verify(sample=cells)
+    assert report.cells >= cells
     assert report.opaque == []
     assert report.ok, str(report)
 

@@ -10,6 +10,7 @@ import json
 import lzma
 import random
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ def make_data(folder: Path) -> None:
     write(folder / "movielens/movies.csv.xz", "\n".join(movies) + "\n")
 
 
+@cache
 def registered(folder: Path) -> dict[str, Corpus]:
     """The registry with the checksums of the synthetic files."""
     return {

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -198,17 +196,3 @@ def test_models_that_ship_are_listed(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_model_without_a_recipe_has_no_test_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evaluate", "toy"]) == 2
     assert "not made by a recipe" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["train", "recipes", "data", "models", "evaluate"])
-def test_help_does_not_import_torch(command: str) -> None:
-    code = (
-        "import sys\n"
-        "from glassformer.cli import run\n"
-        f"code = run([{command!r}, '--help'])\n"
-        "assert 'torch' not in sys.modules\n"
-        "sys.exit(code)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Usage: glassformer" in done.stdout

@@ -15,6 +15,7 @@ from glassformer.training import RunConfig, train
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
 from tests.training.runs import At, make_trainer, run_steps, weights
+from tests.training.test_resume import Run
 
 NO_DROPOUT = {"model__block__dropout": 0.0, "model__feed_forward__dropout": 0.0}
 
@@ -67,12 +68,23 @@ def table_changes(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("sharding", ["none", pytest.param("fsdp", marks=pytest.mark.slow)])
-def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sharding", "torchrun"),
+    [
+        ("none", False),
+        pytest.param("none", True, marks=pytest.mark.slow),  # it imports torch three times
+        pytest.param("fsdp", True, marks=pytest.mark.slow),
+    ],
+)
+def test_trap_21_two_processes_are_one(sharding: str, torchrun: bool, tmp_path: Path) -> None:
     """Losses, gradient norms and scores agree, and one process resumes where two stopped."""
     changes = table_changes(tmp_path)
     train(tiny("csv", **changes), tmp_path / "alone")
-    run_two(tiny("csv", **changes, loop__sharding=sharding), tmp_path, "both")
+    config = tiny("csv", **changes, loop__sharding=sharding)
+    if torchrun:
+        run_two(config, tmp_path, "both")
+    else:
+        Run(config, tmp_path / "both", 2).end()
     alone, both = (records(tmp_path / name) for name in ("alone", "both"))
     assert len(alone) == len(both)
     for one, two in zip(alone, both, strict=True):

@@ -1,7 +1,6 @@
 """A resumed run ends with the same bits as an uninterrupted one."""
 
 import json
-import multiprocessing
 import multiprocessing.connection
 import os
 import random
@@ -21,6 +20,7 @@ from glassformer.errors import TrainingError
 from glassformer.training import RunConfig, train
 from glassformer.training.command import configure
 from glassformer.training.run_folder import RunFolder
+from tests.fresh_python import SERVER
 from tests.training.made import prose, tiny
 from tests.training.runs import At, assert_same_bits
 
@@ -273,12 +273,6 @@ def losses(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-# SIGKILL needs processes of its own. A server that has imported what takes seconds (an optimiser
-# imports torch._dynamo) forks them.
-_SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["glassformer.training", "torch._dynamo", "pytest"])
-
-
 def run_in_child(
     config: RunConfig, folder: Path, rank: int, n: int, meeting: Path, killed_at: int
 ) -> None:
@@ -300,7 +294,7 @@ class Run:
     def __init__(self, config: RunConfig, folder: Path, n: int, killed_at: int = -1) -> None:
         meeting = folder.with_name(f"{folder.name}-{uuid4().hex}")
         self.children = [
-            _SERVER.Process(target=run_in_child, args=(config, folder, rank, n, meeting, killed_at))
+            SERVER.Process(target=run_in_child, args=(config, folder, rank, n, meeting, killed_at))
             for rank in range(n)
         ]
         for child in self.children:
@@ -371,7 +365,8 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path) ->
     assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
 
 
-@pytest.mark.parametrize("n", [2, 3])
+# Two are a part of three; sums of three numbers, not of two, depend on their order.
+@pytest.mark.parametrize("n", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_processes_with_dropout_killed_and_resumed_end_with_the_same_bits(
     n: int, tmp_path: Path
 ) -> None:
