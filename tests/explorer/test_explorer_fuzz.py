@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import (
@@ -87,6 +88,7 @@ def ask_everything(
     made = get_all_tests(schema=description, test_func=ask, settings=chosen, given_kwargs={})
     asked = 0
     for found in made:
+        assert isinstance(found, Ok)
         operation, test = found.ok()
         with subtests.test(operation.label):
             test(opened=opened)
