@@ -13,8 +13,8 @@ from glassformer.audit import Example, audit, example_names, load_example, read_
 from glassformer.audit.cell_arithmetic import cell_arithmetic
 from glassformer.audit.example import PrintedDigits
 from glassformer.audit.formulas.bounds import BoundedNumbers
-from glassformer.audit.printed_cells import printed_cells
 from glassformer.audit.recomputation import FromPrint
+from glassformer.audit.verdicts import printed_cells
 
 
 def example(*steps: dict[str, Any]) -> Example:

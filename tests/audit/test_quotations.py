@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from glassformer.audit.example_file import load_example, read_example
 from glassformer.audit.formulas.evaluator import Work
-from glassformer.audit.index_notation import Notation, NotationError
 from glassformer.audit.judgement import audit
+from glassformer.audit.quotation import Notation, NotationError
 from glassformer.audit.verdicts import Audit, StepResult
 from glassformer.errors import ConfigError
 from tests.audit.audits import audit_of

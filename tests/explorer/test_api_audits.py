@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from glassformer.audit import audit, example_names, load_example
 from glassformer.audit.example_file import MOST_BYTES
-from glassformer.audit.printed_cells import printed_cells
+from glassformer.audit.verdicts import printed_cells
 from glassformer.errors import CancelledError, cancelled_by
 from glassformer.explorer.open_audits import MOST_FILES, OpenAudits
 from glassformer.explorer.security import MOST_FILE

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from glassformer.audit import audit, example_names, load_example
-from glassformer.audit.printed_cells import printed_cells
+from glassformer.audit.verdicts import printed_cells
 from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import Visit
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.formulas.bounds import BoundedNumbers, WordList
-from glassformer.audit.printed_cells import number_text, right_text
-from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict
+from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict, number_text, right_text
 from glassformer.documents import parts as p
 from glassformer.documents.parts import Look
 from glassformer.language import Language, words

@@ -31,7 +31,7 @@ from glassformer.audit.formulas.bounds import (
 from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import NAMES, written_out
 from glassformer.audit.formulas.terms import FunctionCall, Node, walk
-from glassformer.audit.index_notation import Notation
+from glassformer.audit.quotation import Notation
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
 from glassformer.language import Bilingual
 

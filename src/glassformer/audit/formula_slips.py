@@ -103,7 +103,7 @@ def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
     """Along columns instead of rows, or the reverse."""
     if not isinstance(node, FunctionCall) or node.function not in _ALONG:
         return
-    x, axis = scene.numbers(node.arguments[0]), scene.axis(node)
+    x, axis = scene.numbers(node.arguments[0]), node.whole("axis", -1)
     if x is None or axis is None:
         return
     for other in range(x.ndim):
@@ -118,7 +118,7 @@ def wrong_axis_throughout(tree: Node, scene: Scene) -> Iterator[Change]:
         part for part in walk(tree) if isinstance(part, FunctionCall) and part.function in _ALONG
     ]
     inputs = [scene.numbers(part.arguments[0]) for part in calls]
-    axes = {scene.axis(part) for part in calls}
+    axes = {part.whole("axis", -1) for part in calls}
     if len(calls) < 2 or len(axes) != 1 or any(x is None or x.ndim != 2 for x in inputs):
         return
     (axis,) = axes
@@ -280,11 +280,9 @@ def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
         del tree
-        shape = scene.printed.values.shape if isinstance(scene.printed, PrintedDigits) else None
-        for name, value in scene.others.items():
-            if own != (name in scene.step.inputs):
-                continue
-            if isinstance(value, BoundedNumbers) and value.shape == shape and shape != ():
+        shape = scene.printed.values.shape if isinstance(scene.printed, PrintedDigits) else ()
+        for name, value in scene.alike(shape).items():
+            if own == (name in scene.step.inputs):
                 detail = scene.tell("the numbers are those of {x}", x=Name(name))
                 yield Change(Known(value.mid), detail)
 
@@ -293,19 +291,11 @@ def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
 
 def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
     """Another matrix of the page used as an operand."""
-    if not isinstance(node, Name | Partly):
-        return
-    value = scene.numbers(node)
-    for name, other in scene.others.items():
-        if (
-            value is not None
-            and value.ndim > 0
-            and name != node.name
-            and isinstance(other, BoundedNumbers)
-            and other.shape == value.shape
-        ):
-            detail = scene.tell("{new} used instead of {old}", new=Name(name), old=node)
-            yield Name(name), detail
+    value = scene.numbers(node) if isinstance(node, Name | Partly) else None
+    for name in scene.alike(() if value is None else value.shape):
+        new = Name(name)
+        if isinstance(node, Name | Partly) and name != node.name:
+            yield new, scene.tell("{new} used instead of {old}", new=new, old=node)
 
 
 def operands_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -335,15 +325,9 @@ def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
     """
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
-        digits, right = scene.printed, scene.right
-        if (
-            not isinstance(tree, Binary)
-            or tree.operator != "@"
-            or not isinstance(digits, PrintedDigits)
-        ):
+        if not isinstance(tree, Binary) or tree.operator != "@" or scene.compared is None:
             return
-        if not isinstance(right, BoundedNumbers) or right.shape != digits.values.shape:
-            return
+        right, digits = scene.compared
         left, other = scene.numbers(tree.left), scene.numbers(tree.right)
         if left is None or other is None:
             return
@@ -383,8 +367,7 @@ def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
     x = scene.numbers(node.arguments[0])
     if x is None or x.ndim != 2 or x.shape[0] < 2:
         return
-    axis = node.keyword("axis")
-    if axis is None or (isinstance(axis, Numeral) and axis.value in (1, -1)):
+    if node.whole("axis", -1) in (1, -1):
         detail = say.both(
             "{name} of each row together with the row below", name=_name(node.function)
         )
@@ -393,10 +376,10 @@ def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
 
 def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     """The right rows in another order, which follows from the printed ones."""
-    if not isinstance(scene.right, BoundedNumbers) or not isinstance(scene.printed, PrintedDigits):
+    if scene.compared is None:
         return
-    right, digits = scene.right, scene.printed
-    if right.shape != digits.values.shape or not right.shape or not digits.shown.all():
+    right, digits = scene.compared
+    if not right.shape or not digits.shown.all():
         return
     order: list[int] = []
     for i, (row, half) in enumerate(zip(digits.values, digits.half + 1e-9, strict=True)):

@@ -104,13 +104,12 @@ def _softmax(page: _Page) -> Impossible | None:
     tree = page.tree
     if not isinstance(tree, FunctionCall) or tree.function not in ("softmax", "log_softmax"):
         return None
-    axis = tree.keyword("axis") or Numeral(-1)
-    if not isinstance(axis, Numeral) or not page.digits.values.ndim:
+    along = tree.whole("axis", -1)
+    if along is None or not page.digits.values.ndim:
         return None
     scores = page.numbers(tree.arguments[0])
     if scores is None or scores.shape != page.digits.values.shape:
         return None
-    along = int(axis.value)
     low, high = (_lines(part, along) for part in page.digits.bounds)
     if tree.function == "log_softmax":
         low, high = np.exp(low), np.exp(high)
@@ -198,10 +197,9 @@ def _average(page: _Page) -> Impossible | None:
     if not isinstance(weights, FunctionCall) or weights.function != "softmax":
         return None
     scores, values = page.numbers(weights.arguments[0]), page.numbers(tree.right)
-    axis = weights.keyword("axis") or Numeral(-1.0)
     if scores is None or values is None or len(values.shape) != 2:
         return None
-    if not isinstance(axis, Numeral) or axis.value not in (-1, len(scores.shape) - 1):
+    if weights.whole("axis", -1) not in (-1, len(scores.shape) - 1):
         return None
     if np.any(np.isneginf(scores.mid)) or any(
         isinstance(part, FunctionCall) and part.function == "mask" for part in walk(weights)
@@ -300,17 +298,13 @@ def _normalising(tree: Node) -> _Normalising | None:
             return None
     if of != x or not _along_last(spread):
         return None
-    sample = spread.keyword("sample")
-    missing = int(sample.value) if isinstance(sample, Numeral) else 0
-    return _Normalising(x, epsilon, missing, inside)
+    return _Normalising(x, epsilon, spread.whole("sample", 0) or 0, inside)
 
 
 def _along_last(call: FunctionCall) -> bool:
     """Whether a mean or deviation runs along the rows and keeps the axis."""
-    axis, keep = call.keyword("axis"), call.keyword("keep")
-    rows = call.keyword("rows")
-    along = axis is None or (isinstance(axis, Numeral) and axis.value in (-1, 1))
-    return along and isinstance(keep, Numeral) and keep.value == 1 and rows is None
+    along = call.whole("axis", -1) in (-1, 1)
+    return along and call.whole("keep", 0) == 1 and call.whole("rows", 1) == 1
 
 
 def _smallest_sum_of_squares(

@@ -26,7 +26,6 @@ from glassformer.audit.formulas.terms import (
     FunctionCall,
     Name,
     Node,
-    Numeral,
     Partly,
     names_of,
     replace_each,
@@ -245,10 +244,9 @@ def _leave_room(
     softmax: FunctionCall, digits: PrintedDigits, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
     """Probabilities sum to one, so unprinted ones get at most what the printed ones leave."""
-    axis = softmax.keyword("axis") or Numeral(-1)
-    if not isinstance(axis, Numeral):
+    along = softmax.whole("axis", -1)
+    if along is None:
         return high
-    along = int(axis.value)
     taken = np.where(digits.shown, low, 0.0).sum(axis=along, keepdims=True)
     return np.where(digits.shown, high, np.minimum(high, np.maximum(1 - taken, 0.0)))
 

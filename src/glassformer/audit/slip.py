@@ -125,10 +125,21 @@ class Scene:
             return None
         return value.mid if isinstance(value, BoundedNumbers) else None
 
-    def axis(self, node: FunctionCall) -> int | None:
-        """The axis that a call works along, −1 unless it says otherwise; None if it is computed."""
-        given = node.keyword("axis") or Numeral(-1.0)
-        return int(given.value) if isinstance(given, Numeral) else None
+    @property
+    def compared(self) -> tuple[BoundedNumbers, PrintedDigits] | None:
+        """The right numbers and the printed ones, where they have one shape."""
+        right, digits = self.right, self.printed
+        if not isinstance(right, BoundedNumbers) or not isinstance(digits, PrintedDigits):
+            return None
+        return (right, digits) if right.shape == digits.values.shape else None
+
+    def alike(self, shape: tuple[int, ...]) -> dict[str, BoundedNumbers]:
+        """The other vectors and matrices on the page that have a shape."""
+        return {
+            name: value
+            for name, value in self.others.items()
+            if isinstance(value, BoundedNumbers) and value.shape == shape and shape
+        }
 
     def sizes(self) -> list[int]:
         """The row and column counts of everything on the page, and whole numbers given as sizes."""

@@ -2,19 +2,225 @@
 
 If two slips explain the printed digits equally well, both are reported; if one kind offers several
 rewritings that do, the first is. Names are those that a reader of the article would use.
+
+Rules that need to look at the numbers are in `formula_slips`; those for slips between computing and
+printing (rounding, cutting off, copying, losing a token) are here, before the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
 
 from glassformer.audit import formula_slips as computing
-from glassformer.audit import print_slips as printing
-from glassformer.audit.formulas.terms import Node
-from glassformer.audit.slip import Change, Rule, Scene, Slip, anywhere, either, rewriting
-from glassformer.language import words
+from glassformer.audit.example import PrintedDigits
+from glassformer.audit.formulas.bounds import Array, BoundedNumbers, WordList
+from glassformer.audit.formulas.formula_functions import round_half_up
+from glassformer.audit.formulas.terms import (
+    Binary,
+    FunctionCall,
+    Known,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Numeral,
+    Partly,
+    Text,
+    call,
+)
+from glassformer.audit.slip import (
+    Change,
+    Part,
+    Rule,
+    Scene,
+    Slip,
+    anywhere,
+    either,
+    rewriting,
+    take_rows,
+)
+from glassformer.language import Bilingual, words
 
 say = words("glassformer.audit.audit")
+
+# --- between computing and printing ---
+
+_ROUNDED_CALLS = {"softmax", "mean", "std", "var", "sum", "geometric_mean"}
+
+
+def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
+    """A value rounded to a few decimals before it is used."""
+    worth = isinstance(node, Name | Partly) or (
+        isinstance(node, FunctionCall) and node.function in _ROUNDED_CALLS
+    )
+    value = scene.numbers(node) if worth else None
+    if value is None:
+        return
+    for decimals in range(5):
+        finite = value[np.isfinite(value)] * 10.0**decimals
+        if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
+            return  # further rounding changes nothing
+        if not np.rint(finite).any():
+            continue  # nothing would be left: that is a term or factor left out
+        detail = scene.tell("{x} rounded to {decimals} decimals first", x=node, decimals=decimals)
+        yield call("round", node, decimals), detail
+
+
+def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Digits truncated instead of rounded."""
+    if scene.compared is None:
+        return
+    right, digits = scene.compared
+    scale = Known(10.0**digits.decimals)
+    cut = Binary("/", call("truncate", Binary("*", tree, scale)), scale)
+    yield Change(cut, _cut_off(right.mid, digits))
+
+
+def _cut_off(right: Array, digits: PrintedDigits) -> Bilingual:
+    """The first number that shows the truncation."""
+    for at in np.ndindex(right.shape):
+        number, printed, places = right[at], digits.values[at], int(digits.decimals[at])
+        if np.isfinite(number) and abs(number - printed) > digits.half[at]:
+            more = f"{number:.{max(places, 0) + 2}f}"
+            shown = f"{printed:.{max(places, 0)}f}"
+            return say.both("{more} printed as {shown}", more=more, shown=shown)
+    return say.both("further digits dropped")
+
+
+def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Weights rounded so that each row adds up to one: the largest remainders are rounded up."""
+    del tree
+    if not isinstance(scene.right, BoundedNumbers) or not isinstance(scene.printed, PrintedDigits):
+        return
+    right = scene.right.mid
+    if right.ndim < 1 or not np.all(np.isfinite(right)) or not np.allclose(right.sum(-1), 1):
+        return
+    scale = 10.0**scene.decimals
+    lower = np.floor(right * scale)
+    rank = np.argsort(np.argsort(-(right * scale - lower), axis=-1, kind="stable"), axis=-1)
+    missing = np.rint(scale - lower.sum(axis=-1, keepdims=True))
+    fitted = (lower + (rank < missing)) / scale
+    yield Change(Known(fitted), _fitted(right, fitted, scene.decimals))
+
+
+def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
+    """A number that was rounded the other way, and what the row would add up to otherwise."""
+    rounded = round_half_up(right, decimals)
+    moved = np.argwhere(np.abs(rounded - fitted) > 0.1 * 10.0**-decimals)
+    if not len(moved):
+        return say.both("so that each row adds up to 1")
+    at = tuple(moved[0])
+    number, usual, instead = f"{right[at]:.3g}", rounded[at], fitted[at]
+    total = f"{rounded[at[:-1]].sum():.{decimals}f}"
+    places = f".{decimals}f"
+    return say.both(
+        "{number} became {instead:{places}} instead of {usual:{places}}, because the rounded "
+        "numbers would otherwise add up to {total}, not 1",
+        number=number,
+        places=places,
+        instead=instead,
+        usual=usual,
+        total=total,
+    )
+
+
+def sign_lost(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right size with the wrong sign."""
+    if isinstance(scene.printed, PrintedDigits):
+        yield Change(Negative(tree), say.both("the opposite sign"))
+
+
+def point_moved(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right digits with the decimal point one place off."""
+    if isinstance(scene.printed, PrintedDigits):
+        detail = say.both("ten times too large")
+        yield Change(Binary("*", tree, Numeral(10.0)), detail)
+        detail = say.both("ten times too small")
+        yield Change(Binary("/", tree, Numeral(10.0)), detail)
+
+
+def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Two adjacent digits swapped, as in typing."""
+    del tree
+    if scene.compared is None:
+        return
+    right, digits = scene.compared[0].mid, scene.compared[1]
+    typed = np.array(right)  # a copy, writable even for a single number
+    unlike = np.isfinite(right - digits.values) & (np.abs(right - digits.values) > digits.half)
+    for at in map(tuple, np.argwhere(unlike)):
+        typed[at] = _as_typed(float(right[at]), float(digits.values[at]), int(digits.decimals[at]))
+    moved = [tuple(at) for at in np.argwhere(typed != right)]
+    if moved:
+        number, places = float(right[moved[0]]), int(digits.decimals[moved[0]])
+        was, now = (f"{part:.{max(places, 0)}f}" for part in (number, typed[moved[0]]))
+        yield Change(Known(typed), say.both("{now} instead of {was}", now=now, was=was))
+
+
+def _as_typed(right: float, printed: float, decimals: int) -> float:
+    """The printed number, if swapping two digits of the right one gives it."""
+    unit = 10.0**-decimals
+    # A half may have been rounded up or down.
+    for whole in {np.floor(right / unit + 0.5 - 1e-6), np.floor(right / unit + 0.5 + 1e-6)}:
+        text = f"{whole * unit:.{max(decimals, 0)}f}"
+        places = [i for i, character in enumerate(text) if character.isdigit()]
+        for i, j in pairwise(places):
+            swapped = list(text)
+            swapped[i], swapped[j] = swapped[j], swapped[i]
+            if text[i] != text[j] and abs(float("".join(swapped)) - printed) < 1e-9:
+                return printed
+    return right
+
+
+def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
+    """A word, or its row or number, is missing; the others are right."""
+    if isinstance(scene.right, WordList) and isinstance(scene.printed, WordList):
+        fold = str.casefold if scene.step.ignore_case else str
+        right = [fold(word or "") for word in scene.right.items]
+        kept = _places_of([fold(word or "") for word in scene.printed.items], right)
+        if kept is not None:
+            lost = [i for i in range(len(right)) if i not in kept]
+            words = ", ".join(f"“{scene.right.items[i]}”" for i in lost)
+            detail = say.both("{words} is missing", words=words)
+            yield Change(Listing(tuple(Text(word or "") for word in scene.printed.items)), detail)
+    elif isinstance(scene.right, BoundedNumbers) and isinstance(scene.printed, PrintedDigits):
+        yield from _rows_dropped(tree, scene.right.mid, scene.printed)
+
+
+def _rows_dropped(tree: Node, right: Array, digits: PrintedDigits) -> Iterator[Change]:
+    shown = digits.values
+    if min(right.ndim, shown.ndim) < 1 or right.shape[1:] != shown.shape[1:]:
+        return
+    if len(shown) >= len(right):
+        return
+    slack = digits.half + 1e-9
+    kept: list[int] = []
+    for row, half in zip(shown, slack, strict=True):
+        first = kept[-1] + 1 if kept else 0
+        fits = [j for j in range(first, len(right)) if np.all(np.abs(right[j] - row) <= half)]
+        if not fits:
+            return
+        kept.append(fits[0])
+    lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
+    yield Change(take_rows(tree, kept), say.both("item {lost} is missing", lost=lost))
+
+
+def _places_of(printed: list[str], right: list[str]) -> list[int] | None:
+    """Where the printed words are among the right ones, if in the same order."""
+    if not 0 < len(printed) < len(right):
+        return None
+    places: list[int] = []
+    for word in printed:
+        first = places[-1] + 1 if places else 0
+        if word not in right[first:]:
+            return None
+        places.append(right.index(word, first))
+    return places
+
+
+# --- the table ---
 
 _SIZES = ("rows", "columns", "count")  # which matrix is asked for its size makes no difference
 _ONE_OF_MANY = 4.0  # any of many products may be the one, so a fit by chance is likelier
@@ -49,9 +255,9 @@ def _another_activation() -> Iterator[Rule]:
             yield rewriting(written, _TANH_GELU, said, right=right)
 
 
-ROUNDING = _part("rounding", "rounded before use", printing.rounded_before_use)
+ROUNDING = _part("rounding", "rounded before use", rounded_before_use)
 
-FITTED = _whole("fitted", "rounded to add up to 1", printing.fitted_to_one, doubt=0.5)
+FITTED = _whole("fitted", "rounded to add up to 1", fitted_to_one, doubt=0.5)
 
 CATALOGUE: tuple[Slip, ...] = (
     _whole("pasted", "wrong matrix pasted", computing.another_matrix(own=False)),
@@ -116,7 +322,7 @@ CATALOGUE: tuple[Slip, ...] = (
         rewriting("n * floor(i / n)", "i", "{new} instead of {old}"),
         rewriting("floor(i / n)", "i", "{new} instead of {old}"),
     ),
-    _whole("token", "a token dropped", printing.token_dropped),
+    _whole("token", "a token dropped", token_dropped),
     _part(
         "no_exp", "softmax without the exponential",
         rewriting("softmax(x)", "proportion(x)", "scores divided by their sum"),
@@ -128,7 +334,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _whole("operand", "operands swapped", computing.operands_exchanged),
     ROUNDING,
     FITTED,
-    _whole("cut_off", "truncated instead of rounded", printing.cut_off),
+    _whole("cut_off", "truncated instead of rounded", cut_off),
     _part("factor", "a factor left out", computing.factor_left_out),
     _part(
         "term", "a term left out",
@@ -168,7 +374,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _part("other_activation", "wrong activation", *_another_activation()),
     _whole("pasted", "wrong matrix pasted", computing.another_matrix(own=True)),
     _part("from_one", "counted from one", computing.from_one),
-    _whole("sign_lost", "wrong sign", printing.sign_lost),
-    _whole("point", "decimal point moved", printing.point_moved),
-    _whole("digits", "digits swapped", printing.digits_exchanged),
+    _whole("sign_lost", "wrong sign", sign_lost),
+    _whole("point", "decimal point moved", point_moved),
+    _whole("digits", "digits swapped", digits_exchanged),
 )  # fmt: skip

@@ -22,10 +22,9 @@ from glassformer.audit.formulas import FormulaError
 from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Value, WordList
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
 from glassformer.audit.formulas.terms import Node, walk
-from glassformer.audit.print_slips import rounded_before_use
 from glassformer.audit.recomputation import FromPrint, Rewritten
 from glassformer.audit.slip import Change, Scene, Slip, anywhere
-from glassformer.audit.slip_catalogue import ROUNDING
+from glassformer.audit.slip_catalogue import ROUNDING, rounded_before_use
 from glassformer.audit.verdicts import (
     Cells,
     Committed,

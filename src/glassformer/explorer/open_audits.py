@@ -24,8 +24,8 @@ from glassformer.audit.cell_arithmetic import cell_arithmetic
 from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import example_of_bytes
 from glassformer.audit.formulas.bounds import BoundedNumbers, WordList
-from glassformer.audit.printed_cells import PrintedCell, printed_cells, right_text
 from glassformer.audit.recomputation import FromPrint
+from glassformer.audit.verdicts import PrintedCell, printed_cells, right_text
 from glassformer.documents import render
 from glassformer.errors import InputError
 from glassformer.explorer.open_traces import DroppedError

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Mask, Value
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
+from glassformer.audit.formulas.formula_functions import FUNCTIONS, arguments_of
 from glassformer.audit.formulas.terms import (
     Binary,
     FunctionCall,
@@ -31,7 +33,6 @@ from glassformer.audit.formulas.terms import (
     Name,
     Negative,
     Node,
-    Numeral,
     Partly,
     Slice,
     upwards,
@@ -131,7 +132,7 @@ class _Form:
         if not isinstance(value, BoundedNumbers):
             return None
         if value.exact:
-            return self._constant(value.mid)
+            return _constant(value.mid, self._count)
         found = self._compute(node, value)
         if found is None or found.mid.shape != value.shape:
             found = self._independent(value)
@@ -143,9 +144,6 @@ class _Form:
         # NaN: nothing learnt here, but the interval bounds hold. fmax and fmin ignore NaN.
         low, high = np.fmax(low, value.low), np.fmin(high, value.high)
         return Affine(found.mid, found.parts, rest, low, high)
-
-    def _constant(self, mid: Array) -> Affine:
-        return Affine(mid, np.zeros((self._count, *mid.shape)), np.zeros(mid.shape), mid, mid)
 
     def _independent(self, value: BoundedNumbers) -> Affine:
         """Interval bounds about which nothing else is known."""
@@ -192,8 +190,8 @@ class _Form:
                     return self._partly(node, value)
                 case Negative(body=body):
                     return _scaled(self._at(body), -1.0)
-                case Binary():
-                    return self._binary(node)
+                case Binary(operator=sign, left=left, right=right):
+                    return _FORMS[sign](self._at(left), self._at(right))
                 case Index(body=body, parts=parts):
                     index = tuple(
                         slice(part.start, part.stop) if isinstance(part, Slice) else part
@@ -206,8 +204,8 @@ class _Form:
                     )
                 case Listing(items=items):
                     return _joined([self._at(item) for item in items], np.stack, 0)
-                case FunctionCall():
-                    return self._call(node)
+                case FunctionCall(function=name) if name in _FORMS:
+                    return self._called(node)
                 case _:
                     return None
         except _UnknownError:
@@ -231,80 +229,19 @@ class _Form:
             np.where(follows, np.fmin(inside.high + room, value.high), value.high),
         )
 
-    def _binary(self, node: Binary) -> Affine | None:
-        x, y = self._at(node.left), self._at(node.right)
-        match node.operator:
-            case "+":
-                return _sum(x, y)
-            case "-":
-                return _sum(x, _scaled(y, -1.0))
-            case "*":
-                return _product(x, y)
-            case "/":
-                inverse = _inverse(y)
-                return None if inverse is None else _product(x, inverse)
-            case "@":
-                return _matmul(x, y)
-            case "^" if isinstance(node.right, Numeral) and node.right.value == 2:
-                return _square(x)
-        return None
+    def _called(self, node: FunctionCall) -> Affine | None:
+        """A function of its arguments, which are taken as `formula_functions` names them."""
+        function = FUNCTIONS[node.function]
+        many, given = arguments_of(node, function)
+        kinds = {part.name: part.kind for part in function.parameters}
+        named = {name: self._argument(value, kinds[name]) for name, value in given.items()}
+        return _FORMS[node.function](*map(self._at, many), **named)
 
-    def _call(self, node: FunctionCall) -> Affine | None:
-        name = node.function
-        if name in _STRAIGHT:
-            return _STRAIGHT[name](self._at(node.arguments[0]))
-        if name in ("concat", "stack") and set(dict(node.keywords)) <= {"axis"}:
-            parts = [self._at(part) for part in node.arguments]
-            axis = _whole(node.keyword("axis"), -1)
-            join = np.concatenate if name == "concat" else np.stack
-            return None if axis is None else _joined(parts, join, axis)
-        if name in ("where", "mask"):
-            return self._chosen(node)
-        if name in ("sum", "mean", "var", "std", "softmax"):
-            return self._along(node)
-        return None
-
-    def _chosen(self, node: FunctionCall) -> Affine | None:
-        if node.function == "mask":
-            yes, mask = self._at(node.arguments[0]), self._bounds(node.arguments[1])
-            no = self._constant(np.asarray(-np.inf))
-        else:
-            mask = self._bounds(node.arguments[0])
-            yes, no = self._at(node.arguments[1]), self._at(node.arguments[2])
-        if not isinstance(mask, Mask):
-            return None
-        shape = np.broadcast_shapes(mask.shape, yes.mid.shape, no.mid.shape)
-        allowed = np.broadcast_to(mask.allowed, shape)
-        a, b = _spread(yes, shape), _spread(no, shape)
-        return Affine(
-            *(
-                np.where(allowed, getattr(a, at), getattr(b, at))
-                for at in ("mid", "parts", "rest", "low", "high")
-            )
-        )
-
-    def _along(self, node: FunctionCall) -> Affine | None:
-        x = self._at(node.arguments[0])
-        axis = _whole(node.keyword("axis"), -1)
-        keep, sample = (_whole(node.keyword(key), 0) for key in ("keep", "sample"))
-        if axis is None or keep is None or sample is None or node.keyword("rows") is not None:
-            return None
-        axis %= x.mid.ndim
-        if node.function == "softmax":
-            return _softmax(x, axis)
-        count = x.mid.shape[axis]
-        found = _scaled(_total(x, axis), 1 if node.function == "sum" else 1 / count)
-        if node.function in ("var", "std"):
-            if count <= sample:
-                return None
-            centred = _sum(x, _scaled(_expanded(found, axis), -1.0))
-            found = _scaled(_total(_square(centred), axis), 1 / (count - sample))
-            if node.function == "std":
-                root = _root(found)
-                if root is None:
-                    return None
-                found = root
-        return _expanded(found, axis) if keep else found
+    def _argument(self, node: Node, kind: str) -> Affine | Value | int:
+        if kind == "numbers":
+            return self._at(node)
+        value = self._bounds(node)
+        return int(value.mid) if isinstance(value, BoundedNumbers) else value
 
 
 def _is_bent(node: Node) -> bool:
@@ -316,12 +253,6 @@ def _is_bent(node: Node) -> bool:
 
 class _UnknownError(Exception):
     """An operand that is not numeric, or about which nothing is known."""
-
-
-def _whole(node: Node | None, default: int) -> int | None:
-    if node is None:
-        return default
-    return int(node.value) if isinstance(node, Numeral) else None
 
 
 def _form(mid: Array, parts: Array, rest: Array) -> Affine:
@@ -478,13 +409,14 @@ def _gentle(
     return form
 
 
-def _softmax(x: Affine, axis: int) -> Affine | None:
+def _softmax(x: Affine, axis: int = -1) -> Affine | None:
     """Each weight by its tangent at `mid`, and how far the softmax curves away from it.
 
     Only differences of scores matter, in which shared uncertainties cancel. With spread
     Dᵢⱼ of xᵢ − xⱼ and the largest weights s⁺, the second-order term ½ sᵢ((δᵢ − δ̄)² − Var δ) lies
     between −½ s⁺ᵢ V and ½ s⁺ᵢ Aᵢ², where Aᵢ = Σⱼ s⁺ⱼ Dᵢⱼ and V = ½ Σⱼₖ s⁺ⱼ s⁺ₖ D²ⱼₖ.
     """
+    axis %= x.mid.ndim
     hidden = np.moveaxis(np.isneginf(x.high), axis, -1)
     mid, rest = (np.moveaxis(part, axis, -1) for part in (x.mid, x.rest))
     mid, rest = np.where(hidden, -np.inf, mid), np.where(hidden, 0.0, rest)
@@ -530,7 +462,67 @@ def _sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-_STRAIGHT: Mapping[str, Callable[[Affine], Affine | None]] = {
+def _quotient(x: Affine, y: Affine) -> Affine | None:
+    inverse = _inverse(y)
+    return None if inverse is None else _product(x, inverse)
+
+
+def _power(x: Affine, y: Affine) -> Affine | None:
+    return _square(x) if np.all(y.mid == 2) and not y.radius.any() else None
+
+
+def _chosen(allowed: Mask, yes: Affine, no: Affine) -> Affine:
+    shape = np.broadcast_shapes(allowed.shape, yes.mid.shape, no.mid.shape)
+    where = np.broadcast_to(allowed.allowed, shape)
+    a, b = _spread(yes, shape), _spread(no, shape)
+    cells = {at: np.where(where, getattr(a, at), getattr(b, at)) for at in (*_CELLS, "parts")}
+    return Affine(**cells)
+
+
+def _constant(mid: Array, count: int) -> Affine:
+    return Affine(mid, np.zeros((count, *mid.shape)), np.zeros(mid.shape), mid, mid)
+
+
+def _masked(scores: Affine, allowed: Mask) -> Affine:
+    return _chosen(allowed, scores, _constant(np.asarray(-np.inf), len(scores.parts)))
+
+
+def _reduced(
+    x: Affine, axis: int = -1, keep: int = 0, rows: int = 1, *, mean: bool
+) -> Affine | None:
+    if rows != 1:
+        return None
+    axis %= x.mid.ndim
+    found = _scaled(_total(x, axis), 1 / x.mid.shape[axis] if mean else 1)
+    return _expanded(found, axis) if keep else found
+
+
+def _variance(
+    x: Affine, axis: int = -1, keep: int = 0, sample: int = 0, rows: int = 1, *, root: bool
+) -> Affine | None:
+    mean = _reduced(x, axis, 1, rows, mean=True)
+    count = x.mid.shape[axis]
+    if mean is None or count <= sample:
+        return None
+    axis %= x.mid.ndim
+    squares = _total(_square(_sum(x, _scaled(mean, -1.0))), axis)
+    found: Affine | None = _scaled(squares, 1 / (count - sample))
+    found = _root(found) if root and found is not None else found
+    return _expanded(found, axis) if keep and found is not None else found
+
+
+_FORMS: Mapping[str, Callable[..., Affine | None]] = {
+    "+": _sum,
+    "-": lambda x, y: _sum(x, _scaled(y, -1.0)),
+    "*": _product,
+    "/": _quotient,
+    "@": _matmul,
+    "^": _power,
+    "sum": partial(_reduced, mean=False),
+    "mean": partial(_reduced, mean=True),
+    "var": partial(_variance, root=False),
+    "std": partial(_variance, root=True),
+    "softmax": _softmax,
     "exp": _exponential,
     "log": _logarithm,
     "sqrt": _root,
@@ -542,7 +534,12 @@ _STRAIGHT: Mapping[str, Callable[[Affine], Affine | None]] = {
     "cos": _gentle(np.cos, lambda x: -np.sin(x), 1.0),
     "transpose": lambda x: _moved(x, _turned, _turned) if x.mid.ndim > 1 else x,
     "flatten": lambda x: _moved(x, np.ravel, lambda part: part.reshape(len(part), -1)),
+    "concat": lambda *parts, axis=-1: _joined(list(parts), np.concatenate, axis),
+    "stack": lambda *parts: _joined(list(parts), np.stack, -1),
+    "where": _chosen,
+    "mask": _masked,
 }
+"""What keeps the parts: operators and functions, with the arguments that they have in formulas."""
 
 
 def _turned(part: Array) -> Array:

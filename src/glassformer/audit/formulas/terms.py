@@ -131,6 +131,13 @@ class FunctionCall(_Content):
         """The value given for a keyword, if it is given."""
         return dict(self.keywords).get(name)
 
+    def whole(self, name: str, default: int) -> int | None:
+        """The same for a whole number, or what stands for it; None if it is computed."""
+        given = self.keyword(name)
+        if given is None:
+            return default
+        return int(given.value) if isinstance(given, Numeral) else None
+
     def with_keyword(self, name: str, value: float) -> FunctionCall:
         """The same call with one keyword set."""
         kept = tuple(pair for pair in self.keywords if pair[0] != name)
