@@ -25,9 +25,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import cache
 from math import inf
 from numbers import Real
 from operator import index
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 
 class GlassformerError(Exception):
@@ -230,13 +232,25 @@ def _end(text: str) -> float:
     if "^" in text:
         base, exponent = map(int, text.split("^"))
         return int(base**exponent)
-    return inf if text == "∞" else int(text) if text.isdigit() else float(text)
+    number = inf if text == "∞" else float(text)
+    return int(number) if number.is_integer() else number
 
 
-def expect_fields(config: object, names: str, interval: str, section: str = "") -> None:
-    """`expect_in` for several fields of a config, whose names are separated by spaces."""
-    for name in names.split():
+def expect_ranges(config: object, section: str = "") -> None:
+    """`expect_in` for the fields of a config that name one: `Annotated[int, "[1, 2^24]"]`."""
+    kind: Any = type(config)
+    for name, interval in _intervals(kind).items():
         expect_in(getattr(config, name), f"{section}{name}", interval)
+
+
+@cache
+def _intervals(kind: Any) -> dict[str, str]:
+    return {
+        name: option.__metadata__[0]
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        for option in (hint, *get_args(hint))
+        if get_origin(option) is Annotated
+    }
 
 
 def expect_whole(

@@ -64,13 +64,21 @@ def open_regular(path: Path) -> BinaryIO:
         raise
 
 
+@contextmanager
+def os_errors_as(error: ErrorType, template: str, **fields: object) -> Iterator[None]:
+    """Raise an OSError inside, unless it is ours, as `error`; {reason} is the system's."""
+    try:
+        yield
+    except OSError as failure:
+        if isinstance(failure, GlassformerError):
+            raise
+        raise error(template, **fields, reason=failure.strerror or failure) from failure
+
+
 def read_bytes(path: Path, *, error: ErrorType, most: int = MOST_JSON) -> bytes:
     """The content of a regular file of at most `most` bytes."""
-    try:
-        with open_regular(path) as opened:
-            data = opened.read(most + 1)
-    except OSError as failure:
-        raise error("cannot read {path}: {reason}", path=path, reason=failure.strerror) from None
+    with os_errors_as(error, "cannot read {path}: {reason}", path=path), open_regular(path) as file:
+        data = file.read(most + 1)
     if len(data) > most:
         raise error(
             "{path} is larger than {most:,} bytes, the limit for such a file",
@@ -157,24 +165,19 @@ def read_tensor_entries(path: Path, *, error: ErrorType) -> dict[str, TensorEntr
     (overlaps, gaps) when it reads the numbers.
     """
     what = "a safetensors file"
-    try:
-        with open_regular(path) as opened:
-            size = os.fstat(opened.fileno()).st_size
-            length = int.from_bytes(opened.read(8), "little")
-            if not 2 <= length <= min(size - 8, _MOST_HEADER):
-                raise error(
-                    "{path} is damaged or not {what}: its header should have {length:,} bytes, the "
-                    "file has {size:,}; copy it again",
-                    path=path,
-                    what=what,
-                    length=length,
-                    size=size,
-                )
-            head = opened.read(length)
-    except OSError as failure:
-        if isinstance(failure, GlassformerError):
-            raise
-        raise error("cannot read {path}: {reason}", path=path, reason=failure.strerror) from None
+    with os_errors_as(error, "cannot read {path}: {reason}", path=path), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(size - 8, _MOST_HEADER):
+            raise error(
+                "{path} is damaged or not {what}: its header should have {length:,} bytes, the "
+                "file has {size:,}; copy it again",
+                path=path,
+                what=what,
+                length=length,
+                size=size,
+            )
+        head = file.read(length)
     header = parse_object(head, path, error=error, what=what)
     header.pop("__metadata__", None)
     entries = {name: _entry(path, name, item, error) for name, item in header.items()}

@@ -11,8 +11,16 @@ import pytest
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training import PROBLEMS, RECIPES, LoopConfig, OptimiserConfig, RunConfig, recipe
 from glassformer.training.command import configure
-from glassformer.training.problems import LabelledTable
+from glassformer.training.problems import (
+    ClassifiedTexts,
+    LabelledTable,
+    RunningText,
+    TranslationPairs,
+)
+from glassformer.training.problems.classification import CORPORA_OF
+from glassformer.training.problems.language_modelling import TEXTS_OF
 from glassformer.training.problems.problem_readers import READERS
+from glassformer.training.problems.translation import PAIRS_OF
 from glassformer.training.settings import (
     changed,
     from_file,
@@ -257,7 +265,14 @@ def test_another_problem_brings_its_own_settings() -> None:
 
 
 def test_every_problem_has_a_reader_and_a_recipe() -> None:
-    assert set(READERS) == set(PROBLEMS.values())
+    for kind in PROBLEMS.values():
+        assert sum(issubclass(kind, known) for known in READERS) == 1, kind
+    for known, corpora in (
+        (ClassifiedTexts, CORPORA_OF),
+        (RunningText, TEXTS_OF),
+        (TranslationPairs, PAIRS_OF),
+    ):
+        assert set(corpora) == {kind for kind in PROBLEMS.values() if issubclass(kind, known)}
     configs = [recipe(name) for name in RECIPES]
     pretraining = [config.first for config in configs if config.first is not None]
     assert {type(config.data) for config in (*configs, *pretraining)} == set(PROBLEMS.values())

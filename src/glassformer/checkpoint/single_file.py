@@ -15,6 +15,7 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -23,8 +24,8 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint.model_folder import Checkpoint, name_errors
-from glassformer.errors import CheckpointError, ConfigError, Fragment, GlassformerError
-from glassformer.files import as_path, open_regular
+from glassformer.errors import CheckpointError, ConfigError, Fragment
+from glassformer.files import as_path, open_regular, os_errors_as
 from glassformer.nn import LanguageModel, ModelConfig, build, presets
 from glassformer.nn.attention import Implementation, set_attention
 from glassformer.nn.description import parameter_shapes
@@ -81,19 +82,19 @@ def load_llama2c(
 ) -> Checkpoint:
     """Read a float32 model of llama2.c: the legacy .bin (version 0), or version 1."""
     path = as_path(file, CheckpointError, "a checkpoint")
-    try:
-        with open_regular(path) as opened:
-            header, version = _read_header(path, opened)
-            with name_errors(path):
-                config = _llama2c_config(header)
-            state = dict(_read_arrays(path, opened, header, version))
-    except OSError as error:
-        if isinstance(error, GlassformerError):
-            raise
-        raise CheckpointError(
-            "cannot read {path}: {reason}", path=path, reason=error.strerror
-        ) from None
+    with _opened(path) as opened:
+        header, version = _read_header(path, opened)
+        with name_errors(path):
+            config = _llama2c_config(header)
+        state = dict(_read_arrays(path, opened, header, version))
     return _filled(path, config, lambda model: load_meta_llama(model, state), tokenizer, attention)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    unreadable = "cannot read {path}: {reason}"
+    with os_errors_as(CheckpointError, unreadable, path=path), open_regular(path) as opened:
+        yield opened
 
 
 def _gpt(
@@ -163,7 +164,7 @@ _GLOBALS = re.compile(
 def _load_tensors(path: Path) -> dict[str, Any]:
     """The dictionary that torch.save wrote, if it contains only tensors and plain data."""
     try:
-        with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
+        with _opened(path) as opened, zipfile.ZipFile(opened) as archive:
             # torch.save does not compress; compressed data could expand a thousandfold.
             is_plain = all(item.compress_type == zipfile.ZIP_STORED for item in archive.infolist())
             pickles = [  # torch looks names up case-insensitively
@@ -174,12 +175,6 @@ def _load_tensors(path: Path) -> dict[str, Any]:
                     _check_pickle(path, pickled.read(_MAX_PICKLE + 1))
             else:
                 is_plain = False
-    except OSError as error:
-        if isinstance(error, GlassformerError):
-            raise
-        raise CheckpointError(
-            "cannot read {path}: {reason}", path=path, reason=error.strerror
-        ) from None
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError):
         is_plain = False
     if not is_plain:

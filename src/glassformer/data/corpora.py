@@ -18,7 +18,7 @@ from pathlib import Path
 
 from glassformer.data.text_files import UNREADABLE, open_decompressed
 from glassformer.errors import DataError, Fragment, UnknownNameError
-from glassformer.files import as_path
+from glassformer.files import as_path, os_errors_as
 
 _BLOCK = 1 << 20
 
@@ -114,10 +114,8 @@ def cache_folder() -> Path:
 
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, cached until the file changes."""
-    try:
+    with os_errors_as(DataError, "cannot read {path}: {reason}", path=path):
         return _sha256(path, *_state(path))
-    except OSError as error:
-        raise DataError("cannot read {path}: {reason}", path=path, reason=error.strerror) from error
 
 
 def _state(path: Path) -> tuple[int, int]:

@@ -20,12 +20,11 @@ from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.errors import (
     ExportError,
     Fragment,
-    GlassformerError,
     UnknownNameError,
     expect,
 )
 from glassformer.export.compatibility import facts_of
-from glassformer.files import as_path, replaced_folder
+from glassformer.files import as_path, os_errors_as, replaced_folder
 from glassformer.modes import evaluating
 from glassformer.nn import ModelConfig
 from glassformer.text import SubwordTokenizer
@@ -73,26 +72,18 @@ def export(
             "{place} is not empty; choose a folder that does not exist yet", place=place
         )
     checkpoint = _on_cpu(checkpoint)
-    try:
-        with replaced_folder(place) as work:
-            with evaluating(checkpoint.model.modules()):  # an engine has no dropout
-                engine.write(checkpoint, work)
-                found = engine.verify(checkpoint, work)
-            if target != "hf":  # which writes only tokenizers that transformers can open
-                _write_tokenizers(checkpoint, work)
-            files = sorted(file.name for file in work.iterdir())
-            text = _card(checkpoint, name, target, found)
-            (work / "README.md").write_text(text, encoding="utf-8")
-            if place.exists():
-                place.rmdir()  # fails if something was put there meanwhile
-    except OSError as error:
-        if isinstance(error, GlassformerError):
-            raise
-        raise ExportError(
-            "cannot write the export to {place}: {reason}",
-            place=place,
-            reason=error.strerror or error,
-        ) from error
+    unwritable = "cannot write the export to {place}: {reason}"
+    with os_errors_as(ExportError, unwritable, place=place), replaced_folder(place) as work:
+        with evaluating(checkpoint.model.modules()):  # an engine has no dropout
+            engine.write(checkpoint, work)
+            found = engine.verify(checkpoint, work)
+        if target != "hf":  # which writes only tokenizers that transformers can open
+            _write_tokenizers(checkpoint, work)
+        files = sorted(file.name for file in work.iterdir())
+        text = _card(checkpoint, name, target, found)
+        (work / "README.md").write_text(text, encoding="utf-8")
+        if place.exists():
+            place.rmdir()  # fails if something was put there meanwhile
     return Exported(place, target, found, (*files, "README.md"))
 
 

@@ -4,38 +4,61 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from types import NoneType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from glassformer.errors import ConfigError, Fragment, UnknownNameError, expect_fields
+from glassformer.errors import ConfigError, Fragment, UnknownNameError, expect_in, expect_ranges
 
 # --- checking ---
 # What every config does: check its values, and load from plain data.
 
 T = TypeVar("T")
 
-_SIZE = "[1, 2^24]"  # refused before anything is built: more would exhaust the memory
+# Sizes are refused before anything is built: more would exhaust the memory.
+Size = Annotated[int, "[1, 2^24]"]
+Rows = Annotated[int, "[1, 2^31]"]
+"""Of a table: of a recommender, people."""
+Depth = Annotated[int, "[0, 10000]"]
+Rate = Annotated[float, "[0, 1)"]
+Positive = Annotated[float, "(0, ∞)"]
 
 
 class Checked:
     """Rejects a value that the field's annotation does not allow; the error lists the choices."""
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(type(self)).items():
+        kind: Any = type(self)
+        for name, hint in _hints(kind).items():
             value = getattr(self, name)
             if not _fits(value, hint):
                 raise ConfigError(
                     "{kind}.{name} must be {in_words}, got {value!r}",
-                    kind=type(self).__name__,
+                    kind=kind.__name__,
                     name=name,
                     in_words=in_words(hint),
                     value=value,
                 )
+        expect_ranges(self)
 
     def _require(self, holds: bool, message: str, **fields: object) -> None:
         if not holds:
             raise ConfigError(message, **fields)
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def _fits(value: object, hint: Any) -> bool:
@@ -93,13 +116,13 @@ def config_of(cls: type[T], config: object, settings: dict[str, Any]) -> T:
     return config
 
 
-def _from_dict(cls: type[T], data: Any, where: str) -> T:
+def _from_dict(cls: Any, data: Any, where: str) -> Any:
     """A config, with nested ones, from plain data; `where` is its name in error messages."""
     if not isinstance(data, dict):
         raise ConfigError(
             "{where} must be an object with settings, got {data!r}", where=where, data=data
         )
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     values: dict[str, Any] = {}
     for key, value in data.items():
         if key not in hints:
@@ -117,13 +140,13 @@ def _from_dict(cls: type[T], data: Any, where: str) -> T:
 class AttentionConfig(Checked):
     """One attention layer: heads, scores and the four linear maps."""
 
-    n_heads: int = 8
+    n_heads: Size = 8
     """Number of heads."""
-    d_head: int | None = None
+    d_head: Size | None = None
     """Width of a head's queries and keys; default: d_model / n_heads (narrow heads)."""
-    d_value: int | None = None
+    d_value: Size | None = None
     """Width of a head's values; default: d_head."""
-    n_kv_heads: int | None = None
+    n_kv_heads: Size | None = None
     """Key/value heads, each shared by several query heads; default: n_heads."""
     score: Literal["dot", "additive"] = "dot"
     """How a query is compared with a key: their dot product, or v·tanh(q + k)."""
@@ -135,13 +158,11 @@ class AttentionConfig(Checked):
     """Whether the concatenated heads go through a linear map back to d_model (W_O)."""
     output_bias: bool = False
     """Whether the output map has a bias."""
-    dropout: float = 0.0
+    dropout: Rate = 0.0
     """Dropout rate of attention weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_fields(self, "n_heads d_head d_value n_kv_heads", _SIZE)
-        expect_fields(self, "dropout", "[0, 1)")
         kv_heads = self.n_kv_heads or self.n_heads
         self._require(
             self.n_heads % kv_heads == 0,
@@ -155,7 +176,7 @@ class AttentionConfig(Checked):
             divisor=self.divisor,
         )
         if not isinstance(self.divisor, str):
-            expect_fields(self, "divisor", "(0, ∞)")
+            expect_in(self.divisor, "divisor", "(0, ∞)")
 
     def head_width(self, d_model: int) -> int:
         """E, the width of one head's queries and keys."""
@@ -183,7 +204,7 @@ class AttentionConfig(Checked):
 class FeedForwardConfig(Checked):
     """The network applied to each position separately."""
 
-    d_ff: int = 2048
+    d_ff: Annotated[int, "[1, 2^26]"] = 2048
     """Width between the two layers."""
     n_layers: Literal[1, 2] = 2
     """Two layers (linear, activation, linear), or one (linear, activation; d_ff is not used)."""
@@ -191,13 +212,11 @@ class FeedForwardConfig(Checked):
     """The nonlinearity; gelu is exact, gelu_tanh its approximation, swiglu has a gate."""
     bias: bool = True
     """Whether the linear maps have a bias."""
-    dropout: float = 0.0
+    dropout: Rate = 0.0
     """Dropout rate after the activation (in torch.nn, but not in the paper)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_fields(self, "d_ff", "[1, 2^26]")  # four times as wide as the widest d_model
-        expect_fields(self, "dropout", "[0, 1)")
         self._require(
             self.n_layers == 2 or self.activation != "swiglu",
             "swiglu needs a feed-forward of two layers, got n_layers=1",
@@ -212,17 +231,12 @@ class BlockConfig(Checked):
     """LayerNorm, RMSNorm, plain (x − mean) / (std + eps) without parameters, or no norm."""
     norm_first: bool = False
     """Pre-norm, x + f(norm(x)); otherwise post-norm, norm(x + f(x)), as in the 2017 paper."""
-    norm_eps: float = 1e-5
+    norm_eps: Positive = 1e-5
     """Epsilon of the norms."""
     final_norm: bool = False
     """A norm after the last block; pre-norm stacks need one."""
-    dropout: float = 0.1
+    dropout: Rate = 0.1
     """Dropout rate of each sublayer's output and of the embedded input."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_fields(self, "dropout", "[0, 1)")
-        expect_fields(self, "norm_eps", "(0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,12 +245,8 @@ class PositionConfig(Checked):
 
     kind: Literal["learned", "sinusoidal", "rotary", "none"] = "sinusoidal"
     """Learned vectors, fixed sinusoids, rotation of queries and keys, or none."""
-    base: float = 10_000.0
+    base: Positive = 10_000.0
     """Wavelengths of sinusoids and rotations range from 2π to nearly 2π times this."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_fields(self, "base", "(0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,21 +255,17 @@ class EmbeddingConfig(Checked):
 
     scale: bool = False
     """Multiply token vectors by √d_model, as the 2017 paper does."""
-    n_types: int = 0
+    n_types: Annotated[int, "[0, ∞)"] = 0
     """Segment types, each with a learned vector (BERT has 2)."""
     norm: bool = False
     """A norm on the sum of token, position and type vectors (BERT)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_fields(self, "n_types", "[0, ∞)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputConfig(Checked):
     """From vectors to logits."""
 
-    n_classes: int = 2
+    n_classes: Size = 2
     """Classes of a classifier."""
     pooling: Literal["mean", "max", "first"] = "mean"
     """How a classifier reduces many vectors to one; padding is ignored."""
@@ -277,7 +283,6 @@ class OutputConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_fields(self, "n_classes", _SIZE)
         self._require(
             self.tied == "none" or not self.flattened,
             "a flattened output layer is wider than the token table and cannot be tied to it, got "
@@ -290,16 +295,15 @@ class OutputConfig(Checked):
 class ImageConfig(Checked):
     """Images as sequences of square patches."""
 
-    size: int = 32
+    size: Size = 32
     """Height and width in pixels."""
-    patch: int = 4
+    patch: Size = 4
     """Height and width of a patch in pixels."""
-    channels: int = 3
+    channels: Size = 3
     """Numbers per pixel."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_fields(self, "size patch channels", _SIZE)
         self._require(
             self.size % self.patch == 0,
             "image size must be a multiple of the patch, got {size} and {patch}",
@@ -361,17 +365,17 @@ class ModelConfig(Checked):
 
     architecture: Architecture = "encoder"
     """Which model to build."""
-    vocab_size: int = 1000
+    vocab_size: Rows = 1000
     """Rows of the token table (of the source in a seq2seq, of people in a recommender)."""
-    target_vocab_size: int | None = None
+    target_vocab_size: Rows | None = None
     """Rows of the target's token table (of films in a recommender); default: vocab_size."""
-    d_model: int = 512
+    d_model: Size = 512
     """Width of the residual stream."""
-    n_layers: int = 6
+    n_layers: Depth = 6
     """Blocks (of the encoder in a seq2seq)."""
-    n_decoder_layers: int | None = None
+    n_decoder_layers: Depth | None = None
     """Blocks of the decoder; default: n_layers."""
-    max_len: int = 512
+    max_len: Size = 512
     """Longest sequence: learned positions end there, and texts are truncated to it."""
     pad_id: int | None = None
     """Id of padding, which an encoder ignores in attention and pooling unless a mask is given. A
@@ -395,9 +399,6 @@ class ModelConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_fields(self, "vocab_size target_vocab_size", "[1, 2^31]")  # of a recommender: people
-        expect_fields(self, "d_model max_len", _SIZE)
-        expect_fields(self, "n_layers n_decoder_layers", "[0, 10000]")
         if self.architecture != "recommender":  # it has no attention
             self.attention.head_width(self.d_model)
             self._check_largest_matrix()
@@ -514,7 +515,8 @@ class ModelConfig(Checked):
         Missing keys get their defaults, so that folders written before a setting existed still
         load.
         """
-        return _from_dict(cls, data, "config")
+        config: ModelConfig = _from_dict(cls, data, "config")
+        return config
 
     def describe(self) -> str:
         """The module tree with parameter counts, without allocating the parameters."""

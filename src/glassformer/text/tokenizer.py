@@ -16,7 +16,7 @@ from os import PathLike
 from typing import Any, Literal
 
 from glassformer.errors import CheckpointError, ConfigError, InputError, expect, expect_whole
-from glassformer.files import as_path, write_whole
+from glassformer.files import as_path, os_errors_as, write_whole
 from glassformer.text.vocabulary import Vocabulary
 
 # --- display ---
@@ -224,10 +224,8 @@ class Tokenizer(ABC):
     def save(self, path: str | PathLike[str]) -> None:
         """Write one JSON file, atomically; `load_tokenizer` reads it."""
         file = as_path(path, CheckpointError, "a tokenizer")
-        try:
+        with os_errors_as(CheckpointError, "cannot write {target}: {reason}", target=file):
             write_whole(file, self.to_json())
-        except OSError as error:
-            raise CheckpointError(f"cannot write {file}: {error.strerror}") from error
 
     @abstractmethod
     def to_json(self) -> str:

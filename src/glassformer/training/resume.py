@@ -24,7 +24,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from glassformer.errors import TrainingError
-from glassformer.files import open_regular, read_object, write_whole
+from glassformer.files import open_regular, os_errors_as, read_object, write_whole
 from glassformer.training.log import say
 from glassformer.training.processes import Processes
 from glassformer.training.run_folder import state_files
@@ -87,19 +87,17 @@ def save_state(folder: Path, state: TrainingState, keep: int) -> None:
         "facts": state.facts,
     }
     name = f"{state.step:08d}"
-    try:
+    with os_errors_as(
+        TrainingError,
+        "cannot save the checkpoint of step {step} to {folder}: {reason}; earlier checkpoints are "
+        "intact",
+        step=state.step,
+        folder=folder,
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         _clear(folder / f"{name}.safetensors", folder / f"{name}.json")
         write_whole(folder / f"{name}.safetensors", data)
-        write_whole(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
-    except OSError as error:
-        raise TrainingError(
-            "cannot save the checkpoint of step {step} to {folder}: {reason}; earlier "
-            "checkpoints are intact",
-            step=state.step,
-            folder=folder,
-            reason=error.strerror,
-        ) from error
+        write_whole(folder / f"{name}.json", json.dumps(facts, indent=1))
     others = [path for path in state_files(folder) if path.stem != name]
     earlier = [path for path in others if path.stem < name]
     for old in [*(path for path in others if path.stem > name), *earlier[keep - 1 :]]:

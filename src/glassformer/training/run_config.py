@@ -5,13 +5,16 @@ under a field is its help text.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from glassformer.errors import ConfigError, expect_fields
+from glassformer.errors import ConfigError, expect_ranges
 from glassformer.nn import ModelConfig
-from glassformer.training.problems import COUNT, DataConfig, Kind
+from glassformer.nn.config import Positive, Rate
+from glassformer.training.problems import Count, DataConfig, Kind
 
 Switch = Literal["auto", "on", "off"]
+NonNegative = Annotated[float, "[0, ∞)"]
+Steps = Annotated[int, "[0, ∞)"]
 
 AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
 
@@ -24,29 +27,27 @@ class OptimiserConfig:
 
     kind: Literal["adamw", "muon"] = "adamw"
     """AdamW for everything, or Muon for the blocks' matrices and AdamW for the rest."""
-    lr: float = 1e-3
+    lr: Positive = 1e-3
     """Peak learning rate (of AdamW)."""
-    muon_lr: float = 0.02
+    muon_lr: Positive = 0.02
     """Peak learning rate of Muon."""
-    beta1: float = 0.9
+    beta1: Rate = 0.9
     """Decay of the running mean of the gradient."""
-    beta2: float = 0.98
+    beta2: Rate = 0.98
     """Decay of the running mean of the squared gradient."""
-    eps: float = 1e-9
+    eps: Positive = 1e-9
     """Added to the root of the mean square in the denominator."""
-    weight_decay: float = 0.0
+    weight_decay: NonNegative = 0.0
     """Decoupled decay of matrices; norms and biases have none."""
-    clip: float = 1.0
+    clip: NonNegative = 1.0
     """Largest gradient norm; 0: no clipping."""
-    label_smoothing: float = 0.0
+    label_smoothing: Rate = 0.0
     """Share of the target probability spread evenly over all tokens."""
-    r_drop: float = 0.0
+    r_drop: NonNegative = 0.0
     """R-Drop: weight of the KL divergence between two passes with other dropout; 0: one pass."""
 
     def __post_init__(self) -> None:
-        expect_fields(self, "lr muon_lr eps", "(0, ∞)", "optimiser.")
-        expect_fields(self, "beta1 beta2 label_smoothing", "[0, 1)", "optimiser.")
-        expect_fields(self, "weight_decay clip r_drop", "[0, ∞)", "optimiser.")
+        expect_ranges(self, "optimiser.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,29 +56,28 @@ class ScheduleConfig:
 
     kind: Literal["constant", "linear", "cosine", "noam"] = "cosine"
     """After the warm-up: constant, linear, half a cosine, or 1/√step (Vaswani et al. 2017)."""
-    warmup: int = 100
+    warmup: Steps = 100
     """Steps until the peak; the first one is already above 0."""
-    floor: float = 0.0
+    floor: Annotated[float, "[0, 1]"] = 0.0
     """Share of the peak at which linear and cosine end."""
 
     def __post_init__(self) -> None:
-        expect_fields(self, "warmup", "[0, ∞)", "schedule.")
-        expect_fields(self, "floor", "[0, 1]", "schedule.")
+        expect_ranges(self, "schedule.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig:
     """How long and on what device; when to evaluate and save."""
 
-    seed: int = 0
+    seed: Annotated[int, "[0, 2^63)"] = 0  # torch takes a signed 64-bit number
     """Seed of initialisation, data order and dropout."""
-    epochs: float = 10.0
+    epochs: Positive = 10.0
     """Passes over the training data; ignored if steps is set."""
-    steps: int | None = None
+    steps: Count | None = None
     """Number of steps."""
-    least_steps: int = 0
+    least_steps: Steps = 0
     """Fewest steps, however few the examples: epochs of a small file are short."""
-    accumulate: int = 1
+    accumulate: Count = 1
     """Gradient accumulation: batches per step, for steps that do not fit into memory."""
     device: str = "auto"
     """cpu, cuda, mps, or auto."""
@@ -92,34 +92,29 @@ class LoopConfig:
     """The kernel that fused attention prefers on CUDA; auto: as torch chooses."""
     sharding: Literal["none", "fsdp"] = "none"
     """With several processes: each has the whole model (DDP), or a shard of it (FSDP2)."""
-    evaluate_every: int | None = None
+    evaluate_every: Count | None = None
     """Steps between evaluations; none: one epoch, but at least 20."""
     select: Literal["best", "last"] = "best"
     """Which weights are kept: the best by validation, or the last."""
-    patience: int | None = None
+    patience: Count | None = None
     """Evaluations without a better score after which the run stops; none: never."""
-    ema: float = 0.0
+    ema: Rate = 0.0
     """Decay of the EMA of the weights, which is then evaluated and kept; 0: no EMA."""
-    save_every: int | None = None
+    save_every: Count | None = None
     """Steps between checkpoints; none: as evaluate_every."""
-    keep: int = 2
+    keep: Count = 2
     """Checkpoints kept."""
-    log_every: int = 20
+    log_every: Count = 20
     """Steps between lines of metrics.jsonl."""
     watch: bool = False
     """Save the attention on a sample at each evaluation, for the explorer."""
-    beam: int = 4
+    beam: Count = 4
     """Beams of the final translation; validation is greedy."""
-    length_penalty: float = 1.0
+    length_penalty: NonNegative = 1.0
     """Of beam search: 0 ranks by log-probability, 1 by its mean over the tokens."""
 
     def __post_init__(self) -> None:
-        expect_fields(self, "steps accumulate evaluate_every patience", COUNT, "loop.")
-        expect_fields(self, "save_every keep log_every beam", COUNT, "loop.")
-        expect_fields(self, "least_steps length_penalty", "[0, ∞)", "loop.")
-        expect_fields(self, "epochs", "(0, ∞)", "loop.")
-        expect_fields(self, "ema", "[0, 1)", "loop.")
-        expect_fields(self, "seed", "[0, 2^63)", "loop.")  # torch takes a signed 64-bit number
+        expect_ranges(self, "loop.")
 
     def n_steps(self, per_epoch: int) -> tuple[int, int]:
         """The total number of steps, and the number between two evaluations."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
-from glassformer.files import read_object, remove_half_written, try_lock, write_whole
+from glassformer.files import os_errors_as, read_object, remove_half_written, try_lock, write_whole
 from glassformer.training.log import read_metrics, records_in
 from glassformer.training.run_config import RunConfig
 from glassformer.training.settings import restored, to_json
@@ -59,15 +59,10 @@ class RunFolder:
         The lock file stays: otherwise one process could lock a file that another has just removed.
         Files that a killed process left half-written are removed.
         """
-        try:
+        unwritable = "cannot write to {path}: {reason}; choose another folder with --out"
+        with os_errors_as(TrainingError, unwritable, path=self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = (self.path / _LOCK).open("ab")
-        except OSError as error:
-            raise TrainingError(
-                "cannot write to {path}: {reason}; choose another folder with --out",
-                path=self.path,
-                reason=error.strerror,
-            ) from error
         with lock:
             holder = try_lock(lock)
             if holder == "another":
@@ -109,15 +104,12 @@ class RunFolder:
         self._write("about.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 
     def log(self, record: Mapping[str, Any]) -> None:
-        try:
-            with self.metrics.open("a", encoding="utf-8") as opened:
-                opened.write(json.dumps(record, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise TrainingError(
-                "cannot write {metrics}: {reason}; earlier checkpoints are intact",
-                metrics=self.metrics,
-                reason=error.strerror,
-            ) from error
+        unwritable = "cannot write {metrics}: {reason}; earlier checkpoints are intact"
+        with (
+            os_errors_as(TrainingError, unwritable, metrics=self.metrics),
+            self.metrics.open("a", encoding="utf-8") as opened,
+        ):
+            opened.write(json.dumps(record, ensure_ascii=False) + "\n")
 
     def rewind(self, step: int) -> None:
         """Drop metrics from after `step`: the run will write them again."""
@@ -169,13 +161,9 @@ class RunFolder:
         return True
 
     def _write(self, name: str, text: str) -> None:
-        try:
+        with os_errors_as(TrainingError, "cannot write to {path}: {reason}", path=self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path / name, text.encode())
-        except OSError as error:
-            raise TrainingError(
-                "cannot write to {path}: {reason}", path=self.path, reason=error.strerror
-            ) from error
+            write_whole(self.path / name, text)
 
 
 def state_files(folder: Path) -> list[Path]:

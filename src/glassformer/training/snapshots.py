@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from glassformer import checkpoint
 from glassformer.data.batches import EpochRNG
 from glassformer.errors import ConfigError, TrainingError
-from glassformer.files import read_object, write_whole
+from glassformer.files import os_errors_as, read_object, write_whole
 from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
 from glassformer.training.log import read_metrics, records_in
@@ -260,13 +260,9 @@ def _by_kind(recorded: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    try:
+    with os_errors_as(TrainingError, "cannot write to {path}: {reason}", path=path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)
-    except OSError as error:
-        raise TrainingError(
-            "cannot write to {parent}: {reason}", parent=path.parent, reason=error.strerror
-        ) from error
 
 
 def _snapshot_file(folder: Path, step: int) -> Path:

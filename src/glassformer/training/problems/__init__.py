@@ -9,16 +9,17 @@ The sentence under a field is its help text; a field redefined with a new defaul
 """
 
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from glassformer.errors import ConfigError, UnknownNameError, expect_fields, shown
+from glassformer.errors import ConfigError, UnknownNameError, expect_ranges, shown
 from glassformer.nn.config import Architecture
 from glassformer.text.tokenizer import Cut
 
 Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 Task = Literal["classify", "translate", "continue", "mask", "rate"]
 
-COUNT = "[1, 2^31)"  # no sensible count is larger, and not all code takes more
+Count = Annotated[int, "[1, 2^31)"]  # no sensible count is larger, and not all code takes more
+Share = Annotated[float, "[0, 0.99]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +32,11 @@ class DataConfig:
     """Where the data sets are; empty: $GLASSFORMER_DATA, then the cache folder."""
     cache: str = ""
     """Where tokenised texts are kept; empty: the cache folder."""
-    max_tokens: int | None = None
+    max_tokens: Count | None = None
     """Tokens per step, padding included; or set batch_size."""
-    batch_size: int | None = None
+    batch_size: Count | None = None
     """Examples per step."""
-    bucket_width: int = 16
+    bucket_width: Count = 16
     """Texts whose lengths differ by less than this share a batch."""
 
     task: ClassVar[Task]
@@ -65,7 +66,7 @@ class DataConfig:
                 max_tokens=self.max_tokens,
                 batch_size=self.batch_size,
             )
-        expect_fields(self, "max_tokens batch_size bucket_width", COUNT, "data.")
+        expect_ranges(self, "data.")
 
     def as_evaluated(self, max_len: int) -> "DataConfig":
         """The settings by which a trained model of this context length is scored."""
@@ -94,12 +95,8 @@ class DataConfig:
 class SplitData(DataConfig):
     """Data without an official validation part: some of the training examples are held out."""
 
-    validation: float = 0.1
+    validation: Share = 0.1
     """Share of the training examples held out for validation."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_fields(self, "validation", "[0, 0.99]", "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,32 +105,23 @@ class TokenisedData(DataConfig):
 
     tokenizer: Literal["words", "subwords", "characters"] = "subwords"
     """What a token is."""
-    vocab_size: int | None = 8000
+    vocab_size: Count | None = 8000
     """Vocabulary size at most, learnt from the training texts; none: chosen by their size."""
-    max_len: int = 512
+    max_len: Count = 512
     """Tokens per text at most; the rest is cut off."""
 
     most_tokens: ClassVar[int] = 4000
     """The largest vocabulary chosen automatically (vocab_size none)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_fields(self, "vocab_size max_len", COUNT, "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaddedData(TokenisedData):
     """Texts of different lengths, padded to share a batch."""
 
-    share: float = 1.0
+    share: Annotated[float, "(0, 1]"] = 1.0
     """Share of the training examples to use."""
-    pad_multiple: int = 1
+    pad_multiple: Count = 1
     """Lengths are padded up to a multiple of this, or to max_len."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_fields(self, "share", "(0, 1]", "data.")
-        expect_fields(self, "pad_multiple", COUNT, "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +136,7 @@ class SingleTexts(PaddedData, SplitData):
 class ClassifiedTexts(SingleTexts):
     """Texts and their classes."""
 
-    word_dropout: float = 0.0
+    word_dropout: Share = 0.0
     """Share of words dropped when training a classifier."""
 
     task = "classify"
@@ -156,10 +144,6 @@ class ClassifiedTexts(SingleTexts):
     baselines = ("lstm",)
     runs_on_text = True
     most_tokens = 8000  # a classifier outputs none, so more of them cost little
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect_fields(self, "word_dropout", "[0, 0.99]", "data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +171,7 @@ class MaskedReviews(SingleTexts):
     """Masked-word prediction on film reviews, to pretrain a classifier."""
 
     problem: str = "mask-imdb"
-    hidden: float = 0.15
+    hidden: Share = 0.15
     """Share of words masked, for the model to predict."""
 
     task = "mask"
@@ -195,7 +179,6 @@ class MaskedReviews(SingleTexts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect_fields(self, "hidden", "[0, 0.99]", "data.")
         if not self.hidden:
             raise ConfigError("data.hidden must be above 0: without hidden words nothing is learnt")
 

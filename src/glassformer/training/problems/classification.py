@@ -3,7 +3,9 @@
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,58 +13,59 @@ from glassformer.data.corpora import find, sha256
 from glassformer.data.examples import DigitExamples, LabelledTexts
 from glassformer.data.imdb import LABELS, Review, read_reviews, split_by_film
 from glassformer.data.readers import read_digits, read_table, split_by_text, split_digits
-from glassformer.data.token_store import TokenStore, prepared_folder, write_store
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.problems import (
-    ClassifiedTexts,
-    DigitImages,
-    ImdbReviews,
-    LabelledTable,
-)
+from glassformer.training.problems import ClassifiedTexts, DigitImages, ImdbReviews, LabelledTable
 from glassformer.training.problems.prepared_problem import (
     HeldOut,
     PreparedProblem,
+    TokenFolder,
     about_corpora,
     cut_texts,
     learn_tokenizer,
-    prepared_key,
     share_of,
-    store_tokenizer,
+    tokenised,
 )
 
 Labelled = tuple[str, int]
+"""A text and the number of its class."""
+
+
+class LabelledSplits(NamedTuple):
+    train: Sequence[Labelled]
+    valid: Sequence[Labelled]
+    test: Sequence[Labelled]
 
 
 @dataclass(frozen=True)
-class _LabelledSplits:
-    """Texts with the numbers of their classes, by split."""
+class LabelledCorpus:
+    """Texts with their classes, which are read only if the cache does not have them."""
 
-    train: list[Labelled]
-    valid: list[Labelled]
-    test: list[Labelled]
+    labels: Sequence[str]
+    checksums: dict[str, str]
+    about: dict[str, Any]
+    read: Callable[[], LabelledSplits]
 
 
-def classify_imdb(
-    data: ImdbReviews, model: ModelConfig, tokenizer: Tokenizer | None = None
-) -> PreparedProblem:
+def classify_imdb(data: ImdbReviews) -> LabelledCorpus:
     """Whether a review is positive: the official training and test halves."""
     found = find("imdb", data.folder)
 
-    def read() -> _LabelledSplits:
+    def read() -> LabelledSplits:
         train, valid = split_by_film(read_reviews(found, "train"), data.validation)
-        parts = (train, valid, read_reviews(found, "test"))
-        return _LabelledSplits(*([_labelled(review) for review in part] for part in parts))
+        test = read_reviews(found, "test")
+        return LabelledSplits(*([_labelled(one) for one in part] for part in (train, valid, test)))
 
-    return _classify(
-        data, model, tokenizer, read, LABELS, dict(found.corpus.files), [found.corpus.name]
-    )
+    return LabelledCorpus(LABELS, dict(found.corpus.files), about_corpora(["imdb"]), read)
 
 
-def classify_csv(
-    data: LabelledTable, model: ModelConfig, tokenizer: Tokenizer | None = None
-) -> PreparedProblem:
+def _labelled(review: Review) -> Labelled:
+    assert review.label is not None
+    return review.text, review.label
+
+
+def classify_csv(data: LabelledTable) -> LabelledCorpus:
     """A user's own table; part of it is held out for validation, and there is no test split."""
     if not data.file:
         raise ConfigError("name your CSV file with --csv or --data.file")
@@ -74,19 +77,79 @@ def classify_csv(
         [(text, numbers[label]) for text, label in part]
         for part in split_by_text(table, data.validation)
     )
-    parts = _LabelledSplits(train, valid, [])
-    problem = _classify(
-        data, model, tokenizer, lambda: parts, labels, {path.name: sha256(path)}, []
+    about = {**about_corpora([]), "data": path.name}
+    splits = LabelledSplits(train, valid, [])
+    return LabelledCorpus(labels, {path.name: sha256(path)}, about, lambda: splits)
+
+
+CORPORA_OF: dict[type[ClassifiedTexts], Callable[[Any], LabelledCorpus]] = {
+    ImdbReviews: classify_imdb,
+    LabelledTable: classify_csv,
+}
+
+
+def classify_texts(
+    data: ClassifiedTexts, model: ModelConfig, given: Tokenizer | None
+) -> PreparedProblem:
+    """The tokenizer is trained on the training split only."""
+    corpus = CORPORA_OF[type(data)](data)
+
+    @cache
+    def splits() -> LabelledSplits:
+        read = corpus.read()
+        return read._replace(train=share_of(read.train, data.share))
+
+    def learn() -> Tokenizer:
+        return learn_tokenizer((text for text, _ in splits().train), data)
+
+    def write(folder: TokenFolder) -> None:
+        for name, rows in splits()._asdict().items():
+            ids: Iterable[list[int]] = cut_texts(folder.tokenizer, (text for text, _ in rows), data)
+            folder.write(name, ids)
+            labels = np.array([label for _, label in rows], dtype=np.int64)
+            np.save(folder.path / f"{name}.labels.npy", labels)
+
+    settings = ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
+    columns = ("text_column", "label_column")
+    folder = tokenised(data, (*settings, *columns), corpus.checksums, given, learn, write)
+    valid, test = (_examples(folder, name, data) for name in ("valid", "test"))
+    return PreparedProblem(
+        task="classify",
+        train=_examples(folder, "train", data, data.word_dropout),
+        valid=HeldOut(valid) if len(valid) else None,
+        tests={"test": HeldOut(test)} if len(test) else {},
+        model=model.with_(
+            vocab_size=folder.tokenizer.vocab_size,
+            pad_id=folder.pad_id,
+            max_len=data.max_len,
+            output__n_classes=len(corpus.labels),
+        ),
+        tokenizer=folder.tokenizer,
+        labels=tuple(corpus.labels),
+        checksums=corpus.checksums,
+        about={**corpus.about, "cut": data.cut},
     )
-    problem.about["data"] = path.name
-    return problem
+
+
+def _examples(
+    folder: TokenFolder, name: str, data: ClassifiedTexts, word_dropout: float = 0.0
+) -> LabelledTexts:
+    return LabelledTexts(
+        folder.store(name),
+        np.load(folder.path / f"{name}.labels.npy"),
+        pad_id=folder.pad_id,
+        pad_multiple=data.pad_multiple,
+        max_len=data.max_len,
+        word_dropout=word_dropout,
+        unknown_id=folder.tokenizer.special.unknown,
+    )
 
 
 def classify_digits(
-    _data: DigitImages, model: ModelConfig, tokenizer: Tokenizer | None = None
+    _data: DigitImages, model: ModelConfig, given: Tokenizer | None
 ) -> PreparedProblem:
     """Which digit an image shows."""
-    assert tokenizer is None, "images have no tokens"
+    assert given is None, "images have no tokens"
     digits = read_digits()
     train, valid, test = split_digits(digits)
     return PreparedProblem(
@@ -106,82 +169,4 @@ def classify_digits(
             "licence": "CC BY 4.0",
             "cite": "Alpaydin and Kaynak 1998, UCI repository, as in scikit-learn",
         },
-    )
-
-
-def _labelled(review: Review) -> Labelled:
-    assert review.label is not None
-    return review.text, review.label
-
-
-def _classify(
-    data: ClassifiedTexts,
-    model: ModelConfig,
-    tokenizer: Tokenizer | None,
-    read: Callable[[], _LabelledSplits],
-    labels: Sequence[str],
-    checksums: dict[str, str],
-    corpora: Sequence[str],
-) -> PreparedProblem:
-    settings = ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
-    columns = ("text_column", "label_column") if isinstance(data, LabelledTable) else ()
-    key = prepared_key(data, (*settings, *columns), checksums, tokenizer)
-    folder = prepared_folder(
-        key, lambda work: _write(work, read(), data, key, tokenizer), data.cache
-    )
-    used = store_tokenizer(folder)
-    valid, test = (_examples(folder, name, key, data, used) for name in ("valid", "test"))
-    return PreparedProblem(
-        task="classify",
-        train=_examples(folder, "train", key, data, used, data.word_dropout),
-        valid=HeldOut(valid) if len(valid) else None,
-        tests={"test": HeldOut(test)} if len(test) else {},
-        model=model.with_(
-            vocab_size=used.vocab_size,
-            pad_id=used.special.pad,
-            max_len=data.max_len,
-            output__n_classes=len(labels),
-        ),
-        tokenizer=used,
-        labels=tuple(labels),
-        checksums=checksums,
-        about={**about_corpora(corpora), "cut": data.cut},
-    )
-
-
-def _write(
-    folder: Path,
-    parts: _LabelledSplits,
-    data: ClassifiedTexts,
-    key: str,
-    tokenizer: Tokenizer | None,
-) -> None:
-    """Tokenise every split; the tokenizer is trained on the training split only."""
-    train = share_of(parts.train, data.share)
-    used = tokenizer or learn_tokenizer((text for text, _ in train), data)
-    store_tokenizer(folder, used)
-    for name, rows in (("train", train), ("valid", parts.valid), ("test", parts.test)):
-        ids: Iterable[list[int]] = cut_texts(used, (text for text, _ in rows), data)
-        write_store(folder, name, ids, vocab_size=used.vocab_size, key=key)
-        np.save(folder / f"{name}.labels.npy", np.array([at for _, at in rows], dtype=np.int64))
-
-
-def _examples(
-    folder: Path,
-    name: str,
-    key: str,
-    data: ClassifiedTexts,
-    tokenizer: Tokenizer,
-    dropped: float = 0.0,
-) -> LabelledTexts:
-    pad_id = tokenizer.special.pad
-    assert pad_id is not None
-    return LabelledTexts(
-        TokenStore(folder, name, key=key),
-        np.load(folder / f"{name}.labels.npy"),
-        pad_id=pad_id,
-        pad_multiple=data.pad_multiple,
-        max_len=data.max_len,
-        word_dropout=dropped,
-        unknown_id=tokenizer.special.unknown,
     )

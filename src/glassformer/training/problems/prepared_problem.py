@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -14,7 +14,7 @@ import numpy as np
 from glassformer.data.batches import Batch, Order
 from glassformer.data.corpora import CORPORA
 from glassformer.data.examples import Examples
-from glassformer.data.token_store import key_of
+from glassformer.data.token_store import TokenStore, key_of, prepared_folder, write_store
 from glassformer.errors import DataError, TrainingError
 from glassformer.nn import ModelConfig
 from glassformer.text import (
@@ -148,9 +148,11 @@ def suitable_vocab_size(texts: Iterable[str], most: int = TokenisedData.most_tok
 
 def cut_texts(tokenizer: Tokenizer, texts: Iterable[str], data: SingleTexts) -> Iterator[list[int]]:
     """Ids of texts cut to max_len, possibly in the middle: a verdict often comes at the end."""
+    unknown = tokenizer.special.unknown
+    assert unknown is not None
     for ids in tokenizer.encode_batch(texts):
         # A text without any word becomes one unknown word: a model needs at least one token.
-        yield cut_ids(ids, data.max_len, data.cut) or [_unknown(tokenizer)]
+        yield cut_ids(ids, data.max_len, data.cut) or [unknown]
 
 
 def about_corpora(names: Iterable[str]) -> dict[str, Any]:
@@ -168,25 +170,53 @@ def tokenizer_key(tokenizer: Tokenizer | None) -> str:
     return "" if tokenizer is None else hashlib.sha256(tokenizer.to_json().encode()).hexdigest()
 
 
-def prepared_key(
+@dataclass(frozen=True)
+class TokenFolder:
+    """The tokenised texts of a problem, in the cache, and the tokenizer that made them."""
+
+    path: Path
+    key: str
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return load_tokenizer(self.path / "tokenizer.json")
+
+    @property
+    def pad_id(self) -> int:
+        pad_id = self.tokenizer.special.pad
+        assert pad_id is not None
+        return pad_id
+
+    def store(self, name: str) -> TokenStore:
+        return TokenStore(self.path, name, key=self.key)
+
+    def write(self, name: str, ids: Iterable[Sequence[int]]) -> None:
+        write_store(self.path, name, ids, vocab_size=self.tokenizer.vocab_size, key=self.key)
+
+
+def tokenised(
     data: DataConfig,
     settings: Iterable[str],
     checksums: Mapping[str, str],
     given: Tokenizer | None,
-) -> str:
-    """The cache key of tokenised texts: a hash of everything that the ids depend on."""
-    return key_of(
+    tokenizer: Callable[[], Tokenizer],
+    write: Callable[[TokenFolder], None],
+) -> TokenFolder:
+    """The folder of tokenised texts from the cache; `write` fills a new one.
+
+    Its key is a hash of everything that the ids depend on. `tokenizer` trains one, unless that of
+    the pretraining run is given.
+    """
+    key = key_of(
         {name: getattr(data, name) for name in ("problem", *settings) if hasattr(data, name)}
         | {"data": dict(checksums), "given_tokenizer": tokenizer_key(given)}
     )
 
+    def fill(work: Path) -> None:
+        (given or tokenizer()).save(work / "tokenizer.json")
+        write(TokenFolder(work, key))
 
-def store_tokenizer(folder: Path, tokenizer: Tokenizer | None = None) -> Tokenizer:
-    """Save a tokenizer beside the ids that it made, if given; returns the saved one."""
-    path = folder / "tokenizer.json"
-    if tokenizer is not None:
-        tokenizer.save(path)
-    return load_tokenizer(path)
+    return TokenFolder(prepared_folder(key, fill, data.cache), key)
 
 
 def share_of(items: Sequence[Any], share: float) -> list[Any]:
@@ -199,9 +229,3 @@ def share_of(items: Sequence[Any], share: float) -> list[Any]:
     count = max(1, round(len(items) * share))
     drawn = np.random.default_rng(2017).permutation(len(items))[:count]
     return [items[index] for index in sorted(drawn.tolist())]
-
-
-def _unknown(tokenizer: Tokenizer) -> int:
-    unknown = tokenizer.special.unknown
-    assert unknown is not None
-    return unknown

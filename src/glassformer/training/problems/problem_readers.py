@@ -1,4 +1,4 @@
-"""From a problem's settings to its examples: which function reads which problem.
+"""From a problem's settings to its examples: which function prepares which problem.
 
 The ratings of MovieLens, which are neither text nor classes, are read here.
 """
@@ -13,33 +13,18 @@ from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
 from glassformer.training import problems
 from glassformer.training.learner import squared_error
-from glassformer.training.problems.classification import (
-    classify_csv,
-    classify_digits,
-    classify_imdb,
-)
-from glassformer.training.problems.language_modelling import (
-    continue_file,
-    continue_shakespeare,
-    continue_wikitext2,
-    mask_imdb,
-)
+from glassformer.training.problems.classification import classify_digits, classify_texts
+from glassformer.training.problems.language_modelling import continue_text, mask_imdb
 from glassformer.training.problems.prepared_problem import HeldOut, PreparedProblem, about_corpora
-from glassformer.training.problems.translation import (
-    translate_de,
-    translate_file,
-    translate_multi30k,
-    translate_thrones,
-    translate_zh,
-)
+from glassformer.training.problems.translation import translate_pairs
 from glassformer.training.run_config import RunConfig
 
 
 def rate_movielens(
-    data: problems.MovieLens, model: ModelConfig, tokenizer: Tokenizer | None = None
+    data: problems.MovieLens, model: ModelConfig, given: Tokenizer | None
 ) -> PreparedProblem:
     """How many stars a person gives a film, from MovieLens."""
-    assert tokenizer is None, "ratings have no tokens"
+    assert given is None, "ratings have no tokens"
     found = find("movielens", data.folder)
     ratings = read_ratings(found)
     train, valid, test = (RatingExamples(part) for part in split_ratings(ratings, data.validation))
@@ -64,20 +49,14 @@ def rate_movielens(
 Reader = Callable[[Any, ModelConfig, Tokenizer | None], PreparedProblem]
 
 READERS: dict[type[problems.DataConfig], Reader] = {
-    problems.ImdbReviews: classify_imdb,
-    problems.LabelledTable: classify_csv,
+    problems.ClassifiedTexts: classify_texts,
     problems.DigitImages: classify_digits,
     problems.MaskedReviews: mask_imdb,
     problems.MovieLens: rate_movielens,
-    problems.ThronesPair: translate_thrones,
-    problems.PairsFile: translate_file,
-    problems.Multi30k: translate_multi30k,
-    problems.EnglishGerman: translate_de,
-    problems.EnglishChinese: translate_zh,
-    problems.TinyShakespeare: continue_shakespeare,
-    problems.WikiText2: continue_wikitext2,
-    problems.TextFile: continue_file,
+    problems.TranslationPairs: translate_pairs,
+    problems.RunningText: continue_text,
 }
+"""By the class of the settings, or the one that it derives from."""
 
 
 def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> PreparedProblem:
@@ -85,4 +64,5 @@ def prepare(config: RunConfig, tokenizer: Tokenizer | None = None) -> PreparedPr
 
     `tokenizer`: that of the pretraining run, instead of a new one.
     """
-    return READERS[type(config.data)](config.data, config.model, tokenizer)
+    read = next(read for kind, read in READERS.items() if isinstance(config.data, kind))
+    return read(config.data, config.model, tokenizer)
