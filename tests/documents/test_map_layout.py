@@ -6,8 +6,11 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from glassformer.documents.map_layout import MOST_CHIPS, MapBox, MapLayout, lay_out, layered
+from glassformer.tracing import trace
 from glassformer.tracing.model_map import find_map
 from tests.tracing.mapped_models import NAMES, traced
 
@@ -88,6 +91,33 @@ def test_arrows_begin_and_end_at_their_boxes() -> None:
     assert len(residual) == 3 * 2 + 3 * 3
     for arrow in residual:
         assert layout.boxes[arrow.source].y > layout.boxes[arrow.target].y
+
+
+def test_a_deep_tower_stands_in_pieces_each_on_its_tokens() -> None:
+    """As one strip it would be drawn half as large."""
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 12)
+    with trace(model.eval(), torch.rand(1, 5, 8)) as deep:
+        layout = lay_out(find_map(deep))
+        towers = [box for box in layout.boxes if box.kind == "tower"]
+        assert len(towers) == len(layout.columns) > 1
+        blocks = [
+            [box.layer for box in layout.boxes if box.kind == "block" and box.parent == one.number]
+            for one in towers
+        ]
+        assert [layer for inside in blocks for layer in inside] == list(range(12))
+        assert max(map(len, blocks)) - min(map(len, blocks)) <= 1
+        assert all(one.x + one.width < other.x for one, other in pairwise(towers))
+        kinds = [{box.kind for box in layout.boxes if box.parent == one.number} for one in towers]
+        assert all({"tokens", "stream"} <= found for found in kinds)
+        assert [("answer" in found) for found in kinds] == [False] * (len(towers) - 1) + [True]
+        onward = [
+            (layout.boxes[arrow.source], layout.boxes[arrow.target])
+            for arrow in layout.arrows
+            if layout.boxes[arrow.source].tower != layout.boxes[arrow.target].tower
+        ]
+        assert [source.step is target.step for source, target in onward] == [True] * (
+            len(towers) - 1
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))

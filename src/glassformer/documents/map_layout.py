@@ -3,8 +3,9 @@
 Units are pixels at zoom 1; y grows downwards, and the picture is read upwards: the tokens are at
 the bottom, the answer is on top. A tower has two halves. On the left each part is a box with its
 steps inside; on the right each token has a column: the residual stream as rows of numbers, and
-between the rows what attention moves from column to column. All details have their place from the
-start; the page decides by the zoom which of them can be read.
+between the rows what attention moves from column to column. A tower of many blocks would be a thin
+strip: it stands in pieces, side by side, each on its own tokens. All details have their place from
+the start; the page decides by the zoom which of them can be read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -45,6 +47,12 @@ _LANE = 40.0
 """Beside the columns, for the arrows around the parts."""
 _APART = 150.0
 """Between two towers, for the arrows from one to the other."""
+_SCREEN = (1392.0, 620.0)
+"""The room that a page has for the picture: towers are cut into pieces to be drawn larger in it."""
+_LEAST_BLOCKS = 3
+"""Of a piece of a tower."""
+_NEARLY = 0.9
+"""A picture that can be drawn nearly as large as another and has fewer pieces is the better one."""
 _HEIGHTS = {"attention": 112.0, "cross": 124.0, "norm": 30.0, "parallel": 112.0}
 _MOST_LAYERS = 14
 """Longer chains of steps are written in lines, as text is."""
@@ -83,12 +91,16 @@ class MapArrow:
 
 @dataclass(frozen=True, slots=True)
 class MapColumns:
-    """The columns of a tower: the centre of the first, the distance, and their texts."""
+    """The columns of a tower, or of a piece of one: the centre of the first, the distance, texts.
+
+    `memory` is the place of those that its cross-attention looks at.
+    """
 
     tower: MapTower
     x: float
     pitch: float
     texts: list[str]
+    memory: int | None = None
 
 
 @dataclass(slots=True)
@@ -107,13 +119,28 @@ def lay_out(found: ModelMap) -> MapLayout:
     drawing = _Drawing()
     if found.flow is not None:
         drawing.add_flow(found.flow)
-    x = 0.0
-    for place, tower in enumerate(found.towers):
-        x = drawing.add_tower(place, tower, x, is_last=place == len(found.towers) - 1) + _APART
-    for tower_place, tower in enumerate(found.towers):
-        if tower.memory is not None:
-            drawing.add_memory(tower_place, tower.memory)
-    return drawing.finished()
+        return drawing.finished()
+    deepest = max((len(tower.blocks) for tower in found.towers), default=0)
+    whole = drawing.with_towers(found.towers, max(1, deepest))
+    if deepest < 2 * _LEAST_BLOCKS:
+        return whole
+    pieces = _best_pieces(found.towers, [box for box in whole.boxes if box.kind == "tower"])
+    return whole if pieces == 1 else _Drawing().with_towers(found.towers, ceil(deepest / pieces))
+
+
+def _best_pieces(towers: list[MapTower], whole: list[MapBox]) -> int:
+    """How many pieces the deepest tower has in the picture that can be drawn largest."""
+    deepest = max(len(tower.blocks) for tower in towers)
+
+    def zoom(pieces: int) -> float:
+        each = ceil(deepest / pieces)
+        counts = [max(1, ceil(len(tower.blocks) / each)) for tower in towers]
+        width = sum(n * (box.width + _APART) for n, box in zip(counts, whole, strict=True))
+        height = max(box.height / n for n, box in zip(counts, whole, strict=True))
+        return min(_SCREEN[0] / width, _SCREEN[1] / height)
+
+    zooms = [zoom(pieces) for pieces in range(1, deepest // _LEAST_BLOCKS + 1)]
+    return 1 + next(at for at, one in enumerate(zooms) if one >= _NEARLY * max(zooms))
 
 
 class _Drawing:
@@ -148,8 +175,34 @@ class _Drawing:
 
     # --- towers ---
 
-    def add_tower(self, place: int, tower: MapTower, x: float, is_last: bool) -> float:
-        """A tower whose left edge is at `x`; its right edge."""
+    def with_towers(self, towers: list[MapTower], most_blocks: int) -> MapLayout:
+        """All towers, in pieces of so many blocks."""
+        x = 0.0
+        last: list[int] = []
+        """Of each tower the place of its last piece."""
+        for tower in towers:
+            stream: MapBox | None = None
+            for first in range(0, max(1, len(tower.blocks)), most_blocks):
+                end = first + most_blocks
+                is_last = tower is towers[-1] and end >= len(tower.blocks)
+                x, stream = self._piece(tower, range(first, end), x, stream, is_last)
+                x += _APART
+            last.append(len(self._layout.columns) - 1)
+        self._layout.columns = [
+            one if one.tower.memory is None else replace(one, memory=last[one.tower.memory])
+            for one in self._layout.columns
+        ]
+        self._add_memories()
+        return self.finished()
+
+    def _piece(
+        self, tower: MapTower, layers: range, x: float, before: MapBox | None, is_last: bool
+    ) -> tuple[float, MapBox]:
+        """Some blocks of a tower; the right edge, and the stream that leaves the last of them.
+
+        It goes on from the stream `before`, or begins with the embedding.
+        """
+        place = len(self._layout.columns)
         texts = tower.tokens[:MOST_COLUMNS]
         pitch = _pitch(len(texts))
         first = x + 2 * _PAD + _NAME + _INSIDE + _LANE + pitch / 2
@@ -159,20 +212,30 @@ class _Drawing:
         whole.name, whole.tower = tower.kind, place
         rise = _Rise(self, place, x + _PAD, right - _PAD)
         y = rise.row("tokens", whole.number, -_PAD, 30.0, _given(tower)).y
-        if tower.embedding.steps:
+        if before is None and tower.embedding.steps:
             y = rise.part(tower.embedding, whole.number, y - _GAP).y
-        stream = rise.row("stream", whole.number, y - _GAP, _STREAM, tower.start)
+        start = tower.start if before is None else before.step
+        stream = rise.row("stream", whole.number, y - _GAP, _STREAM, start)
+        if before is not None:
+            self._go_on(before, stream)
         y = stream.y
-        for layer, block in enumerate(tower.blocks):
+        for layer, block in list(enumerate(tower.blocks))[layers.start : layers.stop]:
             y, stream = self._block(rise, whole.number, layer, block, y, stream)
-        if tower.head.steps:
+        if layers.stop >= len(tower.blocks) and tower.head.steps:
             y = rise.part(tower.head, whole.number, y - _GAP).y
         if is_last:
             last = tower.head.steps[-1] if tower.head.steps else stream.step
             y = rise.row("answer", whole.number, y - _GAP, 44.0, last).y
         whole.y = y - _PAD
         whole.height = -whole.y
-        return right
+        return right, stream
+
+    def _go_on(self, stream: MapBox, after: MapBox) -> None:
+        """From the top of a piece of a tower to the bottom of the next one."""
+        right, middle = stream.x + stream.width + _PAD, stream.y + stream.height / 2
+        gap, low = right + _APART / 4, after.y + after.height / 2
+        points = [(right, middle), (gap, middle), (gap, low), (after.x - _PAD, low)]
+        self._layout.arrows.append(MapArrow("flow", stream.number, after.number, points))
 
     def _block(
         self, rise: _Rise, parent: int, layer: int, block: MapBlock, below: float, stream: MapBox
@@ -203,19 +266,26 @@ class _Drawing:
         points = [(x, low), (x + 26, low), (x + 26, high), (x + 14, high)]
         self._layout.arrows.append(MapArrow("residual", stream.number, after.number, points))
 
-    def add_memory(self, tower: int, memory: int) -> None:
+    def _add_memories(self) -> None:
         """Arrows from the top of the encoder to each cross-attention of the decoder."""
-        source = next(box for box in self._boxes if box.kind == "tower" and box.tower == memory)
-        ends = [box for box in self._boxes if box.tower == memory and box.kind == "head"]
-        streams = [box for box in self._boxes if box.tower == memory and box.kind == "stream"]
-        top = (ends or streams)[-1]
-        y, right = top.y + top.height / 2, source.x + source.width
-        bus = right + _APART / 2
+        around = {box.tower: box for box in self._boxes if box.kind == "tower"}
+        above = min((box.y for box in self._boxes), default=0.0) - _APART / 4
         for box in self._boxes:
-            if box.tower == tower and box.kind == "cross":
-                middle = box.y + box.height / 2
-                points = [(right, y), (bus, y), (bus, middle), (box.x, middle)]
-                self._layout.arrows.append(MapArrow("memory", top.number, box.number, points))
+            if box.kind != "cross" or box.tower is None:
+                continue
+            memory = self._layout.columns[box.tower].memory
+            if memory is None:
+                continue
+            rows = [one for one in self._boxes if one.tower == memory]
+            ends = [one for one in rows if one.kind == "head"]
+            top = (ends or [one for one in rows if one.kind == "stream"])[-1]
+            y, right = top.y + top.height / 2, around[memory].x + around[memory].width
+            middle, bus = box.y + box.height / 2, around[box.tower].x - _APART / 2
+            points = [(right, y), (right + _APART / 2, y)]
+            if box.tower != memory + 1:  # over the pieces between them
+                points += [(right + _APART / 2, above), (bus, above)]
+            points += [(bus, middle), (box.x, middle)]
+            self._layout.arrows.append(MapArrow("memory", top.number, box.number, points))
 
     # --- steps inside a part ---
 

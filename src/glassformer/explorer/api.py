@@ -579,11 +579,24 @@ def create_api(state: State) -> FastAPI:
 
 
 def document() -> str:
-    """What `/api/openapi.json` answers: `python -m glassformer.explorer.api` prints it.
+    """The messages of the API without its routes; `python -m glassformer.explorer.api` prints them.
 
-    The page's TypeScript types are generated from it (`make web`).
+    The page's TypeScript types are generated from this (`make web`). The titles that pydantic makes
+    of field names would only repeat these as comments.
     """
-    return json.dumps(create_api(State.of()).openapi(), indent=1, ensure_ascii=False) + "\n"
+    found = create_api(State.of()).openapi()
+    named = json.dumps(
+        {"openapi": found["openapi"], "info": found["info"], "paths": {}}
+        | {"components": {"schemas": found["components"]["schemas"]}}
+    )
+    return json.dumps(json.loads(named, object_hook=_untitled), indent=1, ensure_ascii=False) + "\n"
+
+
+def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without a title; a property of that name is a schema and stays."""
+    return {
+        key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)
+    }
 
 
 if __name__ == "__main__":

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from glassformer.documents.map_layout import MOST_COLUMNS, MapBox, MapLayout, lay_out
+from glassformer.documents.map_layout import (
+    MOST_COLUMNS,
+    MapBox,
+    MapColumns,
+    MapLayout,
+    lay_out,
+)
 from glassformer.explorer import schemas
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import NOT_FINITE, as_base64
@@ -52,7 +58,7 @@ def _drawn(layout: MapLayout) -> schemas.MapInfo:
             for box in layout.boxes
             if box.kind == "stream" and box.step is not None and box.tower is not None
         ],
-        arcs=[found for box in layout.boxes if (found := _arcs(box, towers)) is not None],
+        arcs=[found for box in layout.boxes if (found := _arcs(box, layout.columns)) is not None],
     )
 
 
@@ -74,17 +80,16 @@ def _heat(box: int, tower: MapTower, stream: Step) -> schemas.MapHeatInfo:
     )
 
 
-def _arcs(box: MapBox, towers: list[MapTower]) -> schemas.MapArcsInfo | None:
+def _arcs(box: MapBox, columns: list[MapColumns]) -> schemas.MapArcsInfo | None:
     if box.part is None or box.part.attention is None or box.tower is None:
         return None
-    tower, weights = towers[box.tower], box.part.attention.weights
-    mean, n_heads = mean_weights(tower, weights, MOST_COLUMNS)
-    crosses = box.kind == "cross" and tower.memory is not None
+    own, weights = columns[box.tower], box.part.attention.weights
+    mean, n_heads = mean_weights(own.tower, weights, MOST_COLUMNS)
     return schemas.MapArcsInfo(
         box=box.number,
         weights=weights.number,
         n_heads=n_heads,
-        keys=tower.memory if crosses and tower.memory is not None else box.tower,
+        keys=box.tower if box.kind != "cross" or own.memory is None else own.memory,
         rows=mean.shape[0],
         columns=mean.shape[1],
         data=as_base64(np.rint(np.clip(np.nan_to_num(mean), 0, 1) * 255)),

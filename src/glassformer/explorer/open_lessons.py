@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from glassformer.claims import claims_about
@@ -13,6 +13,7 @@ from glassformer.explorer.open_traces import OpenTrace, Store
 from glassformer.language import Language
 from glassformer.lessons import LESSONS, Formula, HeatMap, Lesson, Part, make_lesson
 from glassformer.lessons.course import settings_of
+from glassformer.tracing.formula import to_tex
 
 _Made: TypeAlias = tuple[Lesson, dict[int, OpenTrace]]
 
@@ -110,13 +111,12 @@ def _made(name: str, language: Language, settings: dict[str, str]) -> _Made:
 def _part(part: Part, traces: dict[int, OpenTrace]) -> schemas.LessonPart:
     """The part as data; parts that show numbers name their trace and step."""
     links: dict[str, Any] = {}
-    for step in _shown_steps(part):
+    if isinstance(part, Formula | HeatMap):
+        step = part.cell.step if isinstance(part, Formula) else part.step
         links = {"trace": traces[id(step.trace)].id, "number": step.number}
-    return schemas.LessonPart(**part.to_dict(), **links)
-
-
-def _shown_steps(part: Part) -> Iterator[Any]:
     if isinstance(part, Formula):
-        yield part.cell.step
-    elif isinstance(part, HeatMap):
-        yield part.step
+        links["tex"] = [
+            [to_tex(side, part.card.digits, part.card.language) for side in equation]
+            for equation in part.card.equations
+        ]
+    return schemas.LessonPart(**part.to_dict(), **links)

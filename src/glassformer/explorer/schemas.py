@@ -693,6 +693,9 @@ class LessonPart(Message):
     """Where the part is a cell or a matrix: the trace it belongs to."""
     number: int | None = None
     """And the number of its step there."""
+    tex: list[list[str]] = []
+    """Of a formula: its equation and those of its named parts, each as the sides of a chain
+    `left = symbols = numbers = value`, in LaTeX."""
 
 
 class LessonStepInfo(Message):

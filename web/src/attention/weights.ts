@@ -5,6 +5,8 @@
  * up to 1, or to 0 where a query may attend to nothing.
  */
 
+import type { MatrixScale } from '../matrix/colours';
+
 export interface Weights {
   values: Float32Array | Float64Array;
   rows: number;
@@ -43,6 +45,18 @@ export function scaleEnd(weights: Weights): number {
   let most = 0;
   for (const weight of weights.values) if (weight > most) most = weight;
   return most > 0 ? Math.max(most, Math.min(1, 2 / weights.columns)) : 1;
+}
+
+/** Up to where colours go: each head or each row to its largest weight, or all to 1. */
+export type ScaleEnd = 'head' | 'row' | 'absolute';
+
+export function scaleOf(weights: Weights, end: ScaleEnd): MatrixScale {
+  if (end === 'absolute') return { kind: 'probability', limit: 1 };
+  const { values, rows, columns } = weights;
+  const limits = Array.from({ length: rows }, (_, row) =>
+    scaleEnd({ values: values.subarray(row * columns, (row + 1) * columns), rows: 1, columns }),
+  );
+  return { kind: 'probability', limit: scaleEnd(weights), ...(end === 'row' ? { limits } : {}) };
 }
 
 /** The strongest keys of a query, strongest first. */

@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest';
 
-import { allot, largestThatFits, countLines, signWidth } from './layout';
+import { allot, allotHeights, countOnLines, largestThatFits, signWidth } from './layout';
 
 const wish = (width: number) => ({ width, signs: 36 });
+const countLines = (...asked: Parameters<typeof countOnLines>) => countOnLines(...asked).length;
 
 it('panels get what they wish for if all fit side by side', () => {
   expect(allot(1000, [wish(200), wish(300)])).toEqual([200, 300]);
@@ -27,6 +28,14 @@ it('they are whole on more lines, where a screen has room for these, before they
 
 it('a heat map that no line holds whole stays beside the others', () => {
   expect(countLines(1100, [wish(1500), wish(1500)], 2)).toBe(1);
+});
+
+it('lines share the height of a screen; a low one leaves the rest to the others', () => {
+  expect(countOnLines(700, [wish(300), wish(300), wish(500)], 2)).toEqual([2, 1]);
+  expect(allotHeights(512, [400, 300, 200], [2, 1], 250)).toEqual([300, 300, 200]);
+  expect(allotHeights(900, [400, 300, 200], [2, 1], 250)).toEqual([400, 400, 200]);
+  expect(allotHeights(412, [400, 300, 900], [2, 1], 250)).toEqual([200, 200, 200]);
+  expect(allotHeights(512, [400, 300, 280], [2, 1], 210)).toEqual([220, 220, 280]);
 });
 
 it('signs take their room', () => {

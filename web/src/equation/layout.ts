@@ -1,4 +1,4 @@
-/** How wide the panels of an equation may be. */
+/** How wide and how high the panels of an equation may be. */
 
 const NARROWEST = 232;
 const SIGN_WIDTH = 30;
@@ -36,9 +36,31 @@ export function allot(available: number, wishes: readonly Wish[], mostLines = 1)
   });
 }
 
-/** How many lines they take. */
-export function countLines(available: number, wishes: readonly Wish[], mostLines = 1): number {
-  return lines(available, wishes, mostLines).length;
+/** How many panels stand on each line. */
+export function countOnLines(
+  available: number,
+  wishes: readonly Wish[],
+  mostLines = 1,
+): readonly number[] {
+  return lines(available, wishes, mostLines).map(({ length }) => length);
+}
+
+/**
+ * Heights for panels on their lines: a line that leaves the others `least` is whole, and the rest
+ * share what is left. `wishes` are the heights of whole panels.
+ */
+export function allotHeights(
+  available: number,
+  wishes: readonly number[],
+  counts: readonly number[],
+  least: number,
+): number[] {
+  const highest = counts.map((count, line) => {
+    const first = sum(counts.slice(0, line));
+    return Math.max(...wishes.slice(first, first + count));
+  });
+  const heights = shared(available - LINE_GAP * (counts.length - 1), highest, least);
+  return counts.flatMap((count, line) => Array.from({ length: count }, () => heights[line]!));
 }
 
 /** Nothing in a lecture grows to more than twice its size: a matrix of one number needs no more. */
@@ -100,14 +122,19 @@ function packed(
   return found;
 }
 
-/** Equal shares of a length, except for those who wish for less. */
-function shared(length: number, wishes: readonly number[]): number[] {
+/**
+ * Equal shares of a length, except for those who wish for less, or for so little more that the
+ * others keep `least`.
+ */
+function shared(length: number, wishes: readonly number[], least = Infinity): number[] {
   const widths = wishes.map(() => 0);
   let left = length;
   const open = wishes.map((_, place) => place).sort((a, b) => wishes[a]! - wishes[b]!);
   open.forEach((place, done) => {
-    const share = left / (open.length - done);
-    const width = Math.floor(Math.min(wishes[place]!, share));
+    const others = open.length - done - 1;
+    const share = left / (others + 1);
+    const isWhole = wishes[place]! <= left - others * least;
+    const width = Math.floor(isWhole ? wishes[place]! : Math.min(wishes[place]!, share));
     widths[place] = width;
     left -= width;
   });

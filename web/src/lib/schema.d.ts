@@ -3,2086 +3,681 @@
  * Do not make direct changes to the file.
  */
 
-export interface paths {
-    "/api/models": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Models
-         * @description The cards of the start page.
-         */
-        get: operations["models_api_models_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Create Trace
-         * @description Run a model over a text and record every number; cancelled if the client disconnects.
-         */
-        post: operations["create_trace_api_traces_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Trace
-         * @description A trace: everything but its numbers.
-         */
-        get: operations["read_trace_api_traces__id__get"];
-        put?: never;
-        post?: never;
-        /**
-         * Delete Trace
-         * @description Close a trace and the traces that edits made from it.
-         */
-        delete: operations["delete_trace_api_traces__id__delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/edits": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Edit
-         * @description Set numbers; returns a new trace in which everything downstream is recomputed.
-         */
-        post: operations["edit_api_traces__id__edits_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/changes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Changes
-         * @description The steps that differ from the trace before any edit.
-         */
-        get: operations["changes_api_traces__id__changes_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/map": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Map
-         * @description The model as one picture: towers of blocks with their tokens, or a plain graph.
-         */
-        get: operations["read_map_api_traces__id__map_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/export": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Export
-         * @description A file of some steps, or of the whole trace.
-         */
-        post: operations["export_api_traces__id__export_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/thumbnails": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Thumbnails
-         * @description Small pictures of some steps, at most 256 of them.
-         */
-        get: operations["thumbnails_api_traces__id__thumbnails_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/steps/{number}/equation": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Equation
-         * @description The step as an equation of matrices.
-         */
-        get: operations["read_equation_api_traces__id__steps__number__equation_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/steps/{number}/meaning": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Meaning
-         * @description What the step is for, or with an index, a number of it.
-         */
-        get: operations["read_meaning_api_traces__id__steps__number__meaning_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/steps/{number}/values": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Values
-         * @description The numbers of a slice, or of a window of it.
-         */
-        get: operations["read_values_api_traces__id__steps__number__values_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/steps/{number}/changed": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Changed
-         * @description Which numbers of a slice differ from the trace before the edits: 1 where they do.
-         */
-        get: operations["read_changed_api_traces__id__steps__number__changed_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/steps/{number}/unwritten": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Unwritten
-         * @description Which numbers of a slice are memory that nothing has written to yet: 1 where they are.
-         *
-         *     `…/values` has the header `X-Unwritten: 1` where there may be any.
-         */
-        get: operations["read_unwritten_api_traces__id__steps__number__unwritten_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/cell": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Cell
-         * @description Everything about a number.
-         */
-        get: operations["read_cell_api_traces__id__cell_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/cell/terms": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Terms
-         * @description Some of the summands of a number that is a sum.
-         */
-        get: operations["read_terms_api_traces__id__cell_terms_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/cell/dependents": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Dependents
-         * @description What was computed directly from a number.
-         */
-        get: operations["read_dependents_api_traces__id__cell_dependents_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/cell/path": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Path
-         * @description From a number back along the largest contributions, to a parameter or an input.
-         */
-        get: operations["read_path_api_traces__id__cell_path_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/experiments/answer": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Answer
-         * @description What the model would answer after some edits; no trace is made of it.
-         */
-        post: operations["answer_api_traces__id__experiments_answer_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/experiments/words": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * In Words
-         * @description A number shared out among the tokens of the input.
-         */
-        post: operations["in_words_api_traces__id__experiments_words_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/experiments/compare": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Compare Runs
-         * @description The run beside one over another text: where they differ, largest differences first.
-         */
-        post: operations["compare_runs_api_traces__id__experiments_compare_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/experiments/sweep": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Sweep Layer
-         * @description One row of a sweep: the page asks for layer after layer, and shows them as they come.
-         */
-        post: operations["sweep_layer_api_traces__id__experiments_sweep_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/experiments/lens": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Read Layers
-         * @description The likeliest word if each layer were the last, at every position.
-         */
-        post: operations["read_layers_api_traces__id__experiments_lens_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/traces/{id}/experiments/contributions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Direct Contributions
-         * @description What each part adds to a number; the parts add up to it.
-         */
-        post: operations["direct_contributions_api_traces__id__experiments_contributions_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/decode": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Search
-         * @description A translation or a continuation, with the candidates of every step.
-         */
-        post: operations["search_api_decode_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/lessons": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Summaries
-         * @description The list of lessons.
-         */
-        get: operations["summaries_api_lessons_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/lessons/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Lesson
-         * @description One lesson; its matrices and formulas link to cells of open traces.
-         */
-        get: operations["lesson_api_lessons__name__get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/lessons/{name}/answers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Answer
-         * @description Whether an answer to a question of a lesson is right, and what went wrong.
-         */
-        post: operations["answer_api_lessons__name__answers_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/claims": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Gallery
-         * @description Every claim, and the rows that claims bear on.
-         */
-        get: operations["gallery_api_claims_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/claims/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Claim
-         * @description One claim, measured now unless it is slow; cancelled if the client disconnects.
-         */
-        get: operations["claim_api_claims__id__get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/audits": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Shipped
-         * @description The shipped examples.
-         */
-        get: operations["shipped_api_audits_get"];
-        put?: never;
-        /**
-         * Send
-         * @description Audit a file: every printed number checked; cancelled if the client disconnects.
-         */
-        post: operations["send_api_audits_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/audits/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Audit
-         * @description The audit of a shipped example, or of a file that was sent.
-         */
-        get: operations["read_audit_api_audits__id__get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/audits/{id}/cell": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Read Audit Cell
-         * @description One printed number: verdict, slip, right value and arithmetic.
-         */
-        get: operations["read_audit_cell_api_audits__id__cell_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/audits/{id}/export": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Export Audit
-         * @description The audit as a file.
-         */
-        get: operations["export_audit_api_audits__id__export_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/playlist": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Save Playlist
-         * @description A page in one file that shows the views in order, read-only.
-         */
-        post: operations["save_playlist_api_playlist_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/watch": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Watch
-         * @description Metrics from an offset on, and the attention snapshots; null if no run is watched.
-         */
-        get: operations["watch_api_watch_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/watch/runs/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Other Run
-         * @description The metrics of another run in the folder of the watched one.
-         */
-        get: operations["other_run_api_watch_runs__name__get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/watch/traces": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Trace Update
-         * @description Trace the model that the run had after an update, over the text of its pictures.
-         */
-        post: operations["trace_update_api_watch_traces_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/watch/attention": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Attention
-         * @description The attention weights of one layer after an update.
-         */
-        get: operations["attention_api_watch_attention_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-}
+export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /**
-         * Answer
-         * @description The model's answer, computed from the trace's outputs, so that an edit changes it.
-         */
+        /** @description The model's answer, computed from the trace's outputs, so that an edit changes it. */
         Answer: {
-            /**
-             * Task
-             * @enum {string}
-             */
+            /** @enum {string} */
             task: "classify" | "translate" | "generate" | "module";
-            /** Text */
             text: string;
-            /** Continuation */
             continuation: string | null;
-            /**
-             * Classes
-             * @default []
-             */
+            /** @default [] */
             classes: components["schemas"]["Choice"][];
-            /**
-             * Positions
-             * @default []
-             */
+            /** @default [] */
             positions: components["schemas"]["AnswerPosition"][];
-            /** Output */
             output: number | null;
-            /**
-             * N Tokens
-             * @default 0
-             */
+            /** @default 0 */
             n_tokens: number;
-            /**
-             * N Unknown
-             * @default 0
-             */
+            /** @default 0 */
             n_unknown: number;
-            /**
-             * Unknown
-             * @default []
-             */
+            /** @default [] */
             unknown: string[];
-            /**
-             * Undecided
-             * @default false
-             */
+            /** @default false */
             undecided: boolean;
         };
-        /**
-         * AnswerInfo
-         * @description Whether an answer is right, and what went wrong if it is not.
-         */
+        /** @description Whether an answer is right, and what went wrong if it is not. */
         AnswerInfo: {
-            /** Is Right */
             is_right: boolean;
-            /** Said */
             said: string;
         };
-        /**
-         * AnswerPosition
-         * @description A generating model's candidates for one position, most probable first.
-         */
+        /** @description A generating model's candidates for one position, most probable first. */
         AnswerPosition: {
-            /** After */
             after: string;
-            /** Chosen */
             chosen: string | null;
-            /** Choices */
             choices: components["schemas"]["Choice"][];
         };
-        /**
-         * AnswerRequest
-         * @description An answer to a question of a lesson, one text per number.
-         */
+        /** @description An answer to a question of a lesson, one text per number. */
         AnswerRequest: {
-            /** Question */
             question: number;
-            /** Answers */
             answers: string[];
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
-            /**
-             * Settings
-             * @default []
-             */
+            /** @default [] */
             settings?: string[];
         };
-        /**
-         * ArithmeticInfo
-         * @description One operation: `name = numbers = value`.
-         */
+        /** @description One operation: `name = numbers = value`. */
         ArithmeticInfo: {
-            /** Name */
             name: string;
-            /** Numbers */
             numbers: string;
-            /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity");
         };
-        /**
-         * AttentionInfo
-         * @description One attention layer: where its weights are.
-         */
+        /** @description One attention layer: where its weights are. */
         AttentionInfo: {
-            /** Module */
             module: string;
-            /**
-             * Part
-             * @enum {string}
-             */
+            /** @enum {string} */
             part: "encoder" | "decoder" | "cross";
-            /** Layer */
             layer: number;
-            /** N Heads */
             n_heads: number;
-            /** Weights */
             weights: number;
         };
-        /**
-         * AuditCellCard
-         * @description Everything about one printed number.
-         */
+        /** @description Everything about one printed number. */
         AuditCellCard: {
-            /** Step */
             step: string;
-            /** Index */
             index: number[];
-            /** Printed */
             printed: string;
-            /** Verdict */
             verdict: ("agrees" | "wrong" | "follows" | "unchecked" | "given") | null;
-            /** Right */
             right: string | null;
-            /** Slip */
             slip: string | null;
-            /** Finding */
             finding: string;
-            /** End To End */
             end_to_end: string | null;
-            /** Formula */
             formula: string | null;
-            /** Arithmetic */
             arithmetic: components["schemas"]["ArithmeticInfo"][];
         };
-        /**
-         * AuditCellInfo
-         * @description A number or word where it is printed; `verdict` is null where nothing is.
-         */
+        /** @description A number or word where it is printed; `verdict` is null where nothing is. */
         AuditCellInfo: {
-            /** Text */
             text: string;
-            /** Verdict */
             verdict: ("agrees" | "wrong" | "follows" | "unchecked" | "given") | null;
-            /** Right */
             right: string | null;
         };
-        /**
-         * AuditInfo
-         * @description A worked example with a verdict on each printed number.
-         */
+        /** @description A worked example with a verdict on each printed number. */
         AuditInfo: {
-            /** Id */
             id: string;
-            /** Name */
             name: string;
-            /** Title */
             title: string;
-            /** Counted */
             counted: string;
-            /** Verdicts */
             verdicts: components["schemas"]["AuditVerdictInfo"][];
-            /** Steps */
             steps: components["schemas"]["AuditStepInfo"][];
         };
-        /**
-         * AuditStepInfo
-         * @description A step of the example: its cells in reading order, and what was found.
-         */
+        /** @description A step of the example: its cells in reading order, and what was found. */
         AuditStepInfo: {
-            /** Id */
             id: string;
-            /** Title */
             title: string;
-            /** Formula */
             formula: string | null;
-            /** Quoted */
             quoted: string | null;
-            /**
-             * Verdict
-             * @enum {string}
-             */
+            /** @enum {string} */
             verdict: "agrees" | "wrong" | "follows" | "unchecked" | "given";
-            /** Finding */
             finding: string;
-            /** Slip */
             slip: string | null;
-            /** Right */
             right: string | null;
-            /** Causes */
             causes: string[];
-            /** Shape */
             shape: number[];
-            /** Rows */
             rows: string[];
-            /** Columns */
             columns: string[];
-            /** Cells */
             cells: components["schemas"]["AuditCellInfo"][];
         };
-        /**
-         * AuditSummary
-         * @description A shipped example.
-         */
+        /** @description A shipped example. */
         AuditSummary: {
-            /** Name */
             name: string;
-            /** Title */
             title: string;
-            /** N Steps */
             n_steps: number;
         };
-        /**
-         * AuditVerdictInfo
-         * @description A verdict: its sign, what it is called, what it means, and how many steps have it.
-         */
+        /** @description A verdict: its sign, what it is called, what it means, and how many steps have it. */
         AuditVerdictInfo: {
-            /**
-             * Name
-             * @enum {string}
-             */
+            /** @enum {string} */
             name: "agrees" | "wrong" | "follows" | "unchecked" | "given";
-            /** Mark */
             mark: string;
-            /** Label */
             label: string;
-            /** Meaning */
             meaning: string;
-            /** N Steps */
             n_steps: number;
         };
-        /**
-         * Bilingual
-         * @description A text in both languages.
-         */
+        /** @description A text in both languages. */
         Bilingual: {
-            /** En */
             en: string;
-            /** Zh */
             zh: string;
         };
-        /**
-         * BranchInfo
-         * @description A module in the tree.
-         */
+        /** @description A module in the tree. */
         BranchInfo: {
-            /** Name */
             name: string;
-            /** Path */
             path: string;
-            /** Kind */
             kind: string;
-            /** Steps */
             steps: number[];
-            /** Parameters */
             parameters: number[];
-            /** Branches */
             branches: components["schemas"]["BranchInfo"][];
-            /** Is Open */
             is_open: boolean;
         };
-        /**
-         * CandidateInfo
-         * @description One token that could have come next.
-         */
+        /** @description One token that could have come next. */
         CandidateInfo: {
-            /** Parent */
             parent: number;
-            /** Token */
             token: number;
-            /** Text */
             text: string;
-            /** Log Probability */
             log_probability: number;
-            /** Total */
             total: number;
-            /** Score */
             score: number;
-            /** Chance */
             chance: number | null;
-            /**
-             * Fate
-             * @enum {string}
-             */
+            /** @enum {string} */
             fate: "kept" | "ended" | "dropped";
         };
-        /**
-         * CardInfo
-         * @description Everything about a cell.
-         */
+        /** @description Everything about a cell. */
         CardInfo: {
             cell: components["schemas"]["CellRef"];
-            /** Exact */
             exact: string;
-            /** Formula */
             formula: string;
-            /** Tex */
             tex: string;
-            /** Numbers */
             numbers: string;
-            /** Pieces */
             pieces: components["schemas"]["Piece"][];
-            /** Definitions */
             definitions: components["schemas"]["DefinitionInfo"][];
             sum: components["schemas"]["SumInfo"] | null;
-            /** Recomputed */
             recomputed: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Difference */
             difference: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Reproduced */
             reproduced: boolean;
             precisions: components["schemas"]["PrecisionInfo"] | null;
-            /** Operands */
             operands: components["schemas"]["CellRef"][];
-            /** N Operands */
             n_operands: number;
-            /** Regions */
             regions: components["schemas"]["Region"][];
             source: components["schemas"]["SourceInfo"] | null;
-            /** Is Given */
             is_given: boolean;
-            /** Is Unwritten */
             is_unwritten: boolean;
-            /** Is Edited */
             is_edited: boolean;
-            /** Before */
             before: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
-        /**
-         * CellRef
-         * @description A cell, as a link.
-         */
+        /** @description A cell, as a link. */
         CellRef: {
-            /** Step */
             step: number;
-            /** Index */
             index: number[];
-            /** Name */
             name: string;
-            /**
-             * Role
-             * @enum {string}
-             */
+            /** @enum {string} */
             role: "parameter" | "input" | "activation" | "constant";
-            /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Labels */
             labels: (string | null)[];
         };
-        /**
-         * Changes
-         * @description What differs from the trace before the edits.
-         */
+        /** @description What differs from the trace before the edits. */
         Changes: {
-            /** Steps */
             steps: components["schemas"]["StepChange"][];
         };
-        /**
-         * Choice
-         * @description One thing that the model could answer.
-         */
+        /** @description One thing that the model could answer. */
         Choice: {
-            /** Text */
             text: string;
-            /** Probability */
             probability: number;
             cell: components["schemas"]["CellRef"];
         };
-        /**
-         * ClaimFigure
-         * @description The chart of a claim, as SVG.
-         */
+        /** @description The chart of a claim, as SVG. */
         ClaimFigure: {
-            /** Title */
             title: string;
-            /** Svg */
             svg: string;
         };
-        /**
-         * ClaimInfo
-         * @description A claim and what was measured for it, with its switches as they stand.
-         */
+        /** @description A claim and what was measured for it, with its switches as they stand. */
         ClaimInfo: {
-            /** Id */
             id: string;
-            /**
-             * Verdict
-             * @enum {string}
-             */
+            /** @enum {string} */
             verdict: "holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet";
-            /** Said */
             said: string;
-            /** Found */
             found: string;
             figure: components["schemas"]["ClaimFigure"] | null;
-            /** Figures */
             figures: {
                 [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
             };
-            /** Seconds */
             seconds: number | null;
             stored: components["schemas"]["StoredInfo"] | null;
-            /** Code */
             code: string;
-            /** File */
             file: string;
-            /** Command */
             command: string;
-            /** Switches */
             switches: components["schemas"]["LessonChoiceInfo"][];
-            /** Lessons */
             lessons: components["schemas"]["LessonName"][];
         };
-        /**
-         * ClaimList
-         * @description All claims, and what they can be filtered by.
-         */
+        /** @description All claims, and what they can be filtered by. */
         ClaimList: {
-            /** Can Measure */
             can_measure: boolean;
-            /** Verdicts */
             verdicts: components["schemas"]["VerdictInfo"][];
-            /** Texts */
             texts: components["schemas"]["TextInfo"][];
-            /** Rows */
             rows: components["schemas"]["RowInfo"][];
-            /** Claims */
             claims: components["schemas"]["ClaimSummary"][];
         };
-        /**
-         * ClaimName
-         * @description A claim of a text about what a lesson shows.
-         */
+        /** @description A claim of a text about what a lesson shows. */
         ClaimName: {
-            /** Id */
             id: string;
-            /** Says */
             says: string;
         };
-        /**
-         * ClaimSummary
-         * @description A card of the gallery.
-         */
+        /** @description A card of the gallery. */
         ClaimSummary: {
-            /** Id */
             id: string;
-            /** Group */
             group: string;
-            /** Says */
             says: string;
-            /** Texts */
             texts: string[];
-            /** Rows */
             rows: string[];
-            /** Is Slow */
             is_slow: boolean;
-            /** N Switches */
             n_switches: number;
-            /** Verdict */
             verdict: ("holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet") | null;
         };
-        /**
-         * CompareRequest
-         * @description Hold the run against one of the same model over another text.
-         */
+        /** @description Hold the run against one of the same model over another text. */
         CompareRequest: {
-            /** Text */
             text: string;
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
         };
-        /**
-         * ComparedInfo
-         * @description A step that differs between two runs.
-         */
+        /** @description A step that differs between two runs. */
         ComparedInfo: {
-            /** Name */
             name: string;
-            /** Size */
             size: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Largest */
             largest: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Changed */
             changed: number;
-            /** Compared */
             compared: number;
             cell: components["schemas"]["CellRef"];
             other: components["schemas"]["CellRef"];
-            /** Same Shape */
             same_shape: boolean;
         };
-        /**
-         * ComparisonInfo
-         * @description Two runs of one model, largest differences first.
-         */
+        /** @description Two runs of one model, largest differences first. */
         ComparisonInfo: {
-            /** Other */
             other: string;
-            /** Text */
             text: string;
-            /** Answer */
             answer: string;
-            /** Steps */
             steps: components["schemas"]["ComparedInfo"][];
-            /** N Different */
             n_different: number;
-            /** N Same */
             n_same: number;
-            /** Unaligned */
             unaligned: string[];
-            /** Note */
             note: string;
         };
-        /**
-         * ContributionInfo
-         * @description One part and what it adds.
-         */
+        /** @description One part and what it adds. */
         ContributionInfo: {
-            /** Name */
             name: string;
-            /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Step */
             step: number | null;
             edit: components["schemas"]["Edit-Output"] | null;
         };
-        /**
-         * ContributionsAnswer
-         * @description A number as a sum of parts.
-         */
+        /** @description A number as a sum of parts. */
         ContributionsAnswer: {
             cell: components["schemas"]["CellRef"];
-            /** Parts */
             parts: components["schemas"]["ContributionInfo"][];
-            /** Total */
             total: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Note */
             note: string;
         };
-        /**
-         * ContributionsRequest
-         * @description What each part adds to a number.
-         */
+        /** @description What each part adds to a number. */
         ContributionsRequest: {
-            /** Step */
             step: number;
-            /** Index */
             index: number[];
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
-            /**
-             * Heads
-             * @default false
-             */
+            /** @default false */
             heads?: boolean;
         };
-        /**
-         * DecodeAnswer
-         * @description What a search found, and how.
-         */
+        /** @description What a search found, and how. */
         DecodeAnswer: {
-            /** Model */
             model: string;
-            /** Text */
             text: string;
-            /** Results */
             results: [
                 string,
                 number
             ][];
-            /** Steps */
             steps: components["schemas"]["DecodeStep"][];
-            /** Cut */
             cut: boolean;
-            /** N Tokens */
             n_tokens: number;
-            /** N Unknown */
             n_unknown: number;
             meaning: components["schemas"]["Bilingual"] | null;
         };
-        /**
-         * DecodeRequest
-         * @description Search for a translation or a continuation, with its ledger.
-         */
+        /** @description Search for a translation or a continuation, with its ledger. */
         DecodeRequest: {
-            /** Model */
             model: string;
-            /** Text */
             text: string;
             /**
-             * Search
              * @default beam
              * @enum {string}
              */
             search?: "greedy" | "beam" | "sampling";
-            /**
-             * Beam
-             * @default 4
-             */
+            /** @default 4 */
             beam?: number;
-            /**
-             * Length Penalty
-             * @default 0.6
-             */
+            /** @default 0.6 */
             length_penalty?: number;
-            /**
-             * Temperature
-             * @default 0.8
-             */
+            /** @default 0.8 */
             temperature?: number;
-            /** Top K */
             top_k?: number | null;
-            /** Top P */
             top_p?: number | null;
-            /** Min P */
             min_p?: number | null;
-            /**
-             * Seed
-             * @default 0
-             */
+            /** @default 0 */
             seed?: number;
-            /**
-             * Max New
-             * @default 48
-             */
+            /** @default 48 */
             max_new?: number;
         };
-        /**
-         * DecodeStep
-         * @description The candidates of one step, best first, and the beams (`rivals`) that they extend.
-         */
+        /** @description The candidates of one step, best first, and the beams (`rivals`) that they extend. */
         DecodeStep: {
-            /** Rivals */
             rivals: string[];
-            /** Candidates */
             candidates: components["schemas"]["CandidateInfo"][];
         };
-        /**
-         * DefinitionInfo
-         * @description A symbol of a formula that stands for a part: μ, σ, Z.
-         */
+        /** @description A symbol of a formula that stands for a part: μ, σ, Z. */
         DefinitionInfo: {
-            /** Symbol */
             symbol: string;
-            /** Symbols */
             symbols: string;
-            /** Numbers */
             numbers: string;
-            /** Pieces */
             pieces: components["schemas"]["Piece"][];
-            /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity");
         };
-        /**
-         * DependentInfo
-         * @description A step computed from a cell.
-         */
+        /** @description A step computed from a cell. */
         DependentInfo: {
-            /** Step */
             step: number;
-            /** Name */
             name: string;
-            /** Count */
             count: number;
-            /** Cells */
             cells: components["schemas"]["CellRef"][];
-            /** Regions */
             regions: components["schemas"]["Region"][];
         };
-        /**
-         * Edit
-         * @description One number set to another, or a region of a step set to others.
-         */
+        /** @description One number set to another, or a region of a step set to others. */
         "Edit-Input": {
-            /** Step */
             step: string;
-            /** Index */
             index: (number | null)[];
-            /**
-             * Value
-             * @default 0
-             */
+            /** @default 0 */
             value?: number | ("NaN" | "Infinity" | "-Infinity");
             /**
-             * To
              * @default value
              * @enum {string}
              */
             to?: "value" | "mean" | "data" | "other";
-            /** Text */
             text?: string | null;
-            /** Before */
             before?: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
-        /**
-         * Edit
-         * @description One number set to another, or a region of a step set to others.
-         */
+        /** @description One number set to another, or a region of a step set to others. */
         "Edit-Output": {
-            /** Step */
             step: string;
-            /** Index */
             index: (number | null)[];
-            /**
-             * Value
-             * @default 0
-             */
+            /** @default 0 */
             value: number | ("NaN" | "Infinity" | "-Infinity");
             /**
-             * To
              * @default value
              * @enum {string}
              */
             to: "value" | "mean" | "data" | "other";
-            /** Text */
             text: string | null;
-            /** Before */
             before: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
-        /**
-         * EditRequest
-         * @description Numbers to set; each edit makes a new trace, the old one stays for undo.
-         */
+        /** @description Numbers to set; each edit makes a new trace, the old one stays for undo. */
         EditRequest: {
-            /** Edits */
             edits: components["schemas"]["Edit-Input"][];
         };
-        /**
-         * Equation
-         * @description A step as an equation of matrices: `parts` alternate between panels and signs.
-         */
+        /** @description A step as an equation of matrices: `parts` alternate between panels and signs. */
         Equation: {
-            /** Step */
             step: number;
-            /** Lead */
             lead: number[];
-            /** Tex */
             tex: string;
-            /** Parts */
             parts: (components["schemas"]["PanelInfo"] | string)[];
         };
-        /**
-         * ExportRequest
-         * @description A file of what is on the screen.
-         */
+        /** @description A file of what is on the screen. */
         ExportRequest: {
-            /**
-             * Format
-             * @enum {string}
-             */
+            /** @enum {string} */
             format: "md" | "tex" | "html" | "xlsx" | "json";
-            /**
-             * Steps
-             * @default []
-             */
+            /** @default [] */
             steps?: number[];
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
         };
-        /**
-         * InputWords
-         * @description The tokens of one input: an encoder-decoder has two.
-         */
+        /** @description The tokens of one input: an encoder-decoder has two. */
         InputWords: {
-            /** Name */
             name: string;
-            /** Words */
             words: components["schemas"]["WordShare"][];
         };
-        /**
-         * LensAnswer
-         * @description The logit lens: layers × positions.
-         */
+        /** @description The logit lens: layers × positions. */
         LensAnswer: {
-            /** Positions */
             positions: string[];
-            /** Layers */
             layers: components["schemas"]["LensLayer"][];
-            /** Note */
             note: string;
         };
-        /**
-         * LensLayer
-         * @description The answers of a layer, a word for each position.
-         */
+        /** @description The answers of a layer, a word for each position. */
         LensLayer: {
-            /** Name */
             name: string;
-            /** Step */
             step: number | null;
-            /** Words */
             words: components["schemas"]["LensWord"][];
         };
-        /**
-         * LensRequest
-         * @description What each layer would answer.
-         */
+        /** @description What each layer would answer. */
         LensRequest: {
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
         };
-        /**
-         * LensWord
-         * @description The likeliest answer of a layer at a position.
-         */
+        /** @description The likeliest answer of a layer at a position. */
         LensWord: {
-            /** Text */
             text: string;
-            /** Probability */
             probability: number;
         };
-        /**
-         * LessonChoiceInfo
-         * @description A switch of a lesson, and how it stands.
-         */
+        /** @description A switch of a lesson, and how it stands. */
         LessonChoiceInfo: {
-            /** Name */
             name: string;
-            /** Label */
             label: string;
-            /** Values */
             values: components["schemas"]["LessonChoiceValue"][];
-            /** Chosen */
             chosen: string;
         };
-        /**
-         * LessonChoiceValue
-         * @description A value of a switch.
-         */
+        /** @description A value of a switch. */
         LessonChoiceValue: {
-            /** Name */
             name: string;
-            /** Label */
             label: string;
         };
-        /**
-         * LessonInfo
-         * @description A lesson whose numbers are cells of open traces.
-         */
+        /** @description A lesson whose numbers are cells of open traces. */
         LessonInfo: {
-            /** Name */
             name: string;
-            /** Title */
             title: string;
-            /** Summary */
             summary: string;
-            /**
-             * Language
-             * @enum {string}
-             */
+            /** @enum {string} */
             language: "en" | "zh";
             place: components["schemas"]["LessonPlaceInfo"] | null;
-            /** Choices */
             choices: components["schemas"]["LessonChoiceInfo"][];
-            /** Steps */
             steps: components["schemas"]["LessonStepInfo"][];
-            /** Claims */
             claims: components["schemas"]["ClaimName"][];
         };
-        /**
-         * LessonLink
-         * @description A step of a lesson, counted from 1.
-         */
+        /** @description A step of a lesson, counted from 1. */
         LessonLink: {
-            /** Lesson */
             lesson: string;
-            /** Step */
             step: number;
         };
-        /**
-         * LessonName
-         * @description A lesson that another one needs or leads to.
-         */
+        /** @description A lesson that another one needs or leads to. */
         LessonName: {
-            /** Name */
             name: string;
-            /** Title */
             title: string;
         };
-        /**
-         * LessonPart
-         * @description A part of a step: prose, a formula, a question …, as `Lesson.to_dict()` has it.
-         */
+        /** @description A part of a step: prose, a formula, a question …, as `Lesson.to_dict()` has it. */
         LessonPart: {
-            /**
-             * Kind
-             * @enum {string}
-             */
+            /** @enum {string} */
             kind: "text" | "remark" | "formula" | "matrix" | "table" | "figure" | "question";
-            /** Trace */
             trace: string | null;
-            /** Number */
             number: number | null;
+            /** @default [] */
+            tex: string[][];
         } & {
             [key: string]: unknown;
         };
-        /**
-         * LessonPlaceInfo
-         * @description Where a lesson stands in the course.
-         */
+        /** @description Where a lesson stands in the course. */
         LessonPlaceInfo: {
-            /** Text */
             text: string;
-            /** Able */
             able: string;
-            /** Minutes */
             minutes: number;
-            /** Needs */
             needs: components["schemas"]["LessonName"][];
             next: components["schemas"]["LessonName"] | null;
         };
-        /**
-         * LessonStepInfo
-         * @description One step of a lesson.
-         */
+        /** @description One step of a lesson. */
         LessonStepInfo: {
-            /** Role */
             role: string;
-            /** Title */
             title: string;
-            /** Parts */
             parts: components["schemas"]["LessonPart"][];
         };
-        /**
-         * LessonSummary
-         * @description A lesson of the course.
-         */
+        /** @description A lesson of the course. */
         LessonSummary: {
-            /** Name */
             name: string;
-            /** Title */
             title: string;
-            /** Summary */
             summary: string;
-            /** Able */
             able: string;
-            /** Minutes */
             minutes: number;
-            /** Needs */
             needs: components["schemas"]["LessonName"][];
         };
-        /**
-         * MapArcsInfo
-         * @description The attention weights of a box, mean over heads: `rows` × `columns` bytes, 255 is 1.
-         */
+        /** @description The attention weights of a box, mean over heads: `rows` × `columns` bytes, 255 is 1. */
         MapArcsInfo: {
-            /** Box */
             box: number;
-            /** Weights */
             weights: number | null;
-            /** N Heads */
             n_heads: number;
-            /** Keys */
             keys: number;
-            /** Rows */
             rows: number;
-            /** Columns */
             columns: number;
-            /** Data */
             data: string;
         };
-        /**
-         * MapArrowInfo
-         * @description A way between two boxes, by their places.
-         */
+        /** @description A way between two boxes, by their places. */
         MapArrowInfo: {
-            /**
-             * Kind
-             * @enum {string}
-             */
+            /** @enum {string} */
             kind: "flow" | "residual" | "memory";
-            /** Source */
             source: number;
-            /** Target */
             target: number;
-            /** Points */
             points: [
                 number,
                 number
             ][];
         };
-        /**
-         * MapBoxInfo
-         * @description A box of the model's picture, in pixels at zoom 1; `parent` is the box around it.
-         */
+        /** @description A box of the model's picture, in pixels at zoom 1; `parent` is the box around it. */
         MapBoxInfo: {
-            /**
-             * Kind
-             * @enum {string}
-             */
+            /** @enum {string} */
             kind: "tower" | "block" | "tokens" | "embedding" | "norm" | "attention" | "cross" | "feed_forward" | "experts" | "parallel" | "mixer" | "head" | "answer" | "stream" | "step" | "group";
-            /** Parent */
             parent: number | null;
-            /** X */
             x: number;
-            /** Y */
             y: number;
-            /** Width */
             width: number;
-            /** Height */
             height: number;
-            /** Name */
             name: string;
-            /** Step */
             step: number | null;
-            /** Tower */
             tower: number | null;
-            /** Layer */
             layer: number | null;
-            /** N More */
             n_more: number;
         };
-        /**
-         * MapColumnsInfo
-         * @description The tokens of a tower: the centre of the first column and the distance to the next.
-         */
+        /** @description The tokens of a tower: the centre of the first column and the distance to the next. */
         MapColumnsInfo: {
-            /**
-             * Kind
-             * @enum {string}
-             */
+            /** @enum {string} */
             kind: "encoder" | "decoder" | "stack";
-            /** X */
             x: number;
-            /** Pitch */
             pitch: number;
-            /** Texts */
             texts: string[];
-            /** N Tokens */
             n_tokens: number;
         };
         /**
-         * MapHeatInfo
          * @description The numbers of the residual stream in a box: `rows` × `columns` bytes, base64.
          *
          *     A row is a token. A byte is the largest number in size of a group of neighbouring features: 0
          *     is −limit, 254 the limit; 255 marks NaN and infinities.
          */
         MapHeatInfo: {
-            /** Box */
             box: number;
-            /** Rows */
             rows: number;
-            /** Columns */
             columns: number;
-            /** Group */
             group: number;
-            /** Limit */
             limit: number;
-            /** Data */
             data: string;
         };
-        /**
-         * MapInfo
-         * @description A model as a picture: towers of blocks, or a plain graph.
-         */
+        /** @description A model as a picture: towers of blocks, or a plain graph. */
         MapInfo: {
-            /** Width */
             width: number;
-            /** Height */
             height: number;
-            /** Boxes */
             boxes: components["schemas"]["MapBoxInfo"][];
-            /** Arrows */
             arrows: components["schemas"]["MapArrowInfo"][];
-            /** Columns */
             columns: components["schemas"]["MapColumnsInfo"][];
-            /** Heat */
             heat: components["schemas"]["MapHeatInfo"][];
-            /** Arcs */
             arcs: components["schemas"]["MapArcsInfo"][];
         };
-        /**
-         * MeaningInfo
-         * @description What a step or a number is for, in two sentences with the words and numbers of the run.
-         */
+        /** @description What a step or a number is for, in two sentences with the words and numbers of the run. */
         MeaningInfo: {
-            /** Text */
             text: string;
             lesson: components["schemas"]["LessonLink"] | null;
             paper: components["schemas"]["PaperLink"] | null;
         };
-        /**
-         * ModelInfo
-         * @description A card of the start page.
-         */
+        /** @description A card of the start page. */
         ModelInfo: {
-            /** Name */
             name: string;
-            /**
-             * Task
-             * @enum {string}
-             */
+            /** @enum {string} */
             task: "classify" | "translate" | "generate" | "module";
             title: components["schemas"]["Bilingual"];
             summary: components["schemas"]["Bilingual"];
-            /** N Parameters */
             n_parameters: number;
-            /** Max Tokens */
             max_tokens: number | null;
-            /**
-             * Examples
-             * @default []
-             */
+            /** @default [] */
             examples: string[];
             score: components["schemas"]["Bilingual"] | null;
             domain: components["schemas"]["Bilingual"] | null;
-            /**
-             * Words
-             * @default []
-             */
+            /** @default [] */
             words: string[];
             works: components["schemas"]["TrialInfo"] | null;
             fails: components["schemas"]["TrialInfo"] | null;
-            /** Trace */
             trace: string | null;
         };
-        /**
-         * OperandInfo
-         * @description A tensor that a step was made from.
-         */
+        /** @description A tensor that a step was made from. */
         OperandInfo: {
-            /** Argument */
             argument: string;
-            /** Step */
             step: number | null;
-            /** Shape */
             shape: number[];
         };
-        /**
-         * PanelInfo
-         * @description A matrix to draw; its numbers come from `…/values` with the same place.
-         */
+        /** @description A matrix to draw; its numbers come from `…/values` with the same place. */
         PanelInfo: {
-            /** Step */
             step: number | null;
-            /** Operand */
             operand: number | null;
-            /** Title */
             title: string;
-            /** Symbol */
             symbol: string | null;
-            /** Shape */
             shape: number[];
-            /** Lead */
             lead: number[];
-            /** Rows */
             rows: number | null;
-            /** Columns */
             columns: number | null;
-            /** Transposed */
             transposed: boolean;
-            /**
-             * Role
-             * @enum {string}
-             */
+            /** @enum {string} */
             role: "parameter" | "input" | "activation" | "constant";
             scale: components["schemas"]["Scale"] | null;
         };
-        /**
-         * PaperLink
-         * @description A section of “Attention Is All You Need”.
-         */
+        /** @description A section of “Attention Is All You Need”. */
         PaperLink: {
-            /** Section */
             section: string;
-            /** Address */
             address: string;
         };
-        /**
-         * Piece
-         * @description A piece of arithmetic in numbers; an operand is a link.
-         */
+        /** @description A piece of arithmetic in numbers; an operand is a link. */
         Piece: {
-            /** Text */
             text: string;
             cell: components["schemas"]["CellRef"] | null;
         };
-        /**
-         * PinnedPlace
-         * @description What a view of a playlist shows of a trace: a step, a slice of it, a cell's card.
-         */
+        /** @description What a view of a playlist shows of a trace: a step, a slice of it, a cell's card. */
         PinnedPlace: {
-            /** Step */
             step: number;
-            /**
-             * Lead
-             * @default []
-             */
+            /** @default [] */
             lead?: number[];
-            /** Index */
             index?: number[] | null;
-            /** Of */
             of?: number | null;
         };
-        /**
-         * PlaylistLesson
-         * @description A lesson with its switches.
-         */
+        /** @description A lesson with its switches. */
         PlaylistLesson: {
-            /** Name */
             name: string;
-            /**
-             * Settings
-             * @default []
-             */
+            /** @default [] */
             settings?: string[];
         };
-        /**
-         * PlaylistNote
-         * @description A note in both languages.
-         */
+        /** @description A note in both languages. */
         PlaylistNote: {
-            /**
-             * En
-             * @default
-             */
+            /** @default  */
             en?: string;
-            /**
-             * Zh
-             * @default
-             */
+            /** @default  */
             zh?: string;
         };
-        /**
-         * PlaylistRequest
-         * @description A page in one file that shows views in order; trace N is `saved-N` in their links.
-         */
+        /** @description A page in one file that shows views in order; trace N is `saved-N` in their links. */
         PlaylistRequest: {
-            /** Views */
             views: components["schemas"]["PlaylistView"][];
-            /**
-             * Traces
-             * @default []
-             */
+            /** @default [] */
             traces?: components["schemas"]["PlaylistTrace"][];
-            /**
-             * Lessons
-             * @default []
-             */
+            /** @default [] */
             lessons?: components["schemas"]["PlaylistLesson"][];
-            /**
-             * Searches
-             * @default []
-             */
+            /** @default [] */
             searches?: components["schemas"]["DecodeRequest"][];
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
         };
-        /**
-         * PlaylistTrace
-         * @description A trace of a playlist, and what its views show of it.
-         */
+        /** @description A trace of a playlist, and what its views show of it. */
         PlaylistTrace: {
-            /** Id */
             id: string;
-            /**
-             * Places
-             * @default []
-             */
+            /** @default [] */
             places?: components["schemas"]["PinnedPlace"][];
         };
-        /**
-         * PlaylistView
-         * @description A view: its link in the saved page, its title, its note.
-         */
+        /** @description A view: its link in the saved page, its title, its note. */
         PlaylistView: {
-            /** Link */
             link: string;
-            /**
-             * Title
-             * @default
-             */
+            /** @default  */
             title?: string;
             /**
              * @default {
@@ -2092,535 +687,283 @@ export interface components {
              */
             note?: components["schemas"]["PlaylistNote"];
         };
-        /**
-         * PrecisionInfo
-         * @description The same cell computed at several precisions.
-         */
+        /** @description The same cell computed at several precisions. */
         PrecisionInfo: {
-            /** Float64 */
             float64: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Float32 */
             float32: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Bfloat16 */
             bfloat16: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Rounded */
             rounded: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Decimals */
             decimals: number;
         };
-        /**
-         * Problem
-         * @description Why a request was refused: one clear line, in English.
-         */
+        /** @description Why a request was refused: one clear line, in English. */
         Problem: {
-            /** Detail */
             detail: string;
-            /** Zh */
             zh: string | null;
-            /** Code */
             code: ("too_long" | "too_many_characters" | "empty" | "unknown_model" | "unknown_lesson" | "dropped" | "busy" | "fault") | null;
-            /**
-             * Figures
-             * @default {}
-             */
+            /** @default {} */
             figures: {
                 [key: string]: number | string;
             };
         };
-        /**
-         * Region
-         * @description A rectangle of cells, ends included, in a slice of a step or of an operand.
-         */
+        /** @description A rectangle of cells, ends included, in a slice of a step or of an operand. */
         Region: {
-            /** Operand */
             operand: number | null;
-            /** Step */
             step: number | null;
-            /** Lead */
             lead: number[];
-            /** Rows */
             rows: [
                 number,
                 number
             ];
-            /** Columns */
             columns: [
                 number,
                 number
             ];
         };
-        /**
-         * RowInfo
-         * @description Something that the texts describe, and what shows it.
-         */
+        /** @description Something that the texts describe, and what shows it. */
         RowInfo: {
-            /** Id */
             id: string;
-            /** Name */
             name: string;
-            /** Claims */
             claims: string[];
-            /** Lessons */
             lessons: components["schemas"]["LessonName"][];
-            /** Command */
             command: string | null;
         };
-        /**
-         * RunCurves
-         * @description The metrics of another run, to be drawn beside those of the watched one.
-         */
+        /** @description The metrics of another run, to be drawn beside those of the watched one. */
         RunCurves: {
-            /** Name */
             name: string;
-            /** Recipe */
             recipe: string;
-            /**
-             * State
-             * @enum {string}
-             */
+            /** @enum {string} */
             state: "running" | "finished" | "stopped";
-            /** Total */
             total: number | null;
-            /** Metrics */
             metrics: {
                 [key: string]: number | string | null;
             }[];
         };
-        /**
-         * Scale
-         * @description How a step's numbers become colours.
-         */
+        /** @description How a step's numbers become colours. */
         Scale: {
-            /**
-             * Kind
-             * @enum {string}
-             */
+            /** @enum {string} */
             kind: "signed" | "probability";
-            /**
-             * Limit
-             * @default 1
-             */
+            /** @default 1 */
             limit: number;
         };
-        /**
-         * SourceInfo
-         * @description The source line that made a step.
-         */
+        /** @description The source line that made a step. */
         SourceInfo: {
-            /** File */
             file: string;
-            /** Line */
             line: number;
-            /** Text */
             text: string;
-            /**
-             * Before
-             * @default []
-             */
+            /** @default [] */
             before: string[];
-            /**
-             * After
-             * @default []
-             */
+            /** @default [] */
             after: string[];
         };
-        /**
-         * StepChange
-         * @description How much of a step an edit changed.
-         */
+        /** @description How much of a step an edit changed. */
         StepChange: {
-            /** Step */
             step: number;
-            /** Changed */
             changed: number;
-            /** Total */
             total: number;
-            /** Largest */
             largest: number | ("NaN" | "Infinity" | "-Infinity");
             cell: components["schemas"]["CellRef"];
         };
-        /**
-         * StepInfo
-         * @description One tensor of a trace, without its numbers.
-         */
+        /** @description One tensor of a trace, without its numbers. */
         StepInfo: {
-            /** Number */
             number: number;
-            /** Name */
             name: string;
-            /** Short */
             short: string;
-            /** Symbol */
             symbol: string | null;
-            /**
-             * Role
-             * @enum {string}
-             */
+            /** @enum {string} */
             role: "parameter" | "input" | "activation" | "constant";
-            /** Op */
             op: string;
-            /** Module */
             module: string;
-            /** Shape */
             shape: number[];
-            /** Dtype */
             dtype: string;
-            /** Labels */
             labels: (number | null)[];
             scale: components["schemas"]["Scale"] | null;
-            /** Operands */
             operands: components["schemas"]["OperandInfo"][];
-            /** Readers */
             readers: number[];
             source: components["schemas"]["SourceInfo"] | null;
-            /** Is View */
             is_view: boolean;
-            /** Is Expanded */
             is_expanded: boolean;
-            /** Is Opaque */
             is_opaque: boolean;
-            /** Is Unwritten */
             is_unwritten: boolean;
-            /** Is Main */
             is_main: boolean;
             title: components["schemas"]["Bilingual"] | null;
         };
-        /**
-         * StoredInfo
-         * @description Where a stored result comes from.
-         */
+        /** @description Where a stored result comes from. */
         StoredInfo: {
-            /** Command */
             command: string;
-            /** Date */
             date: string;
-            /** Where */
             where: string;
         };
-        /**
-         * SumInfo
-         * @description A long sum at a glance.
-         */
+        /** @description A long sum at a glance. */
         SumInfo: {
-            /** N Terms */
             n_terms: number;
-            /** Shown */
             shown: components["schemas"]["TermInfo"][];
-            /** Others */
             others: number;
-            /** Rest */
             rest: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Positive */
             positive: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Negative */
             negative: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Share */
             share: number;
-            /** Factors */
             factors: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
-            /** Products */
             products: (number | ("NaN" | "Infinity" | "-Infinity"))[];
         };
-        /**
-         * SweepRequest
-         * @description One row of a sweep: each head, or each position, of one layer switched off or replaced.
-         */
+        /** @description One row of a sweep: each head, or each position, of one layer switched off or replaced. */
         SweepRequest: {
-            /** Step */
             step: number;
-            /** Index */
             index: number[];
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
             /**
-             * Over
              * @default head
              * @enum {string}
              */
             over?: "head" | "position";
             /**
-             * To
              * @default zero
              * @enum {string}
              */
             to?: "zero" | "mean" | "other";
-            /** Text */
             text?: string | null;
-            /**
-             * Layer
-             * @default 0
-             */
+            /** @default 0 */
             layer?: number;
         };
-        /**
-         * SweepRow
-         * @description The interventions in one layer.
-         */
+        /** @description The interventions in one layer. */
         SweepRow: {
-            /** Layers */
             layers: string[];
-            /** Layer */
             layer: number;
             cell: components["schemas"]["CellRef"];
-            /** Squares */
             squares: components["schemas"]["SweepSquare"][];
-            /** Note */
             note: string;
         };
-        /**
-         * SweepSquare
-         * @description One intervention.
-         */
+        /** @description One intervention. */
         SweepSquare: {
-            /** Place */
             place: string;
-            /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity");
             edit: components["schemas"]["Edit-Output"];
         };
-        /**
-         * TermInfo
-         * @description One summand.
-         */
+        /** @description One summand. */
         TermInfo: {
-            /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity");
-            /** Symbols */
             symbols: string;
-            /** Numbers */
             numbers: string;
-            /** Pieces */
             pieces: components["schemas"]["Piece"][];
-            /** Share */
             share: number;
-            /** Cells */
             cells: components["schemas"]["CellRef"][];
         };
-        /**
-         * TermPage
-         * @description Some of the summands of a cell.
-         */
+        /** @description Some of the summands of a cell. */
         TermPage: {
-            /** Total */
             total: number;
-            /** Offset */
             offset: number;
-            /** Terms */
             terms: components["schemas"]["TermInfo"][];
         };
-        /**
-         * TextInfo
-         * @description A text that makes claims.
-         */
+        /** @description A text that makes claims. */
         TextInfo: {
-            /** Id */
             id: string;
-            /** Title */
             title: string;
         };
-        /**
-         * Thumbnail
-         * @description A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities.
-         */
+        /** @description A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities. */
         Thumbnail: {
-            /** Step */
             step: number;
-            /** Rows */
             rows: number;
-            /** Columns */
             columns: number;
-            /** Data */
             data: string;
         };
-        /**
-         * TraceInfo
-         * @description A recorded run: everything but its numbers.
-         */
+        /** @description A recorded run: everything but its numbers. */
         TraceInfo: {
-            /** Id */
             id: string;
-            /** Model */
             model: string;
-            /** Text */
             text: string;
-            /** Target */
             target: string | null;
-            /**
-             * Task
-             * @enum {string}
-             */
+            /** @enum {string} */
             task: "classify" | "translate" | "generate" | "module";
             answer: components["schemas"]["Answer"];
             before: components["schemas"]["Answer"] | null;
-            /** Edits */
             edits: components["schemas"]["Edit-Output"][];
-            /** Parent */
             parent: string | null;
-            /** Root */
             root: string;
-            /** Reran */
             reran: boolean;
-            /** Labels */
             labels: string[][];
-            /** Steps */
             steps: components["schemas"]["StepInfo"][];
             tree: components["schemas"]["BranchInfo"];
-            /** Outputs */
             outputs: number[];
-            /** Inputs */
             inputs: number[];
-            /** Attention */
             attention: components["schemas"]["AttentionInfo"][];
-            /** First */
             first: number;
-            /** Notes */
             notes: components["schemas"]["Bilingual"][];
-            /** N Bytes */
             n_bytes: number;
         };
-        /**
-         * TraceRequest
-         * @description Run a model over a text and record every number.
-         */
+        /** @description Run a model over a text and record every number. */
         TraceRequest: {
-            /** Model */
             model: string;
-            /** Text */
             text: string;
-            /** Target */
             target?: string | null;
         };
-        /**
-         * TrialInfo
-         * @description A text on which a model is right, or wrong.
-         */
+        /** @description A text on which a model is right, or wrong. */
         TrialInfo: {
-            /** Text */
             text: string;
-            /** Right */
             right: string | null;
             why: components["schemas"]["Bilingual"] | null;
         };
-        /**
-         * VerdictInfo
-         * @description A verdict: its sign, and what it is called.
-         */
+        /** @description A verdict: its sign, and what it is called. */
         VerdictInfo: {
-            /**
-             * Name
-             * @enum {string}
-             */
+            /** @enum {string} */
             name: "holds" | "holds in part" | "fails" | "not decidable here" | "not measured yet";
-            /** Mark */
             mark: string;
-            /** Label */
             label: string;
         };
-        /**
-         * WatchInfo
-         * @description A training run: its metrics from an offset on, and the attention pictures there are.
-         */
+        /** @description A training run: its metrics from an offset on, and the attention pictures there are. */
         WatchInfo: {
-            /** Recipe */
             recipe: string;
-            /**
-             * State
-             * @enum {string}
-             */
+            /** @enum {string} */
             state: "running" | "finished" | "stopped";
-            /** Total */
             total: number | null;
-            /** Metrics */
             metrics: {
                 [key: string]: number | string | null;
             }[];
-            /** Next */
             next: number;
-            /** Snapshots */
             snapshots: number[];
-            /** Models */
             models: number[];
-            /** Runs */
             runs: string[];
-            /** Layers */
             layers: components["schemas"]["WatchLayer"][];
         };
-        /**
-         * WatchLayer
-         * @description One attention layer of a watched model, over the text that its pictures show.
-         */
+        /** @description One attention layer of a watched model, over the text that its pictures show. */
         WatchLayer: {
-            /**
-             * Part
-             * @enum {string}
-             */
+            /** @enum {string} */
             part: "encoder" | "decoder" | "cross";
-            /** Layer */
             layer: number;
-            /** N Heads */
             n_heads: number;
-            /** Queries */
             queries: string[];
-            /** Keys */
             keys: string[];
         };
-        /**
-         * WatchTraceRequest
-         * @description Run the model that a training run had after a step over the text of its pictures.
-         */
+        /** @description Run the model that a training run had after a step over the text of its pictures. */
         WatchTraceRequest: {
-            /** Update */
             update: number;
         };
-        /**
-         * WordShare
-         * @description A token and its share.
-         */
+        /** @description A token and its share. */
         WordShare: {
-            /** Token */
             token: string;
-            /** Score */
             score: number | ("NaN" | "Infinity" | "-Infinity");
         };
-        /**
-         * WordsAnswer
-         * @description A number in words of the input.
-         */
+        /** @description A number in words of the input. */
         WordsAnswer: {
             cell: components["schemas"]["CellRef"];
-            /**
-             * Method
-             * @enum {string}
-             */
+            /** @enum {string} */
             method: "leave one out" | "gradient" | "integrated" | "rollout";
-            /** Inputs */
             inputs: components["schemas"]["InputWords"][];
-            /** Whole */
             whole: number | ("NaN" | "Infinity" | "-Infinity") | null;
-            /** Note */
             note: string;
         };
-        /**
-         * WordsRequest
-         * @description Share a number out among the words of the input.
-         */
+        /** @description Share a number out among the words of the input. */
         WordsRequest: {
-            /** Step */
             step: number;
-            /** Index */
             index: number[];
             /**
-             * Language
              * @default en
              * @enum {string}
              */
             language?: "en" | "zh";
             /**
-             * Method
              * @default leave one out
              * @enum {string}
              */
@@ -2734,4266 +1077,4 @@ export type WordShare = components['schemas']['WordShare'];
 export type WordsAnswer = components['schemas']['WordsAnswer'];
 export type WordsRequest = components['schemas']['WordsRequest'];
 export type $defs = Record<string, never>;
-export interface operations {
-    models_api_models_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ModelInfo"][];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    create_trace_api_traces_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["TraceRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TraceInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_trace_api_traces__id__get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TraceInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    delete_trace_api_traces__id__delete: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    edit_api_traces__id__edits_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["EditRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TraceInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    changes_api_traces__id__changes_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Changes"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_map_api_traces__id__map_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MapInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    export_api_traces__id__export_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ExportRequest"];
-            };
-        };
-        responses: {
-            /** @description The file. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/markdown": unknown;
-                    "application/x-tex": unknown;
-                    "text/html": unknown;
-                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": unknown;
-                    "application/json": unknown;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    thumbnails_api_traces__id__thumbnails_get: {
-        parameters: {
-            query: {
-                /** @description numbers: `1,2,3` */
-                steps: string;
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Thumbnail"][];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_equation_api_traces__id__steps__number__equation_get: {
-        parameters: {
-            query?: {
-                /** @description places of the axes before the last two: `0,1` */
-                lead?: string;
-            };
-            header?: never;
-            path: {
-                number: number;
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Equation"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_meaning_api_traces__id__steps__number__meaning_get: {
-        parameters: {
-            query?: {
-                /** @description places of the axes before the last two: `0,1` */
-                lead?: string;
-                /** @description of a cell: `0,1,2` */
-                index?: string | null;
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path: {
-                number: number;
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MeaningInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_values_api_traces__id__steps__number__values_get: {
-        parameters: {
-            query?: {
-                /** @description places of the axes before the last two: `0,1` */
-                lead?: string;
-                operand?: number | null;
-                /** @description a range: `0:64`; all if left out */
-                rows?: string | null;
-                /** @description a range: `0:64`; all if left out */
-                columns?: string | null;
-            };
-            header?: never;
-            path: {
-                number: number;
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The cells row by row, little-endian; `X-Shape: rows,columns`, `X-Dtype`. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/octet-stream": string;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_changed_api_traces__id__steps__number__changed_get: {
-        parameters: {
-            query?: {
-                /** @description places of the axes before the last two: `0,1` */
-                lead?: string;
-                operand?: number | null;
-                /** @description a range: `0:64`; all if left out */
-                rows?: string | null;
-                /** @description a range: `0:64`; all if left out */
-                columns?: string | null;
-            };
-            header?: never;
-            path: {
-                id: string;
-                number: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The cells row by row, little-endian; `X-Shape: rows,columns`, `X-Dtype`. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/octet-stream": string;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_unwritten_api_traces__id__steps__number__unwritten_get: {
-        parameters: {
-            query?: {
-                /** @description places of the axes before the last two: `0,1` */
-                lead?: string;
-                operand?: number | null;
-                /** @description a range: `0:64`; all if left out */
-                rows?: string | null;
-                /** @description a range: `0:64`; all if left out */
-                columns?: string | null;
-            };
-            header?: never;
-            path: {
-                number: number;
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The cells row by row, little-endian; `X-Shape: rows,columns`, `X-Dtype`. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/octet-stream": string;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_cell_api_traces__id__cell_get: {
-        parameters: {
-            query: {
-                step: number;
-                /** @description a place on each axis: `0,1,2` */
-                index?: string;
-                operand?: number | null;
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["CardInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_terms_api_traces__id__cell_terms_get: {
-        parameters: {
-            query: {
-                offset?: number;
-                limit?: number;
-                order?: "size" | "index";
-                language?: "en" | "zh";
-                step: number;
-                /** @description a place on each axis: `0,1,2` */
-                index?: string;
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TermPage"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_dependents_api_traces__id__cell_dependents_get: {
-        parameters: {
-            query: {
-                step: number;
-                /** @description a place on each axis: `0,1,2` */
-                index?: string;
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DependentInfo"][];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_path_api_traces__id__cell_path_get: {
-        parameters: {
-            query: {
-                step: number;
-                /** @description a place on each axis: `0,1,2` */
-                index?: string;
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["CellRef"][];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    answer_api_traces__id__experiments_answer_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["EditRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Answer"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    in_words_api_traces__id__experiments_words_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["WordsRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["WordsAnswer"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    compare_runs_api_traces__id__experiments_compare_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["CompareRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ComparisonInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    sweep_layer_api_traces__id__experiments_sweep_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SweepRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SweepRow"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_layers_api_traces__id__experiments_lens_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LensRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LensAnswer"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    direct_contributions_api_traces__id__experiments_contributions_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["ContributionsRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ContributionsAnswer"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    search_api_decode_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["DecodeRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DecodeAnswer"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    summaries_api_lessons_get: {
-        parameters: {
-            query?: {
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LessonSummary"][];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    lesson_api_lessons__name__get: {
-        parameters: {
-            query?: {
-                language?: "en" | "zh";
-                /** @description switches of the lesson: `encoding=rotary` */
-                set?: string[];
-            };
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LessonInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    answer_api_lessons__name__answers_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["AnswerRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AnswerInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    gallery_api_claims_get: {
-        parameters: {
-            query?: {
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ClaimList"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    claim_api_claims__id__get: {
-        parameters: {
-            query?: {
-                language?: "en" | "zh";
-                /** @description switches of the experiment: `width=256` */
-                set?: string[];
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ClaimInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    shipped_api_audits_get: {
-        parameters: {
-            query?: {
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuditSummary"][];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    send_api_audits_post: {
-        parameters: {
-            query?: {
-                /** @description what errors call the file */
-                name?: string;
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** @description A worked example, as `glassformer audit FILE` reads it. */
-        requestBody: {
-            content: {
-                "application/json": Record<string, never>;
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuditInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_audit_api_audits__id__get: {
-        parameters: {
-            query?: {
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuditInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    read_audit_cell_api_audits__id__cell_get: {
-        parameters: {
-            query: {
-                step: string;
-                /** @description a place on each axis */
-                index?: number[];
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuditCellCard"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    export_audit_api_audits__id__export_get: {
-        parameters: {
-            query?: {
-                format?: "md" | "tex" | "html" | "xlsx" | "json";
-                language?: "en" | "zh";
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The file. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/markdown": unknown;
-                    "application/x-tex": unknown;
-                    "text/html": unknown;
-                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": unknown;
-                    "application/json": unknown;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    save_playlist_api_playlist_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["PlaylistRequest"];
-            };
-        };
-        responses: {
-            /** @description The file. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/markdown": unknown;
-                    "application/x-tex": unknown;
-                    "text/html": unknown;
-                    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": unknown;
-                    "application/json": unknown;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    watch_api_watch_get: {
-        parameters: {
-            query?: {
-                since?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["WatchInfo"] | null;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    other_run_api_watch_runs__name__get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RunCurves"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    trace_update_api_watch_traces_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["WatchTraceRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TraceInfo"];
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    attention_api_watch_attention_get: {
-        parameters: {
-            query: {
-                update: number;
-                layer?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description float32, little-endian; `X-Shape: heads,queries,keys`. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/octet-stream": string;
-                };
-            };
-            /** @description The request asks for something that cannot be; `detail` says what and what to do. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not from this page: a foreign Host or Origin, or the token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is no such step, model or lesson. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
-            410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The request does not have the shape that the schema says. */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; `Retry-After` says when to try again. */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A fault of the server; its log says more. */
-            500: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description There is not enough memory for this; the server goes on. */
-            507: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-}
+export type operations = Record<string, never>;

@@ -116,7 +116,7 @@ function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, left: numbe
   const { palette, zoom } = brush;
   const colour = palette.soft;
   const name = look.nameOf(block);
-  const hasRoom = block.tower === 0 || APART * zoom > 64;
+  const beside = Math.min(left, block.tower === 0 ? Infinity : APART * zoom);
   if (24 * zoom >= 8) {
     // Above the uppermost part, which is a norm where that comes last; a stream has room beside it.
     const parts = block.inside.filter(({ kind }) => kind !== 'stream');
@@ -124,9 +124,10 @@ function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, left: numbe
     const size = Math.max(8, Math.min(14, Math.max(10, 14 * zoom), 0.8 * room));
     const y = rect.y + Math.min(Math.max(size * 0.8, 13 * zoom), room / 2);
     brush.write(name, rect.x + 10 * zoom, y, size, rect.width * 0.4, { weight: 600, colour });
-  } else if (rect.height >= 14 && left > 64 && hasRoom) {
+  } else if (rect.height >= 14 && beside > 24) {
     const y = rect.y + rect.height / 2;
-    brush.write(name, left - 8, y, 11, 90, { weight: 600, colour, align: 'right' });
+    const short = beside > 64 ? name : String((block.layer ?? 0) + 1);
+    brush.write(short, left - 8, y, 11, 90, { weight: 600, colour, align: 'right' });
   }
 }
 
@@ -256,6 +257,11 @@ function drawArrows(brush: Brush, look: Look, seen: (box: Box) => number): void 
         brush.way(points, palette['map-stream'], width, Math.max(4, 9 * zoom), 10);
         drawPlus(brush, target, points.at(-1)!);
       });
+    } else if (source.kind === 'stream') {
+      const width = Math.max(1.2, 2.5 * zoom);
+      brush.faded(alpha, () =>
+        brush.way(points, palette['map-stream'], width, Math.max(5, 12 * zoom), 24),
+      );
     } else if (source.tower === null && source.parent === null) {
       const colour = palette['line-strong'];
       brush.faded(alpha, () =>

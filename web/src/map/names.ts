@@ -7,8 +7,15 @@ import type { Box, Scene } from './scene';
 
 export function nameOf(box: Box, scene: Scene): string {
   switch (box.kind) {
-    case 'tower':
-      return t(`map.${box.name}` as Key);
+    case 'tower': {
+      const name = t(`map.${box.name}` as Key);
+      if (scene.roots.filter((one) => one.name === box.name).length === 1) return name;
+      const layers = box.inside.flatMap(({ kind, layer }) =>
+        kind === 'block' ? [layer ?? 0] : [],
+      );
+      const [first, last] = [Math.min(...layers) + 1, Math.max(...layers) + 1];
+      return t('map.piece', { name, first, last });
+    }
     case 'block':
       return t('map.block', { n: (box.layer ?? 0) + 1 });
     case 'step':
@@ -47,9 +54,10 @@ export function plainSymbol(trace: TraceInfo, step: number): string | null {
 export function summaryOf(scene: Scene): string {
   const towers = scene.roots.filter(({ kind }) => kind === 'tower');
   if (towers.length === 0) return t('map.graph', { n: scene.roots.length });
-  const names = towers.map((tower) => {
-    const blocks = tower.inside.filter(({ kind }) => kind === 'block').length;
-    return `${nameOf(tower, scene)} × ${blocks}`;
+  const names = [...new Set(towers.map(({ name }) => name))].map((name) => {
+    const pieces = towers.filter((tower) => tower.name === name);
+    const blocks = pieces.flatMap(({ inside }) => inside.filter(({ kind }) => kind === 'block'));
+    return `${t(`map.${name}` as Key)} × ${blocks.length}`;
   });
   return t('map.towers', { names: names.join(', ') });
 }

@@ -215,7 +215,12 @@ export function keyX(scene: Scene, { box, keys, columns: nKeys }: Attention, key
 
 /** The rows of each tower from the bottom up, in the order in which they are computed. */
 export function stations(scene: Scene): Box[] {
-  return scene.roots.flatMap((root) => (root.kind === 'tower' ? rowsIn(root) : []));
+  return scene.roots.flatMap((root, at) => {
+    if (root.kind !== 'tower') return [];
+    // A further piece of a tower begins with the tokens and the stream of the one before.
+    const isFurther = at > 0 && scene.roots[at - 1]!.name === root.name;
+    return rowsIn(root).slice(isFurther ? 2 : 0);
+  });
 }
 
 function rowsIn(box: Box): Box[] {

@@ -8,6 +8,18 @@
 
 import type { Scale } from '../lib/api';
 
+/** A scale for all numbers of a matrix, or one for each of its rows. */
+export interface MatrixScale extends Scale {
+  /** The limit of each row. */
+  limits?: readonly number[];
+}
+
+/** The scale of a row. */
+export function scaleOfRow(scale: MatrixScale | null, row: number): Scale | null {
+  const limit = scale?.limits?.[row];
+  return scale === null || limit === undefined ? scale : { ...scale, limit };
+}
+
 export type Rgb = readonly [number, number, number];
 
 /** The table's last entries are for what has no place on a scale. */
@@ -75,6 +87,25 @@ export function entryOf(value: number, scale: Scale | null): number {
   const share = scale.kind === 'probability' ? value / scale.limit : (value / scale.limit + 1) / 2;
   const place = Math.round(share * (N_COLOURS - 1));
   return place < 0 ? 0 : place >= N_COLOURS ? N_COLOURS - 1 : place;
+}
+
+/** Colour a block of whole rows from row `top` of a matrix on. */
+export function colourRows(
+  {
+    values,
+    columns,
+    top = 0,
+  }: { values: Float32Array | Float64Array; columns: number; top?: number },
+  scale: MatrixScale | null,
+  table: ColourTable,
+  pixels: Uint32Array,
+): void {
+  if (scale?.limits === undefined) return colour(values, scale, table, pixels);
+  for (let at = 0; at < values.length; at += columns) {
+    const own = scaleOfRow(scale, top + at / columns);
+    const end = at + columns;
+    colour(values.subarray(at, end), own, table, pixels.subarray(at, end));
+  }
 }
 
 /** Colour numbers in one go; `pixels` has one entry per number. */

@@ -4,7 +4,7 @@
  * Nothing here touches the DOM; `Matrix.svelte` tells it how large its box is and draws it.
  */
 
-import type { Scale } from '../lib/api';
+import type { MatrixScale } from './colours';
 import { describe } from '../lib/source';
 import { areUpright, columnHeaderHeight, exactWidth, rowHeaderWidth } from './headers';
 import { EXACT, formatNumber, SHORT, SHORTEST } from './numbers';
@@ -58,7 +58,7 @@ export interface MatrixProps {
   columns: number;
   rowLabels: readonly string[] | null;
   columnLabels: readonly string[] | null;
-  scale: Scale | null;
+  scale: MatrixScale | null;
   /** The room that the matrix may take with its headers. */
   room: Box;
 }
@@ -100,6 +100,12 @@ export class Grid {
     };
   });
 
+  /** The height that labels leave where they lie flat. */
+  private readonly flat = $derived.by(() => {
+    const { columnLabels } = this.props();
+    return columnHeaderHeight(columnLabels, true) - columnHeaderHeight(columnLabels, false);
+  });
+
   readonly lowest = $derived.by(() =>
     tileCount(this.props().rows, this.props().columns) > MOST_TILES_AT_ONCE ? ONE_PIXEL : 0,
   );
@@ -133,13 +139,14 @@ export class Grid {
 
   readonly rung = $derived.by(() => {
     const { rows, columns } = this.props();
-    const started = startingRung(rows, columns, this.roomiest, () => this.widest, this.lowest);
+    const exact = () => this.widest;
+    const started = startingRung(rows, columns, this.roomiest, exact, this.lowest, this.flat);
     return clamp(this.chosen ?? started, this.lowest, EXACT_RUNG);
   });
   readonly isExact = $derived.by(() => this.rung === EXACT_RUNG);
   readonly sizes = $derived.by(() => {
     const { rows, columns } = this.props();
-    return cellSize(this.rung, rows, columns, this.roomiest, () => this.widest);
+    return cellSize(this.rung, rows, columns, this.roomiest, () => this.widest, this.flat);
   });
   readonly isUpright = $derived.by(() => areUpright(this.props().columnLabels, this.sizes.width));
   readonly headHeight = $derived.by(() =>

@@ -1,7 +1,6 @@
 /** Drawing on a canvas: tiles as pictures of one pixel per number, scaled to where they stand. */
 
-import type { Scale } from '../lib/api';
-import { colour, INFINITE, type ColourTable } from './colours';
+import { colourRows, INFINITE, type ColourTable, type MatrixScale } from './colours';
 import { placeIn, type View } from './grid.svelte';
 import type { Tile } from './tiles';
 import type { Box, Window } from './viewport';
@@ -12,33 +11,37 @@ const ROOM_FOR_GAPS = 8;
 
 interface Picture {
   table: ColourTable;
-  limit: number | undefined;
+  scale: MatrixScale | null;
   canvas: HTMLCanvasElement;
 }
 
 const pictures = new WeakMap<Tile, Picture>();
 
 /** The picture of a tile, made once for each colour table. */
-export function pictureOf(tile: Tile, scale: Scale | null, table: ColourTable): HTMLCanvasElement {
+export function pictureOf(
+  tile: Tile,
+  scale: MatrixScale | null,
+  table: ColourTable,
+): HTMLCanvasElement {
   const known = pictures.get(tile);
-  if (known !== undefined && known.table === table && known.limit === scale?.limit)
-    return known.canvas;
+  const isSame = known?.scale?.limit === scale?.limit && known?.scale?.limits === scale?.limits;
+  if (known !== undefined && known.table === table && isSame) return known.canvas;
   const canvas = known?.canvas ?? document.createElement('canvas');
   canvas.width = tile.columns;
   canvas.height = tile.rows;
   const image = new ImageData(tile.columns, tile.rows);
   const pixels = new Uint32Array(image.data.buffer);
-  colour(tile.values, scale, table, pixels);
+  colourRows(tile, scale, table, pixels);
   tile.unwritten?.forEach((isSo, at) => {
     if (isSo) pixels[at] = table.packed[INFINITE];
   });
   canvas.getContext('2d')?.putImageData(image, 0, 0);
-  pictures.set(tile, { table, limit: scale?.limit, canvas });
+  pictures.set(tile, { table, scale, canvas });
   return canvas;
 }
 
 export interface Scene extends View {
-  scale: Scale | null;
+  scale: MatrixScale | null;
   table: ColourTable;
   /** How much larger the page is in a lecture: as many more pixels are drawn. */
   enlarged: number;

@@ -29,7 +29,8 @@ export const RUNGS = [
   Infinity,
 ] as const;
 export const EXACT_RUNG = RUNGS.length - 1;
-const ROW_HEIGHT = 24;
+/** Of exact numbers: closer where all rows fit then. */
+const [LEAST_ROW, ROW_HEIGHT] = [20, 24];
 /** No column of exact numbers is narrower, in pixels. */
 export const NARROWEST = 40;
 /** The part of a matrix that must be in sight for it to start with exact numbers. */
@@ -69,7 +70,8 @@ export interface Scroll {
  * The size of a cell on a rung, `box` being the room for cells.
  *
  * `exact` is the width that exact numbers need; it takes looking at thousands of them, which a
- * heat map of a large matrix must not wait for: it is asked only where it matters.
+ * heat map of a large matrix must not wait for: it is asked only where it matters. Labels lie flat
+ * over exact numbers, which leaves `flat` more pixels of height.
  */
 export function cellSize(
   rung: number,
@@ -77,8 +79,13 @@ export function cellSize(
   columns: number,
   box: Box,
   exact: () => number,
+  flat = 0,
 ): Sizes {
-  if (rung === EXACT_RUNG) return { rows, columns, width: exact(), height: ROW_HEIGHT };
+  if (rung === EXACT_RUNG) {
+    const close = Math.floor((box.height + flat) / Math.max(1, rows));
+    const height = close < LEAST_ROW ? ROW_HEIGHT : Math.min(close, ROW_HEIGHT);
+    return { rows, columns, width: exact(), height };
+  }
   return { rows, columns, ...heatSize(rung, rows, columns, box) };
 }
 
@@ -96,10 +103,11 @@ export function startingRung(
   box: Box,
   exact: () => number,
   lowest: number,
+  flat = 0,
 ): number {
   if (rows * columns <= FEW) return EXACT_RUNG;
   const isMostShown = (width: number) =>
-    Math.min(rows, box.height / ROW_HEIGHT) * Math.min(columns, box.width / width) >=
+    Math.min(rows, (box.height + flat) / LEAST_ROW) * Math.min(columns, box.width / width) >=
     MOST_OF_THEM * rows * columns;
   if (isMostShown(NARROWEST) && isMostShown(exact())) return EXACT_RUNG;
   return fittingRung(rows, columns, box, lowest);

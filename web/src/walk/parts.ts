@@ -31,6 +31,8 @@ export interface Formula {
   symbols: string;
   numbers: string;
   value: string;
+  /** The equation and those of its named parts in LaTeX, side by side. */
+  tex: string[][];
   /** The line of PyTorch that computed it; empty where none is shown. */
   code: string;
   where: Definition[];
@@ -123,7 +125,7 @@ export function titlesOf(lessons: LessonName[]): string {
   return lessons.map(({ title }) => title).join(t('course.comma'));
 }
 
-/** Parts in rows: matrices and tables that follow one another stand side by side. */
+/** Parts in rows: formulas, matrices and tables that follow one another stand side by side. */
 export function inRows(parts: Part[]): Part[][] {
   const rows: Part[][] = [];
   for (const part of parts) {
@@ -135,7 +137,7 @@ export function inRows(parts: Part[]): Part[][] {
 }
 
 function isBlock({ kind }: Part): boolean {
-  return kind === 'matrix' || kind === 'table';
+  return kind === 'matrix' || kind === 'table' || kind === 'formula';
 }
 
 export { typeset };

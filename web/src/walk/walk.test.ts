@@ -5,10 +5,10 @@ import { cellNumber, inRows, placeIn, type MatrixPart, type Part } from './parts
 const part = (kind: Part['kind']) => ({ kind }) as Part;
 
 describe('the parts of a lesson', () => {
-  it('stand side by side where matrices and tables follow one another', () => {
+  it('stand side by side where formulas, matrices and tables follow one another', () => {
     const parts = ['text', 'matrix', 'table', 'formula', 'matrix', 'text'] as const;
     const rows = inRows(parts.map(part)).map((row) => row.map(({ kind }) => kind));
-    expect(rows).toEqual([['text'], ['matrix', 'table'], ['formula'], ['matrix'], ['text']]);
+    expect(rows).toEqual([['text'], ['matrix', 'table', 'formula', 'matrix'], ['text']]);
     expect(inRows([])).toEqual([]);
   });
 

@@ -34,8 +34,9 @@ export const attentionEn = {
   'attention.spreadOne':
     'On average a token attends to a single one: “{query}”, for example, to “{key}” by {share}.',
   'attention.scale': 'Colours',
-  'attention.own': 'each head up to its largest weight',
-  'attention.absolute': 'all from 0 to 1',
+  'attention.headScale': 'each head up to its largest weight',
+  'attention.rowScale': 'each row up to its own',
+  'attention.absoluteScale': 'all from 0 to 1',
   'attention.hatched': 'no weight (masked)',
   'attention.writes': 'writes {token}',
   'attention.writesHint':

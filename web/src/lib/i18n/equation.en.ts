@@ -18,6 +18,7 @@ export const equationEn = {
   'role.activation': 'computed',
   'role.constant': 'constant',
   'matrix.unwritten': 'never written: memory as it was left',
+  'matrix.rowMost': 'largest of the row',
   'matrix.cell': '{name}, row {row}, column {column}, {value}',
   'matrix.zoom': 'Zoom',
   'matrix.in': 'Zoom in',

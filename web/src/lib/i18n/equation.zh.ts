@@ -18,6 +18,7 @@ export const equationZh: Record<keyof typeof equationEn, string> = {
   'role.activation': '计算得到',
   'role.constant': '常量',
   'matrix.unwritten': '尚未写入：内存中的遗留内容',
+  'matrix.rowMost': '该行最大值',
   'matrix.cell': '{name}，行 {row}，列 {column}，{value}',
   'matrix.zoom': '缩放',
   'matrix.in': '放大',

@@ -8,6 +8,7 @@ export const mapEn = {
   'map.whole': 'Model',
   'map.encoder': 'Encoder',
   'map.decoder': 'Decoder',
+  'map.piece': '{name}, blocks {first} to {last}',
   'map.stack': 'Stack of blocks',
   'map.block': 'Block {n}',
   'map.tokens': 'Tokens',
