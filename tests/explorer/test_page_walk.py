@@ -11,6 +11,7 @@ import glassformer
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.lessons import Formula, HeatMap, make_lesson
 from glassformer.tracing import trace
+from glassformer.tracing.formula import to_tex
 from tests.explorer.conftest import Live, Visit
 
 LESSON = make_lesson("illustrated")
@@ -52,6 +53,8 @@ def test_every_step_has_the_lessons_own_numbers(visit: Visit) -> None:
         matrices = [part for part in step.parts if isinstance(part, HeatMap)]
         grids = page.locator("article table[role=grid]")
         expect(grids).to_have_count(len(matrices))
+        if any(isinstance(part, Formula) for part in step.parts):
+            expect(page.locator("article .cell .katex").first).to_be_visible()
         for place, part in enumerate(matrices):
             shown = (
                 grids.nth(place)
@@ -61,7 +64,9 @@ def test_every_step_has_the_lessons_own_numbers(visit: Visit) -> None:
             rows = enumerate(part.matrix.values)
             assert shown == [float(x) for at, row in rows if at not in part.hidden for x in row]
         for formula in [part for part in step.parts if isinstance(part, Formula)]:
-            expect(page.locator("article")).to_contain_text(formula.card.numbers)
+            numbers = to_tex(formula.card.number_tree, formula.card.digits)
+            annotations = page.locator("article annotation").all_text_contents()
+            assert any(numbers in one for one in annotations)
         if number + 1 < len(LESSON.steps):
             page.keyboard.press("j")
 
