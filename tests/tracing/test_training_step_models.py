@@ -377,6 +377,47 @@ def test_short_floats_are_compared_by_their_own_rounding(dtype: torch.dtype) -> 
     assert traced.verify().ok
 
 
+class Mixed(nn.Module):
+    """A norm with float32 weights on bfloat16 numbers, as autocast makes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed: Tensor = self.norm(x.bfloat16())
+        return normed
+
+
+def test_sums_that_a_kernel_keeps_in_bfloat16_are_held_against_bfloat16() -> None:
+    """A sum of many bfloat16 numbers stalls: that is neither equal nor the rule's mistake."""
+    torch.manual_seed(0)
+    x = torch.randn(900, 8)
+    traced, _ = traced_and_gradients(Mixed(), x[:64], loss=lambda y: y.float().square().mean())
+    gain = traced["gradients.norm.weight"]
+    assert gain.dtype == torch.float32
+    assert max(gain[place].difference for place in range(8)) > 1e-6
+    assert gain.rounded_to == torch.bfloat16
+    assert all(gain[place].reproduced for place in range(8))
+    assert traced.verify().ok
+
+    def stalled(factor: float) -> Trace:
+        table, ids = nn.Embedding(2, 4).bfloat16(), torch.zeros(900, dtype=torch.int64)
+        traced, _ = traced_and_gradients(table, ids, loss=lambda y: y.float().mean())
+        traced["gradients.weight"].view.tensor().mul_(factor)
+        return traced
+
+    traced = stalled(1.0)
+    cell = traced["gradients.weight"][0, 1]
+    assert not cell.reproduced
+    said = f"rounds to bfloat16 after every addition, which gives {cell.value:.4g}\n"
+    assert said in cell.explain()
+    report = traced.verify()
+    assert report.ok
+    assert "sums in bfloat16" in str(report)
+    assert not stalled(1.1).verify().ok
+
+
 def test_a_loss_that_depends_on_random_draws_alone_is_refused() -> None:
     model = Map(lambda x: torch.bernoulli(x.sigmoid()))
     with pytest.raises(TraceError, match="depends on parameters only through bernoulli"):
@@ -409,6 +450,50 @@ def test_results_written_into_given_memory_pass_gradients_on() -> None:
     for name, gradient in gradients.items():
         torch.testing.assert_close(traced[f"gradients.{name}"].value, gradient)
     assert traced.verify().ok
+
+
+def test_parameters_may_be_written_to_without_autograd() -> None:
+    """A table with a largest norm shortens its rows, another model clips its weights."""
+    torch.manual_seed(0)
+    table = nn.Embedding(5, 4, max_norm=0.5)
+
+    class Clipped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = table
+            self.gain = nn.Parameter(torch.tensor([0.5, 2.0, -3.0, 1.0]))
+
+        def forward(self, ids: Tensor) -> Tensor:
+            with torch.no_grad():
+                self.gain.clamp_(-1, 1)
+                self.gain[0] += 0.25
+            looked_up: Tensor = self.table(ids) + self.table(ids.flip(0))
+            return looked_up * self.gain
+
+    model = Clipped()
+    ids = torch.tensor([1, 2, 2])
+    traced, gradients = traced_and_gradients(model, ids, loss=lambda y: y.square().sum())
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(traced[f"gradients.{name}"].value, gradients[name])
+        torch.testing.assert_close(traced[f"update.{name}.weight"].value, parameter.detach())
+    assert traced.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("operator", "function"),
+    [
+        ("heaviside", lambda x: torch.heaviside(x, x)),
+        ("igamma", lambda x: torch.igamma(x, x)),
+        ("bincount", lambda x: torch.bincount(torch.tensor([0, 1, 1]), weights=x)),
+    ],
+)
+def test_what_torch_cannot_differentiate_is_refused(
+    operator: str, function: Callable[[Tensor], Tensor]
+) -> None:
+    model = Map(lambda x: function(x.flatten()[:3].exp()))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(TraceError, match=f"torch cannot differentiate {operator} with"):
+        trace_training_step(model, X, loss=Tensor.sum, optimiser=optimiser)
 
 
 def test_a_sparse_gradient_is_refused_before_the_step_is_made() -> None:

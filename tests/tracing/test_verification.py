@@ -255,3 +255,11 @@ def test_integers_that_float64_cannot_represent_are_not_verified() -> None:
     report = trace(lambda x: x - 2**62, large).verify()
     assert report.ok
     assert report.cells == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_an_rms_norm_without_eps_takes_that_of_the_dtype_it_is_computed_in(
+    dtype: torch.dtype,
+) -> None:
+    rows = (1e-2 * torch.randn(3, 8, generator=torch.Generator().manual_seed(0))).to(dtype)
+    assert trace(lambda x: F.rms_norm(x, (8,)), rows).verify().ok

@@ -195,7 +195,7 @@ class _BlockWriter:
             return None
         stored = float(self._step.view.array.reshape(-1)[place])
         difference = Evaluation(expression).relative_difference(stored, self._step.dtype)
-        if relation(difference, self._step.dtype) == "≠":
+        if relation(difference, self._step.rounded_to) == "≠":
             raise InexpressibleError(NOT_REPRODUCED)
         self._auxiliary.row = self._block.at(place)[0]
         return self._formulas.of(expression)

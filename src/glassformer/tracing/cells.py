@@ -63,7 +63,7 @@ class Terms(Sequence[Term]):
 
     def __init__(self, evaluation: Evaluation | None) -> None:
         """The summands of what was evaluated; none of a given number."""
-        self._sums = [] if evaluation is None else list(summands_of(evaluation.expression))
+        self._sums = [] if evaluation is None else list(e.summands_of(evaluation.expression))
         values = [
             evaluation.terms(part)
             if isinstance(part, e.Reduce) and part.kind == "sum"
@@ -200,7 +200,7 @@ class Cell:
     @property
     def reproduced(self) -> bool:
         """Whether its arithmetic gives the stored number, up to the rounding of its dtype."""
-        return relation(self.difference, self.step.dtype) == "="
+        return relation(self.difference, self.step.rounded_to) == "="
 
     @property
     def operands(self) -> tuple[Cell, ...]:
@@ -289,16 +289,6 @@ def _places(part: int | e.Axis | e.Expression, wraps_at: int = 0) -> range:
         part = int(evaluate(part))
     at = part + wraps_at if part < 0 else part
     return range(at, at + 1)
-
-
-def summands_of(expression: e.Expression) -> Iterator[e.Expression]:
-    """The parts of an expression that are added up; a Σ is one of them."""
-    match expression:
-        case e.Operation(operator="+", left=left, right=right):
-            yield from summands_of(left)
-            yield from summands_of(right)
-        case _:
-            yield expression
 
 
 Thing = TypeVar("Thing")

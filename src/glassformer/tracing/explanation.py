@@ -18,13 +18,14 @@ from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import (
     Evaluation,
     Relation,
+    RunningSums,
     evaluate,
     gathered,
     largest_terms,
     relation,
 )
 from glassformer.tracing.capture.source_lines import source_parts
-from glassformer.tracing.cells import Cell, Terms, distinct, leaves, summands_of
+from glassformer.tracing.cells import Cell, Terms, distinct, leaves
 from glassformer.tracing.formula import (
     MOST_TERMS,
     Formula,
@@ -113,8 +114,12 @@ class Card:
         """The value in float64 from the operands shown."""
         self.difference = self._evaluation.relative_difference(float(cell.value), cell.step.dtype)
         """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
-        self.relation: Relation = relation(self.difference, cell.step.dtype)
+        self.relation: Relation = relation(self.difference, cell.step.rounded_to)
         """Between the arithmetic and the stored number; ≠ where the rule does not reproduce it."""
+        self.running_sum: float | None = None
+        """What the arithmetic gives if every partial sum is rounded as the operator rounds it."""
+        if self.relation == "≠" and self.expression and (sums := cell.step.dtype_of_sums):
+            self.running_sum = RunningSums(self.expression, sums).value
 
         self.sight = (names or cell.step.trace.naming).sight(cell.step)
         self._symbols = SymbolWriter(self.sight)
@@ -224,7 +229,7 @@ class Card:
 
     def factors(self) -> tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.float64]]:
         """The two rows of a dot product and their products; nothing where there is none."""
-        for part in [] if self.expression is None else summands_of(self.expression):
+        for part in [] if self.expression is None else e.summands_of(self.expression):
             match part:
                 case e.Reduce(kind="sum", body=e.Operation(operator="*"), axes=axes) if (
                     math.prod(axis.size for axis in axes) <= _MOST_FACTORS
@@ -288,6 +293,9 @@ def _lines(card: Card, most: int, digits: int) -> list[str]:
         lines.append(say("with", legend=legend))
     if sign == "≠":
         lines.append(say("not reproduced", value=number(card.recomputed, digits)))
+        if card.running_sum is not None:
+            dtype = str(step.dtype_of_sums).removeprefix("torch.")
+            lines.append(say("sums", dtype=dtype, value=number(card.running_sum, digits)))
     if card.is_copy:
         return lines  # the rest is the operand's
     lines.append(f"  {sign} {numbers}")

@@ -123,6 +123,22 @@ class Step(Numbers):
         return rule.name if rule is not None else None
 
     @property
+    def rounded_to(self) -> torch.dtype:
+        """The dtype that its numbers were rounded to: its own, or a shorter one of its sums."""
+        sums = self.dtype_of_sums
+        shorter = sums is not None and torch.finfo(sums).eps > torch.finfo(self.dtype).eps
+        return sums if sums is not None and shorter else self.dtype
+
+    @property
+    def dtype_of_sums(self) -> torch.dtype | None:
+        """Of a sum that is rounded after every addition: to what. Else None."""
+        rule = rules.of_call(self.call, self.output) if self.call is not None else None
+        if rule is None or not rule.sums_like or not self.dtype.is_floating_point:
+            return None
+        assert self.call is not None
+        return self.call.view(rule.sums_like).dtype
+
+    @property
     def is_opaque(self) -> bool:
         """Whether it was computed from other tensors by an operator without a rule."""
         computed = self.call is not None and self.role == "activation"

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
-from glassformer.tracing.arithmetic.float64_values import Evaluation, limits
+from glassformer.tracing.arithmetic.float64_values import Evaluation, RunningSums, limits
 from glassformer.tracing.capture.memory import Index, as_real, gaps, index_of
 from glassformer.tracing.capture.recorder import (
     Program,
@@ -41,19 +41,24 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RuleReport:
-    """The worst cell of a rule. `excess` is its difference divided by what its dtype allows."""
+    """The worst cell of a rule.
+
+    `excess` is the largest difference divided by what the dtype allows. If partial sums are rounded
+    to `sums_in`, which alone explains a larger difference, the difference counts from there.
+    """
 
     rule: str
     cells: int = 0
     worst: float = 0.0
     excess: float = 0.0
     cell: str = ""
+    sums_in: str = ""
 
-    def note(self, difference: float, allowed: float, step: Step, index: Index) -> None:
+    def note(self, difference: float, excess: float, step: Step, index: Index) -> None:
         self.cells += 1
         if difference > self.worst or not self.cell:
             self.worst, self.cell = difference, f"{step.name}[{', '.join(map(str, index))}]"
-        self.excess = max(self.excess, difference / allowed)
+        self.excess = max(self.excess, excess)
 
 
 @dataclass(slots=True, repr=False)
@@ -93,7 +98,7 @@ class Report(ShownAsText):
             without = f"{self.without_rule} have no rule" if self.opaque else "nothing was computed"
             lines = [f"no cells to recompute; {without}"]
         for rule in sorted(self.rules.values(), key=lambda rule: -rule.worst):
-            mark = "" if rule.excess <= 1 else "  WRONG"
+            mark = "  WRONG" if rule.excess > 1 else rule.sums_in and f"  sums in {rule.sums_in}"
             lines.append(
                 f"  {rule.rule:24} {rule.cells:7} cells  {rule.worst:.1e}{mark}  {rule.cell}"
             )
@@ -150,8 +155,14 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
         evaluation = Evaluation(expression)
         if not evaluation.is_exact:
             continue
-        difference = evaluation.relative_difference(float(values[index]), step.dtype)
-        entry.note(difference, limits(step.dtype).tolerance, step, index)
+        value, allowed = float(values[index]), limits(step.rounded_to).tolerance
+        difference = evaluation.relative_difference(value, step.dtype)
+        excess = difference / allowed
+        if excess > 1 and (sums_in := step.dtype_of_sums) is not None:
+            entry.sums_in = str(sums_in).removeprefix("torch.")
+            summed = RunningSums(expression, sums_in)
+            excess = summed.relative_difference(value, step.dtype) / allowed
+        entry.note(difference, excess, step, index)
 
 
 # --- plain run ---

@@ -294,6 +294,16 @@ def combined(parts: Sequence[Expression], join: Join) -> Expression:
     return join(combined(parts[:middle], join), combined(parts[middle:], join))
 
 
+def summands_of(expression: Expression) -> Iterator[Expression]:
+    """The parts of an expression that are added up; a Σ is one of them."""
+    match expression:
+        case Operation(operator="+", left=left, right=right):
+            yield from summands_of(left)
+            yield from summands_of(right)
+        case _:
+            yield expression
+
+
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything below it; shared parts appear once."""
     seen: set[int] = set()

@@ -332,6 +332,28 @@ class Evaluation:
         return values.reshape(*shape[: len(scope)], -1)
 
 
+class RunningSums(Evaluation):
+    """An evaluation that rounds to a dtype after every addition, as some kernels do."""
+
+    def __init__(self, expression: e.Expression, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+        super().__init__(expression)
+
+    def _of(self, expression: e.Expression, scope: tuple[e.Axis, ...]) -> Floats:
+        match expression:
+            case e.Operation(operator="+"):
+                terms = [self._of(term, scope) for term in e.summands_of(expression)]
+                rows = np.stack(np.broadcast_arrays(*terms), -1)
+            case e.Reduce(kind="sum"):
+                rows = self._rows(expression, scope)
+            case _:
+                return super()._of(expression, scope)
+        total = np.zeros(rows.shape[:-1])
+        for place in range(rows.shape[-1]):
+            total = _rounded(total + rows[..., place], self._dtype)
+        return total
+
+
 def _align(values: Floats, letters: list[str], scope: tuple[e.Axis, ...]) -> Floats:
     """An array with axes `letters`, transposed and expanded to the axes of the scope."""
     wanted = [axis.letter for axis in scope]

@@ -61,7 +61,7 @@ class ForwardPass:
     def __init__(self, recording: Recording, parameters: dict[str, View]) -> None:
         self.calls: list[Call] = list(recording.calls)
         self.parameters = parameters
-        """Those that require a gradient; a tied one under one of its names."""
+        """Those that require a gradient, before the pass; a tied one under one of its names."""
         self._titles: dict[int, Title] = {}
         self._wholes: dict[int, View] = {}
         self._views: list[tuple[Title, View]] = []
@@ -127,6 +127,9 @@ class Backward:
         self._parts: dict[int, list[_Contribution]] = defaultdict(list)
         self._claimed: set[str] = set()
         self._active = _depends_on(forward.calls, forward.parameters.values())
+        self._leaves = {id(view.version) for view in forward.parameters.values()}
+        for call in forward.calls:
+            self._leaves |= {id(new) for old, new in call.writes if id(old) in self._leaves}
         self.contributions: list[Tensor] = []
         """Every gradient before it is added to others."""
         self.operators = 0
@@ -190,6 +193,8 @@ class Backward:
                 )
                 for view in call.outputs
             ]
+            if self._writes_to_a_leaf(call, totals, title):
+                return
             self._keep_unwritten(call, totals, title)
             arguments = call.tensors()
             for argument, gradient in self._derived(call, title, incoming, arguments):
@@ -219,6 +224,14 @@ class Backward:
             yield from own(forward, first)
         else:
             yield from derivatives.by_autograd(forward, incoming)
+
+    def _writes_to_a_leaf(self, call: Call, totals: dict[int, Tensor], title: Title) -> bool:
+        """Torch allows this under no_grad only: to autograd the parameter is the same tensor."""
+        for old, new in call.writes:
+            if id(new) in self._leaves:
+                self._add(self._forward.whole(new).on(old), totals[id(new)], title)
+                return True
+        return False
 
     def _keep_unwritten(self, call: Call, totals: dict[int, Tensor], title: Title) -> None:
         """In a partly overwritten tensor, the other cells keep their gradient."""

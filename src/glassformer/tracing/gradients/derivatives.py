@@ -15,6 +15,7 @@ the same kernels and in the same summation order as autograd.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
+from glassformer.errors import TraceError
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call, Operator, as_list
 from glassformer.tracing.capture.recorder import differentiable, without_onednn
@@ -178,6 +180,22 @@ def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tu
 
     Nothing is yielded for an operand if no output depends on it differentiably.
     """
+    try:
+        yield from _of_one_node(forward, gradients)
+    except RuntimeError as error:
+        if not _NO_DERIVATIVE.match(str(error)):
+            raise
+        raise TraceError(
+            "torch cannot differentiate {operator} with respect to these inputs, so nothing trains "
+            "through it: detach them, or leave it out",
+            operator=forward.call.operator.name,
+        ) from error
+
+
+_NO_DERIVATIVE = re.compile("(the )?derivative for .* is not implemented")
+
+
+def _of_one_node(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tuple[str, Tensor]]:
     call, saved = forward.call, _SavedTensors(forward)
     with differentiable(), without_onednn(call.without_onednn):
         with _disable_current_modes():

@@ -105,6 +105,11 @@ class _Step:
         self._sources += self._other_parameters()
         self._updates = Updates(self._recorder, optimiser, self._names)
         self._sources += self._updates.sources
+        self._trainable = {
+            name: self._recorder.view_of(parameter)
+            for name, parameter in self._parameters().items()
+            if parameter.requires_grad
+        }
         self._outputs: dict[str, View] = {}
         self._gradients: dict[str, Tensor] = {}
         self._weights: dict[str, Tensor] = {}
@@ -120,11 +125,13 @@ class _Step:
         self._put_back()
 
     def _put_back(self) -> None:
-        """Restore tensors that the recording wrote to and that are not buffers.
+        """Restore tensors that the recording wrote to: the actual step will do so again.
 
-        Running statistics may be plain attributes; the actual step will update them again.
+        Running statistics may be plain attributes, and a parameter may be clipped under no_grad.
         """
-        first = {id(found.view.version): found.view.version for found in self._recorder.found}
+        given = [source.view.version for source in self._sources]
+        given += [found.view.version for found in self._recorder.found]
+        first = {id(version): version for version in given}
         newest: dict[int, tuple[Version, Version]] = {}
         for call in self._recorder.calls:
             for old, new in call.writes:
@@ -149,7 +156,7 @@ class _Step:
         for call in self._recorder.calls:
             if any(view is not None and view.version is loss.version for view in call.outputs):
                 call.origin = replace(call.origin, targets=("loss",), owner="", visit=-1)
-        forward = ForwardPass(self._recording(), self._trainable())
+        forward = ForwardPass(self._recording(), self._trainable)
         scribe = Scribe(self._recorder)
         self._forward_views = list(self._recorder.views)
         self._backward = Backward(self._recorder, forward, scribe)
@@ -200,13 +207,6 @@ class _Step:
         for group in self._optimiser.param_groups:
             found.update({self._names[id(p)]: p for p in group["params"]})
         return found
-
-    def _trainable(self) -> dict[str, View]:
-        return {
-            name: self._recorder.view_of(parameter)
-            for name, parameter in self._parameters().items()
-            if parameter.requires_grad
-        }
 
     def _other_parameters(self) -> Iterator[Source]:
         """Parameters of the optimiser that are not the model's: those of the loss."""

@@ -26,7 +26,7 @@ def embedding(call: Call, index: Index) -> e.Expression:
     return e.Lookup(call.view("weight"), (cell(ids, *index[: ids.ndim]), *index[ids.ndim :]))
 
 
-@rule("embedding_dense_backward")
+@rule("embedding_dense_backward", sums_like="grad_output")
 def embedding_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g over the positions with this row's id; 0 for the padding row."""
     g, ids = call.view("grad_output"), call.view("indices")
@@ -258,7 +258,7 @@ def _joined(
     return joined / len(parts) if how == "mean" else joined
 
 
-@rule("index_put")
+@rule("index_put", sums_like="self")
 def index_put(call: Call, index: Index) -> e.Expression:
     """The value written at this position (all of them added up), else the old value."""
     own, values = call.view("self"), call.view("values")

@@ -131,9 +131,10 @@ def rms_norm(call: Call, index: Index) -> e.Expression:
     cells, axes, start = _last_axes(call, index)
     x, weight, eps = cells.view, call.maybe_view("weight"), call.bound.get("eps")
     mean = e.total(cells**2, *axes) / math.prod(axis.size for axis in axes)
+    computed_in = torch.promote_types(x.dtype, torch.float32)
     return _RMS_NORMED.of(
         x=cell(x, *index), s=e.Named("s", mean),
-        ε=torch.finfo(x.dtype).eps if eps is None else float(eps),
+        ε=torch.finfo(computed_in).eps if eps is None else float(eps),
         weight=None if weight is None else cell(weight, *index[start:]),
     )  # fmt: skip
 
@@ -186,7 +187,7 @@ def _over_positions(call: Call, index: Index) -> tuple[_LayerNorm, tuple[e.Axis,
     return _LayerNorm(call, axes), axes
 
 
-@rule("native_layer_norm_backward", output=1)
+@rule("native_layer_norm_backward", output=1, sums_like="input")
 def layer_norm_gain_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g · x̂ over the positions."""
     norm, axes = _over_positions(call, index)
@@ -194,7 +195,7 @@ def layer_norm_gain_gradient(call: Call, index: Index) -> e.Expression:
     return e.total(product, *axes)
 
 
-@rule("native_layer_norm_backward", output=2)
+@rule("native_layer_norm_backward", output=2, sums_like="input")
 def layer_norm_bias_gradient(call: Call, index: Index) -> e.Expression:
     """Σ g over the positions."""
     norm, axes = _over_positions(call, index)

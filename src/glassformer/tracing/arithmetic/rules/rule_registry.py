@@ -35,6 +35,11 @@ class Rule:
     """Whether it reads no cell: its numbers depend on the call's settings alone."""
     covers: Callable[[Call], bool] | None = None
     """Which calls it explains (the others have no rule); None for all."""
+    sums_like: str = ""
+    """The operand in whose dtype partial sums are stored, one term added after the other.
+
+    Most kernels add up in float32 and round once; these round after every addition.
+    """
 
 
 _RULES: dict[tuple[str, int], Rule] = {}
@@ -49,13 +54,14 @@ def rule(
     output: int = 0,
     constant: bool = False,
     covers: Callable[[Call], bool] | None = None,
+    sums_like: str = "",
 ) -> Callable[[_Build], _Build]:
     """Register a function as the rule for one output of these operators."""
 
     def register(build: _Build) -> _Build:
         for operator in operators:
             assert (operator, output) not in _RULES, f"two rules for {operator}"
-            _RULES[operator, output] = Rule(operator, build, constant, covers)
+            _RULES[operator, output] = Rule(operator, build, constant, covers, sums_like)
         return build
 
     return register
