@@ -170,7 +170,10 @@ class Step(Numbers):
     @property
     def labels(self) -> AxisLabels:
         """For each axis the labels of its positions (token texts, head numbers), or None."""
-        return self.trace.labels_of(self)
+        known = self.trace.found_labels
+        if id(self) not in known:  # a part of a step, which only has a stage
+            known[id(self)] = find_labels(self.trace, self, known)
+        return known[id(self)]
 
     def token_labels(self, axis: int) -> tuple[str, ...] | None:
         """The labels of an axis of tokens; a text of one token has its label at the input only."""

@@ -49,7 +49,6 @@ class Trace:
         self.outputs: dict[str, Step] = {}
         self._names = UniqueNames()
         self._by_name: dict[str, Step] = {}
-        self._labels: dict[int, AxisLabels] = {}
         self._fixed: set[int] | None = None
         self._closed = False
         self._add_sources()
@@ -153,16 +152,13 @@ class Trace:
             known[path].steps.append(step)
         return root
 
-    def labels_of(self, step: Step) -> AxisLabels:
-        """For each axis of a step, the labels of its positions, or None."""
-        if not self._labels:  # in order, so that operands' labels are known first
-            found: dict[int, AxisLabels] = {}
-            for known in dict.fromkeys([*self._by_name.values()]):
-                found[id(known)] = find_labels(self, known, found)
-            self._labels = found
-        if id(step) not in self._labels:  # a part of a step, which only has a stage
-            self._labels[id(step)] = find_labels(self, step, self._labels)
-        return self._labels[id(step)]
+    @cached_property
+    def found_labels(self) -> dict[int, AxisLabels]:
+        """The labels of each step's axes, by its identity; found on first use."""
+        found: dict[int, AxisLabels] = {}
+        for step in dict.fromkeys(self._by_name.values()):  # operands come first
+            found[id(step)] = find_labels(self, step, found)
+        return found
 
     def is_fixed(self, step: Step) -> bool:
         """Whether a step depends on no parameter and no input: positions, causal masks."""
@@ -211,10 +207,9 @@ class Trace:
             table.clear()
         for steps in (self.steps, self.views):
             steps.clear()
-        self._labels.clear()
         if "naming" in vars(self):
             self.naming.forget()
-        for found in ("naming", "found_stages"):
+        for found in ("naming", "found_stages", "found_labels"):
             vars(self).pop(found, None)
         self._fixed = None
         self.recording = self.recording.emptied()

@@ -418,19 +418,12 @@ class Precisions(ShownAsText):
 
 def at_precisions(expression: e.Expression | None, stored: e.Scalar, decimals: int) -> Precisions:
     """A cell's arithmetic, with its operands and its result rounded to each precision."""
-
-    def at(rounding: Rounding) -> float:
+    found = []
+    for rounding in (torch.float64, torch.float32, torch.bfloat16, decimals):
         value = float(stored) if expression is None else Evaluation(expression, rounding).value
-        return float(_rounded(np.asarray(value), rounding))
-
-    return Precisions(
-        stored,
-        float64=at(torch.float64),
-        float32=at(torch.float32),
-        bfloat16=at(torch.bfloat16),
-        rounded=at(decimals),
-        decimals=decimals,
-    )
+        found.append(float(_rounded(np.asarray(value), rounding)))
+    float64, float32, bfloat16, rounded = found
+    return Precisions(stored, float64, float32, bfloat16, rounded, decimals)
 
 
 def _rounded(values: npt.NDArray[np.float64], to: Rounding) -> npt.NDArray[np.float64]:

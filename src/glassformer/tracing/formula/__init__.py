@@ -7,7 +7,6 @@ to_mathml(card.tree)
 to_json(card.tree)
 """
 
-from glassformer.tracing.formula.mathml import number_to_mathml, symbol_to_mathml, to_mathml
 from glassformer.tracing.formula.naming import Names, Sight, Symbol, WrittenAxis
 from glassformer.tracing.formula.notation import (
     MOST_TERMS,
@@ -20,8 +19,17 @@ from glassformer.tracing.formula.notation import (
     summands,
     to_json,
 )
-from glassformer.tracing.formula.tex import escaped, number_to_tex, symbol_to_tex, to_tex
-from glassformer.tracing.formula.text import to_pieces, to_text
+from glassformer.tracing.formula.printers import (
+    escaped,
+    number_to_mathml,
+    number_to_tex,
+    symbol_to_mathml,
+    symbol_to_tex,
+    to_mathml,
+    to_pieces,
+    to_tex,
+    to_text,
+)
 
 __all__ = [
     "MOST_TERMS",

@@ -3,8 +3,6 @@
 It is made once from a cell's expression, in symbols (`Σₖ x[2, k]·W_Q[1, k]`) or in numbers, where a
 long sum shows its largest terms and one number for the rest. Sums over one term are not written as
 sums.
-
-All printers share one table of precedence.
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from glassformer.language import Language, words
+from glassformer.language import words
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import Evaluation, largest_terms
 from glassformer.tracing.formula.naming import Sight, Symbol
@@ -37,17 +35,7 @@ say = words(__name__)
 MOST_TERMS = 8
 
 
-ATOM = 9
-_WEAK, _COMPARISON, SUM, PRODUCT, POWER = 0, 1, 2, 3, 4
-"""Precedence, weakest first; layout such as a fraction bar needs none."""
-_SIGN_STRENGTHS = {
-    **dict.fromkeys(("or", "xor", "and", "|", "&"), _WEAK),
-    **dict.fromkeys(("+", "−"), SUM),
-    **dict.fromkeys(("·", "×", "÷", "mod"), PRODUCT),
-}
 _SIGNS = {"-": "−", "*": "·", "//": "÷", "%": "mod"}
-_TIGHT = frozenset(["−", "÷", "mod"])
-_DIVISIONS = frozenset(["÷", "mod"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +158,6 @@ Formula = (
 )
 
 
-_STRENGTHS: dict[type, int] = {
-    Fraction: PRODUCT, Power: POWER, Minus: SUM, BigSum: SUM, Cases: _WEAK,
-}  # fmt: skip
-"""Kinds with a fixed precedence; all others are atoms."""
-
-
 def number(value: e.Scalar, digits: int = 4) -> str:
     """A number with `digits` significant digits; integers without a decimal point."""
     if isinstance(value, bool):
@@ -187,78 +169,6 @@ def number(value: e.Scalar, digits: int = 4) -> str:
     if value == int(value) and abs(value) < 10 ** max(digits, 6):
         return str(int(value))
     return f"{value:.{digits}g}"
-
-
-Printed = TypeVar("Printed")
-
-
-@dataclass(frozen=True)
-class Printer(ABC, Generic[Printed]):
-    """Prints formulas in one format: `inside` writes one without brackets, `bracketed` with them.
-
-    The words inside formulas are in `language`. `laid_out` are the kinds that the format's layout
-    sets apart without brackets.
-    """
-
-    digits: int
-    language: Language
-
-    laid_out: ClassVar[tuple[type, ...]] = ()
-    powers_of_ten: ClassVar[bool] = False
-    """Whether 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
-
-    def write(self, formula: Formula, outer: int = 0) -> Printed:
-        """The formula, in brackets if it is weaker than its surroundings."""
-        weaker = self.strength(formula) < outer and not self.is_laid_out(formula)
-        return self.bracketed(formula) if weaker else self.inside(formula)
-
-    def is_laid_out(self, formula: Formula) -> bool:
-        """Whether the layout shows where it begins and ends."""
-        return isinstance(formula, self.laid_out)
-
-    def base(self, power: Power) -> Printed:
-        """What is raised: in brackets unless it is one sign, whatever the layout."""
-        is_atom = self.strength(power.base) >= ATOM
-        return self.inside(power.base) if is_atom else self.bracketed(power.base)
-
-    def strength(self, formula: Formula) -> int:
-        """The precedence of a formula: one weaker than its surroundings needs brackets."""
-        match formula:
-            case Infix(sign=sign):
-                return _SIGN_STRENGTHS.get(sign, _COMPARISON)
-            case Value(number=value, is_constant=is_constant):
-                if value < 0:
-                    return SUM if is_constant else _COMPARISON  # an operand: after any operator
-                shown = number(value, self.digits) if self.powers_of_ten else ""
-                return PRODUCT if "e+" in shown or "e-" in shown else ATOM
-            case TermList(sign=sign, terms=terms, others=others):
-                return SUM if sign == "Σ" and len(terms) + bool(others) > 1 else PRODUCT
-            case _:
-                return _STRENGTHS.get(type(formula), ATOM)
-
-    def sides(self, formula: Infix) -> tuple[Printed, Printed]:
-        """Both sides of an operator; a − (b − c) keeps its brackets, (a − b) − c does not.
-
-        Neither does a factor (a / b)·c, which would read as a / (b·c).
-        """
-        own = self.strength(formula)
-        tight = formula.sign in _TIGHT or own == _COMPARISON
-        outer = [own, own + tight]
-        for at, side in enumerate((formula.left, formula.right)):
-            divides = isinstance(side, Infix) and side.sign in _DIVISIONS
-            if own == PRODUCT and (divides or isinstance(side, Fraction)):
-                outer[at] = POWER
-        return self.write(formula.left, outer[0]), self.write(formula.right, outer[1])
-
-    def others(self, count: int) -> str:
-        """How many terms are not written, in words."""
-        return say["others"].say(self.language, count=count)
-
-    @abstractmethod
-    def inside(self, formula: Formula) -> Printed: ...
-
-    @abstractmethod
-    def bracketed(self, formula: Formula) -> Printed: ...
 
 
 def summands(formula: Formula) -> Iterator[Formula]:

@@ -43,9 +43,13 @@ class Title:
     name: str
     module: str
 
-    def gradient(self, suffix: str = "") -> tuple[str, str]:
-        """The name of its gradient, and the branch of the tree that the gradient belongs to."""
-        return f"gradients.{self.name}{suffix}", f"gradients.{self.module}".rstrip(".")
+    def gradient(self, suffix: str = "") -> Title:
+        """That of its gradient, which belongs to a branch of the tree of its own."""
+        return Title(f"gradients.{self.name}{suffix}", f"gradients.{self.module}".rstrip("."))
+
+    def below(self, word: str) -> Title:
+        """That of a part, in the same module."""
+        return Title(join(self.name, word), self.module)
 
     def beside(self, other: Title) -> str:
         """The name without the modules it shares with another."""
@@ -184,7 +188,7 @@ class Backward:
             return
         totals = {key: self._total(version) for key, version in made.items()}
         title = self._forward.title(next(iter(made.values())))
-        with self._scribe.about(*title.gradient(), call.origin.line):
+        with self._scribe.about(title.gradient(), call.origin.line):
             incoming = [
                 None
                 if view is None or id(view.version) not in totals
@@ -214,7 +218,7 @@ class Backward:
             return
 
         def note(name: str, tensor: Tensor) -> Tensor:
-            return self._scribe.claim(tensor, f"{title.name}.{name}", title.module)
+            return self._scribe.claim(tensor, Title(f"{title.name}.{name}", title.module))
 
         forward = derivatives.Forward(call, wanted, self._recorder.tensor_of, note)
         own = derivatives.find(call.operator)
@@ -268,7 +272,7 @@ class Backward:
 
     def _claim(self, gradient: Tensor, title: Title, suffix: str) -> Tensor:
         self._claimed.add(title.name)
-        return self._scribe.claim(gradient, *title.gradient(suffix))
+        return self._scribe.claim(gradient, title.gradient(suffix))
 
 
 def _is_constant(operator: Operator) -> bool:
@@ -333,17 +337,22 @@ def cut(gradient: Tensor, window: View, whole: View) -> Tensor:
     """The part of a whole tensor's gradient inside a window."""
     if same(window, whole):
         return gradient
-    canvas = gradient.new_zeros(_extent(whole))
-    canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
+    canvas = _canvas(gradient, whole)
     return canvas.as_strided(window.shape, window.strides, window.offset - whole.offset)
 
 
 def without(gradient: Tensor, window: View, whole: View) -> Tensor:
     """A whole tensor's gradient with 0 inside a window."""
-    canvas = gradient.new_zeros(_extent(whole))
-    canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
+    canvas = _canvas(gradient, whole)
     canvas.as_strided(window.shape, window.strides, window.offset - whole.offset).zero_()
     return canvas.as_strided(whole.shape, whole.strides, 0)
+
+
+def _canvas(gradient: Tensor, whole: View) -> Tensor:
+    """The memory of a whole tensor, with its gradient in it."""
+    canvas = gradient.new_zeros(_extent(whole))
+    canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
+    return canvas
 
 
 def _rearranged(in_memory_order: Tensor, whole: View) -> Tensor:
@@ -394,67 +403,56 @@ class TrainingRecorder(Recorder):
         return tensor
 
 
-@dataclass(frozen=True, slots=True)
-class _GradientName:
-    """A name, and its branch of the tree: a prefix of the name."""
-
-    name: str
-    owner: str
-
-
 class Scribe:
     """Collects the names of the operators that run from now on."""
 
     def __init__(self, recorder: TrainingRecorder) -> None:
         self._recorder = recorder
         self._start = len(recorder.calls)
-        self._names: dict[tuple[int, int], _GradientName] = {}
-        self._hints: dict[tuple[int, int], _GradientName] = {}
-        self._aliases: list[tuple[_GradientName, View]] = []
-        self._about: dict[int, tuple[_GradientName, Line | None]] = {}
+        self._names: dict[tuple[int, int], Title] = {}
+        self._hints: dict[tuple[int, int], Title] = {}
+        self._aliases: list[tuple[Title, View]] = []
+        self._about: dict[int, tuple[Title, Line | None]] = {}
         self._made_by: dict[int, tuple[Call, int]] = {}
         self._seen = self._start
 
     @contextmanager
-    def about(self, name: str, owner: str, line: Line | None) -> Iterator[None]:
-        """Whatever the block computes belongs to this name, unless it is claimed separately."""
+    def about(self, title: Title, line: Line | None) -> Iterator[None]:
+        """Whatever the block computes belongs to this title, unless it is claimed separately."""
         start = len(self._recorder.calls)
         yield
         for call in self._recorder.calls[start:]:
-            self._about.setdefault(call.number, (_GradientName(name, owner), line))
+            self._about.setdefault(call.number, (title, line))
 
-    def claim(self, tensor: Tensor, name: str, owner: str) -> Tensor:
-        """Give a tensor a name; returns the tensor."""
-        place = _GradientName(name, owner)
+    def claim(self, tensor: Tensor, title: Title) -> Tensor:
+        """Give a tensor a title; returns the tensor."""
         view = self._recorder.view_of(tensor)
         made = self._maker(view)
         if made is None:
-            self._aliases.append((place, view))
+            self._aliases.append((title, view))
             return tensor
         call, output = made
         key, own = (call.number, output), call.outputs[output]
         assert own is not None
         if own.window == view.window and key not in self._names:
-            self._names[key] = place
+            self._names[key] = title
         else:
-            self._hints.setdefault(key, _GradientName(join(name, _word(call)), owner))
-            self._aliases.append((place, view))
+            self._hints.setdefault(key, title.below(_word(call)))
+            self._aliases.append((title, view))
         return tensor
 
     def finish(self) -> None:
         """Assign the names to the recorded operators."""
         for call in self._recorder.calls[self._start :]:
-            default, line = self._about.get(
-                call.number, (_GradientName("gradients", "gradients"), None)
-            )
-            fallback = _GradientName(join(default.name, _word(call)), default.owner)
-            places = [
+            about, line = self._about.get(call.number, (Title("gradients", "gradients"), None))
+            fallback = about.below(_word(call))
+            titles = [
                 self._names.get(key) or self._hints.get(key) or fallback
                 for key in ((call.number, output) for output in range(len(call.outputs)))
             ]
-            call.origin = _origin(places or [fallback], line, call.number)
-        for place, view in self._aliases:
-            origin = _origin([place], None, -1)
+            call.origin = _origin(titles or [fallback], line, call.number)
+        for title, view in self._aliases:
+            origin = _origin([title], None, -1)
             alias = operator_of(torch.ops.aten.alias.default)
             self._recorder.views.append(Call(-1, alias, (view,), {}, origin, outputs=(view,)))
 
@@ -472,11 +470,11 @@ def _word(call: Call) -> str:
     return call.operator.name.strip("_")
 
 
-def _origin(places: list[_GradientName], line: Line | None, number: int) -> Origin:
+def _origin(titles: list[Title], line: Line | None, number: int) -> Origin:
     """An origin that gives these names in the trace, in the branch they share."""
-    owner = places[0].owner
-    while owner and not all(place.name.startswith(f"{owner}.") for place in places):
+    owner = titles[0].module
+    while owner and not all(title.name.startswith(f"{owner}.") for title in titles):
         owner = owner.rpartition(".")[0]
-    targets = tuple(place.name.removeprefix(f"{owner}.") for place in places)
+    targets = tuple(title.name.removeprefix(f"{owner}.") for title in titles)
     # A separate visit per operator (the forward pass counts up from 1), so that each is a result.
     return Origin(line, targets, owner, owner, visit=-2 - number)

@@ -21,7 +21,7 @@ from torch.optim import SGD, Adafactor, Adagrad, Adam, AdamW, Muon, Optimizer, R
 
 from glassformer.errors import TraceError
 from glassformer.tracing.capture.recorder import Source
-from glassformer.tracing.gradients.backward import Scribe, TrainingRecorder
+from glassformer.tracing.gradients.backward import Scribe, Title, TrainingRecorder
 
 Note = Callable[[str, Tensor], Tensor]
 State = Mapping[str, Tensor]
@@ -166,12 +166,6 @@ def _adam_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) ->
     return numbers | (_share_kept(note, rate, settings) if decoupled else {})
 
 
-def _adam_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
-    names = ["first_moment", "second_moment"]
-    names += ["largest_second_moment"] if settings["amsgrad"] else []
-    return {name: torch.zeros_like(parameter) for name in names}
-
-
 # --- RMSprop ---
 
 
@@ -196,13 +190,6 @@ def _rmsprop(p: ParameterUpdate) -> Tensor:
     return p.note("weight", p.weight - change)
 
 
-def _rmsprop_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
-    names = ["second_moment"]
-    names += ["first_moment"] if settings["centered"] else []
-    names += ["velocity"] if settings["momentum"] > 0 else []
-    return {name: torch.zeros_like(parameter) for name in names}
-
-
 # --- Adagrad ---
 
 
@@ -222,11 +209,6 @@ def _adagrad_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings)
     earlier = note("earlier_steps", step - 1)
     slower = note("slowing", earlier * float(settings["lr_decay"]) + 1)
     return {"step_size": note("step_size", rate / slower)}
-
-
-def _adagrad_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
-    begin = float(settings["initial_accumulator_value"])
-    return {"sum_of_squares": torch.full_like(parameter, begin)}
 
 
 # --- Adafactor ---
@@ -323,10 +305,6 @@ def _muon(p: ParameterUpdate) -> Tensor:
     return p.note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
 
 
-def _velocity_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
-    return {"velocity": torch.zeros_like(parameter)}
-
-
 # --- shared ---
 
 
@@ -362,6 +340,22 @@ def _like(weight: Tensor, number: Tensor) -> Tensor:
     return number if weight.ndim else number.to(weight.dtype)
 
 
+def _zeros(*names: str, **optional: str) -> Callable[[Tensor, Settings], dict[str, Tensor]]:
+    """A state of zeros; the optional names only with their setting."""
+
+    def start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
+        extra = (name for name, setting in optional.items() if settings[setting])
+        return {name: torch.zeros_like(parameter) for name in (*names, *extra)}
+
+    return start
+
+
+def _adagrad_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
+    begin = float(settings["initial_accumulator_value"])
+    return {"sum_of_squares": torch.full_like(parameter, begin)}
+
+
+_MOMENTUM = {"velocity": "momentum_buffer"}
 _ADAM = Method(
     _adam,
     {
@@ -369,21 +363,17 @@ _ADAM = Method(
         "second_moment": "exp_avg_sq",
         "largest_second_moment": "max_exp_avg_sq",
     },
-    _adam_start,
+    _zeros("first_moment", "second_moment", largest_second_moment="amsgrad"),
     _adam_numbers,
 )
 _METHODS: dict[type[Optimizer], Method] = {
-    SGD: Method(_sgd, {"velocity": "momentum_buffer"}, lambda *_: {}, rescales=False),
+    SGD: Method(_sgd, _MOMENTUM, _zeros(), rescales=False),
     Adam: _ADAM,
     AdamW: _ADAM,
     RMSprop: Method(
         _rmsprop,
-        {
-            "second_moment": "square_avg",
-            "first_moment": "grad_avg",
-            "velocity": "momentum_buffer",
-        },
-        _rmsprop_start,
+        {"second_moment": "square_avg", "first_moment": "grad_avg", **_MOMENTUM},
+        _zeros("second_moment", first_moment="centered", velocity="momentum"),
     ),
     Adagrad: Method(_adagrad, {"sum_of_squares": "sum"}, _adagrad_start, _adagrad_numbers),
     Adafactor: Method(
@@ -392,7 +382,7 @@ _METHODS: dict[type[Optimizer], Method] = {
         _adafactor_start,
         _adafactor_numbers,
     ),
-    Muon: Method(_muon, {"velocity": "momentum_buffer"}, _velocity_start),
+    Muon: Method(_muon, _MOMENTUM, _zeros("velocity")),
 }
 
 
@@ -502,6 +492,6 @@ def _notes(scribe: Scribe, owner: str) -> Callable[[str, Tensor], Tensor]:
     """A function that names the results of one update."""
 
     def note(name: str, tensor: Tensor) -> Tensor:
-        return scribe.claim(tensor, f"{owner}.{name}", owner)
+        return scribe.claim(tensor, Title(f"{owner}.{name}", owner))
 
     return note

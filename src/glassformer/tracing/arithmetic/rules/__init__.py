@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from glassformer.tracing.arithmetic.rules import (  # noqa: F401 - they register their rules
-    complex_numbers,
     indexing,
     normalisation,
     products,

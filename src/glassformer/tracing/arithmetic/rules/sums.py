@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
 from glassformer.tracing.arithmetic.rules.rule_registry import Build, row, rule, running
-from glassformer.tracing.capture.memory import Index, View, as_floats
+from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
 
@@ -227,44 +229,45 @@ def norm(call: Call, index: Index) -> e.Expression:
 # --- ranks: the n-th largest of a row, the median, the n-th nonzero cell ---
 
 
-def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
-    """The rank, in a stable sort, of the cell that the kernel put in a position.
-
-    Among equal cells an unstable kernel may pick any, so the rank can differ from the position.
-    """
-    x, made = call.view("self"), call.made(-1)
-    row = as_floats(np.moveaxis(x.array, axis, -1)[(*index[:axis], *index[axis + 1 :])])
-    order = np.argsort(-row if descending else row, kind="stable")
-    taken, rank = int(made.array[index]), index[axis]
-    is_tie = bool(row[taken] == row[order[rank]])
-    return int(np.flatnonzero(order == taken)[0]) if is_tie else rank
-
-
 def _ranked(place_of: bool) -> Build:
-    """The value of a given rank along an axis, or its position."""
+    """The value of a given rank along an axis, or its position: sort, topk."""
 
     def build(call: Call, index: Index) -> e.Expression:
         x = call.view("self")
         if not index:
             return e.Number(0) if place_of else e.Entry(x, ())
-        axis = call.axis("dim", x.ndim)
-        parts: list[int | e.Axis] = list(index)
-        rank = index[axis]
+        axis, rank = call.axis("dim", x.ndim), index[call.axis("dim", x.ndim)]
         j = e.Axis("j", x.shape[axis])
-        parts[axis] = j
-        descending = call.flag("largest") or call.flag("descending")
-        if place_of:
-            return e.Reduce(
-                "place largest" if descending else "place smallest",
-                e.Entry(x, tuple(parts)),
-                (j,),
-                _rank_taken(call, index, axis, descending),
-            )
-        return e.Reduce(
-            "largest" if descending else "smallest", e.Entry(x, tuple(parts)), (j,), rank
+        cells = e.Entry(x, (*index[:axis], j, *index[axis + 1 :]))
+        kind: Literal["largest", "smallest"] = (
+            "largest" if call.flag("largest") or call.flag("descending") else "smallest"
         )
+        if not place_of:
+            return e.Reduce(kind, cells, (j,), rank)
+        row = gathered(e.Reduce("sum", cells, (j,)))
+        taken = int(call.made(-1).array[index])
+        return _place_of_rank(cells, (j,), -row if kind == "largest" else row, taken, rank, kind)
 
     return build
+
+
+def _place_of_rank(
+    cells: e.Entry,
+    axes: tuple[e.Axis, ...],
+    row: npt.NDArray[np.float64],
+    taken: int,
+    rank: int,
+    kind: Literal["largest", "smallest"] = "smallest",
+) -> e.Expression:
+    """The position of a rank; `row` are the cells' values as they are sorted.
+
+    Among equal cells an unstable kernel may have taken any: its rank in a stable sort can differ.
+    """
+    order = np.argsort(row, kind="stable")
+    if row[taken] == row[order[rank]] or (np.isnan(row[taken]) and np.isnan(row[order[rank]])):
+        rank = int(np.flatnonzero(order == taken)[0])
+    place: e.ReduceKind = "place largest" if kind == "largest" else "place smallest"
+    return e.Reduce(place, cells, axes, rank)
 
 
 def _first_nan(cells: e.Expression, axes: tuple[e.Axis, ...], place_of: bool) -> e.Expression:
@@ -283,21 +286,17 @@ def _middle(place_of: bool) -> Build:
         if not x.ndim:
             return e.Number(0) if place_of else e.Entry(x, ())
         whole = call.bound.get("dim") is None
-        axes = tuple(range(x.ndim)) if whole else (call.axis("dim", x.ndim),)
-        cells, running = row(x, index, axes, call.flag("keepdim"))
-        values = gathered(e.Reduce("min", cells, tuple(running)))
+        over = tuple(range(x.ndim)) if whole else (call.axis("dim", x.ndim),)
+        cells, letters = row(x, index, over, call.flag("keepdim"))
+        axes = tuple(letters)
+        values = gathered(e.Reduce("min", cells, axes))
         known = int(np.count_nonzero(~np.isnan(values)))
         if call.operator.name == "median" and known < len(values):
-            return _first_nan(cells, tuple(running), place_of)
+            return _first_nan(cells, axes, place_of)
         rank = call.integer("k") - 1 if "k" in call.bound else max(0, (known - 1) // 2)
         if not place_of:
-            return e.Reduce("smallest", cells, tuple(running), rank)
-        made = call.made(1)
-        order = np.argsort(values, kind="stable")
-        taken = int(made.array[index])
-        is_tie = values[taken] == values[order[rank]] or known < len(values)
-        here = int(np.flatnonzero(order == taken)[0]) if is_tie else rank
-        return e.Reduce("place smallest", cells, tuple(running), here)
+            return e.Reduce("smallest", cells, axes, rank)
+        return _place_of_rank(cells, axes, values, int(call.made(1).array[index]), rank)
 
     return build
 
