@@ -88,7 +88,7 @@ def card_info(
         precisions=at_precisions(expression, cell.value, _DECIMALS) if is_real else None,
         operands=[link(operand) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),
-        regions=blocks_of(cell),
+        regions=[] if expression is None else blocks_of(expression, cell.step),
         source=source_info(cell.step.line, _SOURCE_AROUND),
         is_edited=any(
             edit.step == cell.step.name and tuple(edit.index) == cell.index for edit in opened.edits

@@ -336,12 +336,9 @@ class Region:
     columns: Range
 
 
-def blocks_of(cell: Cell) -> list[Region]:
-    """The distinct regions that a cell's arithmetic reads."""
-    expression = cell.expression
-    if expression is None:
-        return []
-    return list(islice(distinct(_blocks(expression, cell.step)), MOST_BLOCKS))
+def blocks_of(expression: e.Expression, step: Step) -> list[Region]:
+    """The distinct regions that the arithmetic of a step's cell reads."""
+    return list(islice(distinct(_blocks(expression, step)), MOST_BLOCKS))
 
 
 def _blocks(expression: e.Expression, step: Step) -> Iterator[Region]:

@@ -273,7 +273,6 @@ class _Replay:
             outputs=tuple([view and self._view(view) for view in call.outputs]),
             writes=tuple((self._version(old), self._version(new)) for old, new in call.writes),
             steps=(),
-            _bound=None,
         )
 
     def _call(self, call: Call) -> Call:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -186,10 +187,16 @@ def recurrent(
         made = _layers(named, kind, states, given)
     else:
         weights = _LayerWeights(*(given[name] for name in ("w_ih", "w_hh", "b_ih", "b_hh")))
-        with named("input_gates"):
-            gates = functional.linear(given["input"], weights.ih, weights.ih_bias)
+        x = given["input"]
+        gates = _step(named, "input_gates", functional.linear, x, weights.ih, weights.ih_bias)
         made = _CELLS[kind](named, gates, states, weights)
     return made if len(made) > 1 else made[0]
+
+
+def _step(named: Naming, name: str, function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """A result under its name."""
+    with named(name):
+        return function(*args)
 
 
 class _LayerWeights(NamedTuple):
@@ -226,11 +233,12 @@ def _layers(
         if layer == given["num_layers"] - 1:
             ends = [list(end) for end in zip(*lasts, strict=True)]
             words = ("last_hidden", "last_cell")
-            final = [_stack(named, word, end) for word, end in zip(words, ends, strict=False)]
+            final = [
+                _step(named, word, torch.stack, end) for word, end in zip(words, ends, strict=False)
+            ]
             joined = _joined(runs, sizes)  # gets the name of the layer's own output
             return (joined.transpose(0, 1) if batch_first else joined, *final)
-        with named(f"layer{layer}.output"):
-            x = _joined(runs, sizes)
+        x = _step(named, f"layer{layer}.output", _joined, runs, sizes)
         if given["train"] and given["dropout"]:
             x = torch.dropout(x, given["dropout"], train=True)
     raise AssertionError("a recurrent layer has at least one layer")
@@ -240,11 +248,6 @@ def _joined(runs: list[list[Tensor]], sizes: list[int] | None) -> Tensor:
     """The outputs of all time steps, the two directions side by side."""
     joined = [torch.stack(run) if sizes is None else torch.cat(run) for run in runs]
     return joined[0] if len(joined) == 1 else torch.cat(joined, -1)
-
-
-def _stack(named: Naming, name: str, parts: list[Tensor]) -> Tensor:
-    with named(name):
-        return torch.stack(parts)
 
 
 def _run(
@@ -260,8 +263,9 @@ def _run(
 
     `sizes`: the number of packed sequences that reach each time step.
     """
-    with named(f"{name}.input_gates"):
-        projected = functional.linear(x, weights.ih, weights.ih_bias)
+    projected = _step(
+        named, f"{name}.input_gates", functional.linear, x, weights.ih, weights.ih_bias
+    )
     gates = projected.unbind(0) if sizes is None else projected.split(sizes)
     outputs: dict[int, Tensor] = {}
     order = range(len(gates))
@@ -281,7 +285,8 @@ def _run(
         words = ("last_hidden", "last_cell")
         parts = zip(states, *reversed(ended), strict=True)
         states = tuple(
-            _cat(named, f"{name}.{word}", part) for word, part in zip(words, parts, strict=False)
+            _step(named, f"{name}.{word}", torch.cat, part)
+            for word, part in zip(words, parts, strict=False)
         )
     return [outputs[time] for time in order], states
 
@@ -301,13 +306,9 @@ def _resized(
     if size > now:
         words = ("hidden_before", "cell_before")
         pairs = [(state, start[now:size]) for state, start in zip(states, first, strict=True)]
-        return tuple(_cat(named, word, pair) for word, pair in zip(words, pairs, strict=False))
+        named_pairs = zip(words, pairs, strict=False)
+        return tuple(_step(named, word, torch.cat, pair) for word, pair in named_pairs)
     return states
-
-
-def _cat(named: Naming, name: str, parts: tuple[Tensor, ...]) -> Tensor:
-    with named(name):
-        return torch.cat(parts)
 
 
 def _weights(kind: str, states: tuple[Tensor, ...], given: dict[str, Any]) -> list[_LayerWeights]:
@@ -328,33 +329,21 @@ def _lstm(
     named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _LayerWeights
 ) -> tuple[Tensor, ...]:
     """c ← f · c + i · g;  h ← o · tanh(c)."""
-    hidden, cell = states
-    with named("hidden_gates"):
-        from_hidden = functional.linear(hidden, weights.hh, weights.hh_bias)
-    with named("gates"):
-        both = from_hidden + gates
+    step, (hidden, cell) = partial(_step, named), states
+    from_hidden = step("hidden_gates", functional.linear, hidden, weights.hh, weights.hh_bias)
+    both = step("gates", torch.add, from_hidden, gates)
     chosen, kept, new, shown = both.chunk(4, -1)
-    with named("input_gate"):
-        chosen = chosen.sigmoid()
-    with named("forget_gate"):
-        kept = kept.sigmoid()
-    with named("candidate"):
-        new = new.tanh()
-    with named("output_gate"):
-        shown = shown.sigmoid()
-    with named("kept_cell"):
-        old = kept * cell
-    with named("added_cell"):
-        added = chosen * new
-    with named("cell"):
-        cell = old + added
-    with named("squashed_cell"):
-        squashed = cell.tanh()
-    with named("hidden"):
-        hidden = shown * squashed
+    chosen = step("input_gate", torch.sigmoid, chosen)
+    kept = step("forget_gate", torch.sigmoid, kept)
+    new = step("candidate", torch.tanh, new)
+    shown = step("output_gate", torch.sigmoid, shown)
+    old = step("kept_cell", torch.mul, kept, cell)
+    added = step("added_cell", torch.mul, chosen, new)
+    cell = step("cell", torch.add, old, added)
+    squashed = step("squashed_cell", torch.tanh, cell)
+    hidden = step("hidden", torch.mul, shown, squashed)
     if weights.projection is not None:
-        with named("projected_hidden"):
-            hidden = functional.linear(hidden, weights.projection)
+        hidden = step("projected_hidden", functional.linear, hidden, weights.projection)
     return hidden, cell
 
 
@@ -362,30 +351,19 @@ def _gru(
     named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _LayerWeights
 ) -> tuple[Tensor, ...]:
     """h ← (h − n) · z + n with n = tanh(x + r · h): update gate z, reset gate r."""
-    (hidden,) = states
-    with named("hidden_gates"):
-        from_hidden = functional.linear(hidden, weights.hh, weights.hh_bias)
+    step, (hidden,) = partial(_step, named), states
+    from_hidden = step("hidden_gates", functional.linear, hidden, weights.hh, weights.hh_bias)
     (r, z, n), (r_hidden, z_hidden, n_hidden) = gates.chunk(3, -1), from_hidden.chunk(3, -1)
-    with named("reset_sum"):
-        reset_sum = r_hidden + r
-    with named("reset_gate"):
-        reset = reset_sum.sigmoid()
-    with named("update_sum"):
-        update_sum = z_hidden + z
-    with named("update_gate"):
-        update = update_sum.sigmoid()
-    with named("let_in"):
-        let_in = n_hidden * reset
-    with named("candidate_sum"):
-        candidate_sum = n + let_in
-    with named("candidate"):
-        candidate = candidate_sum.tanh()
-    with named("difference"):
-        difference = hidden - candidate
-    with named("kept_difference"):
-        kept = difference * update
-    with named("hidden"):
-        return (kept + candidate,)
+    reset_sum = step("reset_sum", torch.add, r_hidden, r)
+    reset = step("reset_gate", torch.sigmoid, reset_sum)
+    update_sum = step("update_sum", torch.add, z_hidden, z)
+    update = step("update_gate", torch.sigmoid, update_sum)
+    let_in = step("let_in", torch.mul, n_hidden, reset)
+    candidate_sum = step("candidate_sum", torch.add, n, let_in)
+    candidate = step("candidate", torch.tanh, candidate_sum)
+    difference = step("difference", torch.sub, hidden, candidate)
+    kept = step("kept_difference", torch.mul, difference, update)
+    return (step("hidden", torch.add, kept, candidate),)
 
 
 def _rnn(squash: Callable[[Tensor], Tensor]) -> Callable[..., tuple[Tensor, ...]]:
@@ -393,12 +371,10 @@ def _rnn(squash: Callable[[Tensor], Tensor]) -> Callable[..., tuple[Tensor, ...]
         named: Naming, gates: Tensor, states: tuple[Tensor, ...], weights: _LayerWeights
     ) -> tuple[Tensor, ...]:
         """h ← tanh(W x + U h), or ReLU."""
-        with named("hidden_gates"):
-            from_hidden = functional.linear(states[0], weights.hh, weights.hh_bias)
-        with named("gates"):
-            both = from_hidden + gates
-        with named("hidden"):
-            return (squash(both),)
+        step, (hidden,) = partial(_step, named), states
+        from_hidden = step("hidden_gates", functional.linear, hidden, weights.hh, weights.hh_bias)
+        both = step("gates", torch.add, from_hidden, gates)
+        return (step("hidden", squash, both),)
 
     return cell
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -97,7 +98,7 @@ def _read_schema(func: torch._ops.OpOverload) -> Operator:
     )
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
+@dataclass(eq=False)
 class Call:
     """One executed operator. Its tensor arguments are views of recorded versions."""
 
@@ -122,16 +123,12 @@ class Call:
     steps: tuple[Step, ...] = ()
     remembered: tuple[object, object] | None = field(default=None, repr=False)
     """A function, and what it computed for the whole call (`rules.shapes_and_moves.remembered`)."""
-    _bound: dict[str, Any] | None = field(default=None, repr=False)
-    _complex: bool | None = field(default=None, repr=False)
 
-    @property
+    @cached_property
     def bound(self) -> dict[str, Any]:
         """The arguments by name, including defaults."""
-        if self._bound is None:
-            given = dict(zip(self.operator.parameters, self.args, strict=False))
-            self._bound = {**self.operator.defaults, **given, **self.kwargs}
-        return self._bound
+        given = dict(zip(self.operator.parameters, self.args, strict=False))
+        return {**self.operator.defaults, **given, **self.kwargs}
 
     def add_unreturned(self) -> None:
         """Add to the outputs what it wrote to without returning it."""
@@ -193,13 +190,10 @@ class Call:
         given = [value] if isinstance(value, int) else value
         return tuple(sorted(axis + ndim if axis < 0 else axis for axis in given))
 
-    @property
+    @cached_property
     def is_complex(self) -> bool:
         """Whether an input or output is complex."""
-        if self._complex is None:
-            views = (*self.inputs(), *self.outputs)
-            self._complex = any(view is not None and view.pairs for view in views)
-        return self._complex
+        return any(view is not None and view.pairs for view in (*self.inputs(), *self.outputs))
 
     def mapped(self, change: Callable[[str, View], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with `change(name, view)` for each tensor; in a list, `tensors.0`, …."""

@@ -79,14 +79,6 @@ def index_select(call: Call, index: Index) -> e.Expression:
     return e.Lookup(source, (*index[:axis], place, *index[axis + 1 :]))
 
 
-@rule("take")
-def take(call: Call, index: Index) -> e.Expression:
-    """The cell at a flat position; a negative one counts from the end."""
-    source = call.view("self")
-    flat = int(call.view("index").array[index]) % source.numel
-    return cell(source, *index_of(flat, source.shape))
-
-
 @rule("masked_scatter")
 def masked_scatter(call: Call, index: Index) -> e.Expression:
     """The source's n-th cell at the mask's n-th True, the old value elsewhere."""
@@ -125,21 +117,6 @@ def searchsorted(call: Call, index: Index) -> e.Expression:
 
 
 _SORTED = formula("unless(isnan(value), size, count)")
-
-
-@rule("isin")
-def isin(call: Call, index: Index) -> e.Expression:
-    """Whether a value is among the test elements."""
-    first, second = call.operator.parameters[:2]
-    element, tests = broadcast(call.operand(first), index), call.operand(second)
-    found: e.Expression
-    if isinstance(tests, View) and tests.ndim:
-        axes = running(tests.shape)
-        same = e.Operation("=", element, cell(tests, *axes))
-        found = e.Reduce("any", same, axes) if tests.numel else e.Number(False)
-    else:
-        found = e.Operation("=", element, broadcast(tests, ()))
-    return e.Function("not", (found,)) if call.flag("invert") else found
 
 
 _MASKS = (torch.bool, torch.uint8)

@@ -53,17 +53,6 @@ def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, e
     return (*leads[0], *line, k), (*leads[1], k, *column), k
 
 
-@rule("inner")
-def inner(call: Call, index: Index) -> e.Expression:
-    """Σₖ a[…, k] · b[…, k]; if one is a scalar, their product."""
-    a, b = call.view("self"), call.view("other")
-    if not a.ndim or not b.ndim:
-        return broadcast(a, index) * broadcast(b, index)
-    k = e.Axis("k", a.shape[-1])
-    left, right = index[: a.ndim - 1], index[a.ndim - 1 :]
-    return e.total(cell(a, *left, k) * cell(b, *right, k), k)
-
-
 @rule("addmm", "addmv", "baddbmm", "addbmm")
 def addmm(call: Call, index: Index) -> e.Expression:
     """β · c + α · Σₖ A[i, k] · B[k, j]."""
@@ -112,12 +101,6 @@ def grouped(call: Call, index: Index) -> e.Expression | None:
     if a.ndim == 2:
         return e.total(cell(a, row, k) * e.Lookup(b, (own, k, column)), k)
     return e.total(e.Lookup(a, (own, row, k)) * cell(b, k, column), k)
-
-
-@rule("outer", "ger")
-def outer(call: Call, index: Index) -> e.Expression:
-    """a[i] · b[j]."""
-    return cell(call.view("self"), index[0]) * cell(call.view("vec2"), index[1])
 
 
 @rule("einsum")
