@@ -168,6 +168,7 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
         "import sys, glassformer, glassformer.text, glassformer.cli, glassformer.nn.config\n"
         "import glassformer.training.recipes, glassformer.data.corpora\n"
         "import glassformer.checkpoint, glassformer.language, glassformer.lessons\n"
+        "import glassformer.audit.audit_report, glassformer.documents.terminal\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

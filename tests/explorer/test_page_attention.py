@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 import glassformer
 from glassformer.decoding import Greedy
-from glassformer.documents.heat_maps import Scale
+from glassformer.documents.colours import Scale
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import pixels_of
 

@@ -11,7 +11,8 @@ from playwright.sync_api import Page, expect
 from torch import Tensor, nn
 
 import glassformer
-from glassformer.documents.heat_maps import DIVERGING, scale_of
+from glassformer.documents.colours import DIVERGING
+from glassformer.documents.heat_maps import scale_of
 from glassformer.tracing import Step, trace
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import (

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.documents.parts import Document
 from glassformer.documents.renderer import FORMATS, Renderer, format_of, write_file, writer
-from glassformer.documents.trace_documents import Traced, TraceDocuments, trace_file
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.tracing import Trace
+
+if TYPE_CHECKING:  # audits are documents too, and need no torch
+    from glassformer.documents.trace_documents import Traced
 
 __all__ = ["FORMATS", "Document", "Renderer", "notebook_markdown", "render", "render_text"]
 
@@ -51,6 +52,8 @@ def render(
     if to not in FORMATS:
         raise UnknownNameError("format", to, FORMATS)
     if not isinstance(thing, Document):
+        from glassformer.documents.trace_documents import trace_file
+
         if to in _WHOLE_TRACES:
             made = trace_file(thing, to, lang, options)
             return made if path is None else write_file(path, made)
@@ -69,6 +72,9 @@ def render_text(thing: Document | Traced, to: str = "terminal", **options: Any) 
 
 def notebook_markdown(thing: Traced) -> str:
     """Markdown for notebooks: a trace's index, or matrices and formulas in TeX."""
+    from glassformer.documents.trace_documents import TraceDocuments
+    from glassformer.tracing import Trace
+
     made = TraceDocuments()
     document = made.index(thing) if isinstance(thing, Trace) else made.document(thing)
     return render_text(document, "md")
@@ -76,6 +82,8 @@ def notebook_markdown(thing: Traced) -> str:
 
 def _document(thing: Traced, to: str, lang: str, options: dict[str, Any]) -> Document:
     """Make the document of a trace; its own options are taken out of `options`."""
+    from glassformer.documents.trace_documents import TraceDocuments
+
     sizes = {name: options.pop(name) for name in ("digits", "terms") if name in options}
     made = TraceDocuments(lang, **sizes)
     if to == "terminal":

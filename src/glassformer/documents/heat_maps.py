@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from glassformer.documents.trace_words import TraceWords, label_in, words_in
+from glassformer.documents.colours import Scale
+from glassformer.documents.trace_words import TraceWords, words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture.memory import Index, View, as_floats, index_of
 from glassformer.tracing.capture.operator_calls import (
@@ -21,7 +21,7 @@ from glassformer.tracing.capture.operator_calls import (
     PRODUCTS,
     SOFTMAXES,
 )
-from glassformer.tracing.steps import Step
+from glassformer.tracing.steps import Head, Step
 
 _COMPUTED = {*ACTIVATIONS, *LINEAR_MAPS, *NORMS, *PRODUCTS, *SOFTMAXES, "add", "sub", "mul", "div"}
 """Operators that copy no number."""
@@ -123,44 +123,18 @@ def row_labels(step: Step, words: TraceWords | None = None) -> list[str]:
     return rows if 0 not in step.shape else []
 
 
-# --- colours ---
-# Two colour scales, both readable by the colour-blind.
-#
-# Signed numbers diverge about 0, from blue over white to orange, out to the largest of them that is
-# no outlier. Probabilities run from dark to light (cividis) over 0 to 1, always. Ids have none.
+def label_in(words: TraceWords, label: str) -> str:
+    """The label of a position: heads are translated, tokens are not."""
+    return words["head"].format(number=label.number) if isinstance(label, Head) else label
 
 
-Colour = tuple[int, int, int]
+# --- scales ---
 
-BLUE, WHITE, ORANGE = (59, 125, 191), (247, 247, 247), (230, 126, 34)
-DIVERGING: tuple[Colour, ...] = (BLUE, WHITE, ORANGE)
-CIVIDIS: tuple[Colour, ...] = (
-    (0, 34, 78),
-    (67, 78, 108),
-    (125, 124, 120),
-    (188, 174, 108),
-    (254, 232, 56),
-)
+
 _ROW_SUM = 1e-3
 """How far a row's sum may be from 1 (or from 0, if all is masked) to count as probabilities."""
 _EXACT = 1 << 12
 """Up to this many numbers the limit is exact; beyond, it comes from a sample of about that size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How a step's numbers become colours."""
-
-    kind: Literal["signed", "probability"]
-    limit: float = 1.0
-
-    def colour(self, number: float) -> Colour | None:
-        """The colour of a number; None where it is not finite."""
-        if not np.isfinite(number):
-            return None
-        if self.kind == "probability":
-            return _between(CIVIDIS, number)
-        return _between(DIVERGING, (number / self.limit + 1) / 2)
 
 
 def scale_of(step: Step) -> Scale | None:
@@ -211,26 +185,3 @@ def _are_probabilities(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
         return False
     sums = values.sum(-1)
     return bool(((np.abs(sums - 1) < _ROW_SUM) | (sums == 0)).all() and (sums > 0).any())
-
-
-def _between(stops: tuple[Colour, ...], share: float) -> Colour:
-    """Interpolate between the stops; `share` runs from 0 to 1."""
-    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
-    low = min(int(place), len(stops) - 2)
-    part = place - low
-    red, green, blue = (
-        round(a + (b - a) * part) for a, b in zip(stops[low], stops[low + 1], strict=True)
-    )
-    return red, green, blue
-
-
-def ink_on(colour: Colour) -> Colour:
-    """Black or white, whichever is easier to read on a colour."""
-    red, green, blue = colour
-    light = 0.299 * red + 0.587 * green + 0.114 * blue
-    return (0, 0, 0) if light > 140 else (255, 255, 255)
-
-
-def hex_colour(colour: Colour) -> str:
-    """`#RRGGBB`."""
-    return "#{:02X}{:02X}{:02X}".format(*colour)

@@ -8,8 +8,9 @@ from importlib.resources import files
 from itertools import groupby
 
 from glassformer.documents import parts as p
-from glassformer.documents.heat_maps import hex_colour, ink_on
-from glassformer.documents.renderer import Renderer, mathml_lines
+from glassformer.documents.card_lines import mathml_lines
+from glassformer.documents.colours import hex_colour, ink_on
+from glassformer.documents.renderer import Renderer
 from glassformer.tracing.formula import number
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}

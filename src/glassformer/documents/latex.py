@@ -8,9 +8,10 @@ from itertools import accumulate
 from xml.etree import ElementTree
 
 from glassformer.documents import parts as p
-from glassformer.documents.heat_maps import hex_colour, ink_on
+from glassformer.documents.card_lines import tex_lines
+from glassformer.documents.colours import hex_colour, ink_on
 from glassformer.documents.parts import Drawing
-from glassformer.documents.renderer import Renderer, tex_lines
+from glassformer.documents.renderer import Renderer
 from glassformer.errors import TraceError
 from glassformer.language import columns_of
 from glassformer.tracing.formula import escaped

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from glassformer.documents import parts as p
-from glassformer.documents.renderer import Renderer, tex_lines, text_lines, write_figures
+from glassformer.documents.card_lines import tex_lines, text_lines
+from glassformer.documents.renderer import Renderer, write_figures
 
 _ROWS, _COLUMNS = 16, 16
 _AROUND = {"strong": "**", "inserted": "**", "emphasis": "*", "deleted": "~~"}

@@ -3,6 +3,9 @@
 A document holds parts in order; a section holds parts of its own. Text inside a part is `Inline`: a
 string, a span with a look, or several of them. Where a part shows numbers of a trace it keeps the
 cell or the matrix itself, so that a format may ask for more: TeX, a live formula, an address.
+
+What knows traces is imported where such a part is asked for its numbers: audits have none, and
+importing torch takes longer than an audit.
 """
 
 from __future__ import annotations
@@ -12,16 +15,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from glassformer.documents.heat_maps import Colour, Matrix, may_have_holes, scale_of
-from glassformer.documents.trace_words import TraceWords
 from glassformer.language import columns_of
-from glassformer.tracing import Cell, Step, Trace
-from glassformer.tracing.explanation import Card
-from glassformer.tracing.formula import number as number_text
+
+if TYPE_CHECKING:
+    from glassformer.documents.colours import Colour
+    from glassformer.documents.heat_maps import Matrix
+    from glassformer.documents.trace_words import TraceWords
+    from glassformer.tracing import Cell, Step, Trace
+    from glassformer.tracing.explanation import Card
 
 Look = Literal[
     "plain", "strong", "emphasis", "quiet", "code", "deleted", "inserted", "good", "bad", "caution"
@@ -171,6 +176,8 @@ class HeatMap:
         self, rows: int | None = None, columns: int | None = None, *, coloured: bool = True
     ) -> list[list[HeatCell]]:
         """The first rows and columns, formatted and coloured."""
+        from glassformer.documents.heat_maps import scale_of
+
         scale = scale_of(self.step) if coloured else None
         write = _truth if str(self.step.dtype) == "torch.bool" else self._text
         found = [
@@ -204,6 +211,9 @@ class HeatMap:
         self, rows: int | None = None, columns: int | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Where memory stands, among the first rows and columns, that nothing has written to."""
+        from glassformer.documents.heat_maps import may_have_holes
+        from glassformer.tracing import Cell
+
         if may_have_holes(self.step.view):
             for place in np.ndindex(self.matrix.values[:rows, :columns].shape):
                 if Cell(self.step, self.place(*place)).is_unwritten:
@@ -227,6 +237,8 @@ class HeatMap:
 
     def to_dict(self) -> dict[str, Any]:
         """As data; infinities as strings, which JSON lacks."""
+        from glassformer.documents.heat_maps import scale_of
+
         shown, scale = self.matrix, scale_of(self.step)
         return {
             "kind": "matrix",
@@ -403,6 +415,12 @@ def split_answer(line: str) -> list[str]:
     for sign in ",;，；、[]()":
         line = line.replace(sign, " ")
     return line.split()
+
+
+def number_text(number: float, digits: int) -> str:
+    from glassformer.tracing.formula import number as written
+
+    return written(number, digits)
 
 
 def shown_number(value: float, decimals: int = 3, digits: int = 4) -> str:

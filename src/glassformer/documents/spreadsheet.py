@@ -11,8 +11,9 @@ import math
 from typing import Any
 
 from glassformer.documents import parts as p
-from glassformer.documents.heat_maps import hex_colour, ink_on
-from glassformer.documents.renderer import Renderer, text_lines
+from glassformer.documents.card_lines import text_lines
+from glassformer.documents.colours import hex_colour, ink_on
+from glassformer.documents.renderer import Renderer
 from glassformer.documents.workbook import TraceSheets, new_book, steps_behind
 
 _PROSE_COLUMNS = 11

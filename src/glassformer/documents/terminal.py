@@ -24,8 +24,8 @@ from rich.text import Text
 from rich.tree import Tree as Branches
 
 from glassformer.documents import parts as p
-from glassformer.documents.heat_maps import BLUE, ORANGE, hex_colour, ink_on
-from glassformer.documents.renderer import Renderer, text_lines
+from glassformer.documents.colours import BLUE, ORANGE, hex_colour, ink_on
+from glassformer.documents.renderer import Renderer
 from glassformer.language import Prose
 
 _STYLES: dict[p.Look, str] = {
@@ -73,6 +73,8 @@ class Terminal(Renderer[RenderableType]):
         return _inline(part.text, _STYLES[part.look])
 
     def formula(self, part: p.Formula) -> RenderableType:
+        from glassformer.documents.card_lines import text_lines  # with torch
+
         lines = Text("\n".join(text_lines(part.card, self.words)), "cyan")
         if part.code:
             lines.append(f"\n{self.words['in code']}{part.code}", "dim")

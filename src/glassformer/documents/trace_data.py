@@ -42,11 +42,13 @@ import torch
 from torch import Tensor
 
 from glassformer.documents.heat_maps import unwritten_places
+from glassformer.documents.trace_words import TraceWords
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Axis, Entry
 from glassformer.tracing.capture.memory import Flat, Index, Version, View, lattice
 from glassformer.tracing.capture.source_lines import source_parts
 from glassformer.tracing.cells import Cell
+from glassformer.tracing.notes import NOTES, Note
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 
@@ -96,6 +98,13 @@ def trace_data(
         ],
         "cells": [cell.to_dict(depth) for cell in cells],
     }
+
+
+def note_in(words: TraceWords, note: str) -> str:
+    """A trace's note in a language; a free-form note is returned unchanged."""
+    if not isinstance(note, Note):
+        return note
+    return NOTES[note.kind].say(words.language).format(**note.values)
 
 
 def json_text(data: dict[str, Any], indent: int | None = None) -> str:

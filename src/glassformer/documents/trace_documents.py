@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from glassformer.documents import parts as p
+from glassformer.documents.card_lines import legend_text
 from glassformer.documents.heat_maps import matrices, matrix, shape_text
-from glassformer.documents.renderer import legend_text
-from glassformer.documents.trace_data import json_text, trace_data
-from glassformer.documents.trace_words import TraceWords, meaning, note_in, words_in
+from glassformer.documents.trace_data import json_text, note_in, trace_data
+from glassformer.documents.trace_words import TraceWords, meaning, words_in
 from glassformer.documents.workbook import workbook_bytes
 from glassformer.errors import TraceError
 from glassformer.experiments import Result

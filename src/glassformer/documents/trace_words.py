@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from glassformer.language import Language, as_language, words
-from glassformer.tracing.notes import NOTES, Note
-from glassformer.tracing.steps import Head
 
 
 class TraceWords(dict[str, str]):
@@ -17,22 +15,10 @@ class TraceWords(dict[str, str]):
 
 @cache
 def words_in(lang: str) -> TraceWords:
-    """The words of a language; a note of a trace has the key `note: KIND`."""
     language = as_language(lang)
-    notes = {f"note: {kind}": note.say(language) for kind, note in NOTES.items()}
-    found = TraceWords({key: said.say(language) for key, said in words(__name__).items()} | notes)
+    found = TraceWords({key: said.say(language) for key, said in words(__name__).items()})
     found.language = language
     return found
-
-
-def note_in(words: TraceWords, note: str) -> str:
-    """A trace's note in a language; a free-form note is returned unchanged."""
-    return words[f"note: {note.kind}"].format(**note.values) if isinstance(note, Note) else note
-
-
-def label_in(words: TraceWords, label: str) -> str:
-    """The label of a position: heads are translated, tokens are not."""
-    return words["head"].format(number=label.number) if isinstance(label, Head) else label
 
 
 def meaning(words: TraceWords, name: str) -> str:

@@ -15,7 +15,8 @@ from glassformer.documents.heat_maps import scale_of, shape_text
 from glassformer.documents.layer_meaning import softmax
 from glassformer.documents.step_meaning import role_title
 from glassformer.documents.step_roles import role_of
-from glassformer.documents.trace_words import note_in, words_in
+from glassformer.documents.trace_data import note_in
+from glassformer.documents.trace_words import words_in
 from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace

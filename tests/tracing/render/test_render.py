@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from glassformer.documents import FORMATS, render
-from glassformer.documents.heat_maps import Scale, scale_of
+from glassformer.documents.colours import Scale
+from glassformer.documents.heat_maps import scale_of
 from glassformer.documents.renderer import write_file
 from glassformer.documents.trace_data import Addresses, all_steps
 from glassformer.documents.trace_words import meaning, words_in

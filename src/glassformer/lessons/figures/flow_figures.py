@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.heat_maps import Scale, hex_colour, ink_on, limit_of
+from glassformer.documents.colours import Scale, hex_colour, ink_on
+from glassformer.documents.heat_maps import limit_of
 from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (

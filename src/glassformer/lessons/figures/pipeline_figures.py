@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from glassformer.documents.heat_maps import Scale
+from glassformer.documents.colours import Scale
 from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
 from glassformer.lessons.figures.sheet import (
