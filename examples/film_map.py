@@ -26,8 +26,7 @@ from safetensors.numpy import load_file
 from glassformer.data.corpora import find
 from glassformer.data.readers import Ratings, read_ratings
 from glassformer.data.text_files import read_text
-from glassformer.lessons.figures.data_charts import Axes
-from glassformer.lessons.figures.film_map import Point, draw_map
+from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.training import recipe, train
 
 RATED_OFTEN, SHOWN, PERSON = 50, 48, 0
@@ -155,7 +154,7 @@ def main() -> None:
     across, up = (vectors - vectors.mean(axis=0)) @ rated, (vectors - vectors.mean(axis=0)) @ known
     shown = [films[often[at]] for at in order]
     points = [
-        Point(float(across[at]), float(up[at]), title, film.kind)
+        MapPoint(float(across[at]), float(up[at]), title, film.kind)
         for at, film, title in zip(order, shown, unique_titles(shown), strict=True)
     ]
     axes = Axes(

@@ -78,9 +78,9 @@ def test_every_slip_has_a_hint_of_its_own(name: str) -> None:
 
 
 def test_every_text_belongs_to_a_slip() -> None:
-    known = {module: words(module) for module, _ in EXERCISES.values()}
+    known = {module: words(module) for module in EXERCISES.values()}
     used = {module: set() for module in known}  # type: dict[str, set[str]]
-    for name, (module, _) in EXERCISES.items():
+    for name, module in EXERCISES.items():
         own = {f"{name} title", f"{name} statement"}
         for key in exercise(name).slips:
             chosen = f"{name} slip {key}"

@@ -16,8 +16,7 @@ from glassformer.language import Language
 from glassformer.lessons import Figure
 from glassformer.lessons.figures import STYLE, SvgDrawing
 from glassformer.lessons.figures.canvas import Box, Canvas, text_width
-from glassformer.lessons.figures.data_charts import Axes
-from glassformer.lessons.figures.film_map import Point, draw_map
+from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.lessons.figures.sheet import cell_number
 from tests.lessons.shared_lessons import lesson
 
@@ -42,6 +41,7 @@ EXPECTED = {
     ],
     "decoding": ["tree", "temperature"],
     "attention": ["evenness", "attribution"],
+    "training-step": ["graph"],
     "training": ["graph", "rates", "curve", "three", "overfitting"],
     "recurrence": ["path", "influence", "distances", "recall", "growth", "translators"],
     "tasks": ["pairs", "accuracy"],
@@ -289,7 +289,7 @@ def test_the_command_writes_the_figures_of_a_lesson(
 
 
 def test_names_on_a_map_do_not_cover_one_another() -> None:
-    points = [Point(x / 10, x * x / 100, f"a film called {x}", "kind") for x in range(30)]
+    points = [MapPoint(x / 10, x * x / 100, f"a film called {x}", "kind") for x in range(30)]
     svg = draw_map("many", points, Axes("x", "y")).svg()
     assert svg.count("<circle") == 31  # one for each film, one for the legend
     names = [found for found in texts(svg) if (found.text or "").startswith("a film")]

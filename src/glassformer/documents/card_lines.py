@@ -62,7 +62,8 @@ def mathml_lines(card: Card, words: TraceWords) -> list[str]:
         left, symbols, value = map(write, (equation.left, equation.symbols, equation.value))
         lead = f'<span class="where">{escape(words["where"])}</span>' if place == 1 else ""
         lines.append(f"<div>{lead}{_math(f'{left}<mo>{sign}</mo>{symbols}')}</div>")
-        terms = [write(term) for term in summands(equation.numbers)]
+        summed = list(summands(equation.numbers))
+        terms = [write(term, is_summand=len(summed) > 1) for term in summed]
         # Each term is a <math> of its own, since browsers break lines only between them. The
         # sign that begins it is marked as infix to keep its spacing.
         signs = [sign, *("+" for _ in terms[1:])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from xml.etree import ElementTree
 
 from glassformer.documents import parts as p
@@ -24,7 +24,7 @@ _PREAMBLE = r"""\documentclass[a4paper]{article}
 \usepackage{fontspec}
 \usepackage[table]{xcolor}
 \usepackage[margin=2cm]{geometry}
-\usepackage{adjustbox,longtable,array,tikz}
+\usepackage{adjustbox,longtable,array,tikz,varwidth}
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{0.6em}
 \sloppy
@@ -72,6 +72,17 @@ class Latex(Renderer[str]):
             return body
         chinese = _CHINESE if re.search("[\u2e80-\U0010ffff]", body) else ""
         return f"{_PREAMBLE}{chinese}\\begin{{document}}\n{body}\\end{{document}}\n"
+
+    def write_all(self, parts: Sequence[p.Part]) -> list[str]:
+        """Matrices and tables of numbers that follow one another share a line where they fit."""
+        made: list[str] = []
+        for are_numbers, group in groupby(parts, _is_numbers):
+            written = super().write_all(list(group))
+            if are_numbers and len(written) > 1:
+                beside = "\\hspace{1.5em}\n".join(written)
+                written = [rf"{{\raggedright\lineskip=0.6em {beside}\par}}"]
+            made += written
+        return made
 
     def paragraph(self, part: p.Paragraph) -> str:
         said = p.Span(part.text, part.look) if isinstance(part.text, str) else part.text
@@ -152,6 +163,10 @@ class Latex(Renderer[str]):
         return "\n\n".join([heading, *self.inside(part)])
 
 
+def _is_numbers(part: p.Part) -> bool:
+    return isinstance(part, p.HeatMap) or (isinstance(part, p.Table) and not any(part.widths()))
+
+
 def _prose(said: str) -> str:
     """Escape text; characters missing from text fonts are set in math mode."""
     powers = re.sub(r"[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", _power, escaped(said))
@@ -213,14 +228,14 @@ def _heat_cell(cell: p.HeatCell) -> str:
 
 
 def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
-    """A table no wider than the page, under its caption."""
+    """A table no wider than the page, under its caption; as wide as it needs."""
     inside = " \\\\\n".join(lines)
     title = rf"{{\small\itshape {_prose(caption)}}}\\[2pt]" if caption else ""
     table = f"\\begin{{tabular}}{{{columns}}}\n{inside}\n\\end{{tabular}}"
     return (
-        rf"\begin{{minipage}}{{\linewidth}}{title}"
+        rf"\begin{{varwidth}}[t]{{\linewidth}}{title}"
         rf"\begin{{adjustbox}}{{max width=\linewidth}}\small {table}\end{{adjustbox}}"
-        r"\end{minipage}"
+        r"\end{varwidth}"
     )
 
 

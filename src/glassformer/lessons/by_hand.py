@@ -12,13 +12,13 @@ from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Table
-from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
-from glassformer.lessons.figures.model_figures import (
+from glassformer.lessons.figures.flow_figures import (
     Played,
-    Stage,
-    architecture_figure,
+    feed_forward_figure,
+    network_layers,
     strip_figure,
 )
+from glassformer.lessons.figures.model_figures import Stage, architecture_figure
 from glassformer.lessons.illustrated import printed_matrix, set_maps
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula
 from glassformer.lessons.lesson_steps import (

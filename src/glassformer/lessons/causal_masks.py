@@ -19,7 +19,7 @@ from glassformer.claims.training_studies import (
 )
 from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
-from glassformer.lessons.figures.idea_figures import mask_figure
+from glassformer.lessons.figures.head_figures import visible_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn import causal_mask
@@ -66,7 +66,7 @@ def _task(text: Int[Tensor, "1 T"], say: Speaker, mask: str) -> Parts:
     visible = causal_mask(len(letters)) if mask == "on" else None
     yield say("task", count=len(letters) - 1, text=" ".join(letters))
     yield say(f"mask {mask}")
-    yield Figure("mask", mask_figure(letters, visible, say))
+    yield Figure("mask", visible_figure(letters, visible, say))
 
 
 def weight_on_answer(run: Trace) -> float:

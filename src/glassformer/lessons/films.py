@@ -10,9 +10,8 @@ from torch import nn
 
 from glassformer.claims.training_studies import Tastes, learn_tastes
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
-from glassformer.lessons.figures.data_charts import Axes
-from glassformer.lessons.figures.film_map import Point, draw_map
-from glassformer.lessons.figures.model_figures import score_figure
+from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
+from glassformer.lessons.figures.flow_figures import score_figure
 from glassformer.lessons.figures.sheet import speaker
 from glassformer.lessons.lesson import (
     LessonStep,
@@ -53,17 +52,17 @@ _LAYER, _HEAD, _WRITTEN = 1, 3, 1
 
 
 class _Scores(nn.Module):
-    """Scores of every person for every film: tastes times features."""
+    """Scores of every film for every person: features times tastes."""
 
     def __init__(self, people: Float[Tensor, "P N"], films: Float[Tensor, "M N"]) -> None:
         super().__init__()
         self.people = nn.Parameter(people)
         self.films = nn.Parameter(films)
 
-    def forward(self, chosen: Int[Tensor, " P"]) -> Float[Tensor, "P M"]:
-        """Scores of the chosen people for all films."""
+    def forward(self, chosen: Int[Tensor, " P"]) -> Float[Tensor, "M P"]:
+        """Scores of all films for the chosen people."""
         tastes = self.people[chosen]
-        scores = tastes @ self.films.mT
+        scores = self.films @ tastes.mT
         return scores
 
 
@@ -102,13 +101,13 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 
 def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Speaker) -> Parts:
-    cell = run["scores"][_ADA, _SHOWN_FILM]
+    cell = run["scores"][_SHOWN_FILM, _ADA]
     person, film = tuple(_PEOPLE)[_ADA], titles[_SHOWN_FILM]
     yield say("score", person=person, film=film, value=number(cell.value))
     yield Figure("score", score_figure(run, _SHOWN_FILM, _ADA, (film, person), names, say.language))
     yield formula(cell)
     yield heat_map(
-        run["scores"], say, cell, rows=tuple(_PEOPLE), columns=titles, title=say("scores caption")
+        run["scores"], say, cell, rows=titles, columns=tuple(_PEOPLE), title=say("scores caption")
     )
 
 
@@ -125,7 +124,7 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> Parts:
     words = speaker(say.language)
     kinds = [_FEATURES[features.index(max(features))] for features in FILMS.values()]
     points = [
-        Point(float(x), float(y), title, say(kind))
+        MapPoint(float(x), float(y), title, say(kind))
         for (x, y), title, kind in zip(learned.films, titles, kinds, strict=True)
     ]
     across, up = (
@@ -182,14 +181,14 @@ def _real(say: Speaker) -> Parts:
 def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speaker) -> Parts:
     guessed = _run(learned.people, learned.films)["scores"]
     unseen = [place for place in range(len(titles)) if not learned.known[_ADA, place]]
-    unseen.sort(key=lambda place: -float(guessed.value[_ADA, place]))
+    unseen.sort(key=lambda place: -float(guessed.value[place, _ADA]))
     rows = tuple(
-        (titles[place], number(float(guessed.value[_ADA, place]), 3),
-         number(float(run["scores"].value[_ADA, place]), 3))
+        (titles[place], number(float(guessed.value[place, _ADA]), 3),
+         number(float(run["scores"].value[place, _ADA]), 3))
         for place in unseen
     )  # fmt: skip
     yield say("recommend", person=tuple(_PEOPLE)[_ADA])
-    yield formula(guessed[_ADA, unseen[0]])
+    yield formula(guessed[unseen[0], _ADA])
     yield Table("", (say("film"), say("learned score"), say("true score")), rows)
 
 

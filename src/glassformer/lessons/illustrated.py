@@ -20,6 +20,8 @@ from glassformer.tracing import Cell, Step, Trace, trace
 
 _IDS = {"queries": "queries", "keys": "keys", "values": "values", "scores": "scores",
         "weights": "softmax_exact"}  # fmt: skip
+_ASKED = 2
+"""The output that the reader computes."""
 _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value"}
 
 
@@ -80,7 +82,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield say.step("weighted", "weighted", _weighted(run, say))
     context = walk.context().with_(Figure("sum", drawn.sum_figure(run, language)))
     given = {name: shown[name] for name in "AV"}
-    yield with_question(context, run["context"], 2, "A @ V", given, say)
+    yield with_question(context, run["context"], _ASKED, "A @ V", given, say)
     yield say.step("context", "repeat", _repeat(run, say))
     yield say.step("rounded", "rounded", _rounded(run, example, say))
 
@@ -100,7 +102,8 @@ def _summands(context: Step, place: int, names: Sequence[str], say: Speaker) -> 
     rows = [
         (name, *(number(cell.terms[key].value) for cell in cells)) for key, name in enumerate(names)
     ]
-    rows.append((say("sum"), *(number(cell.value) for cell in cells)))
+    if place != _ASKED:
+        rows.append((say("sum"), *(number(cell.value) for cell in cells)))
     heads = (say("from"), *place_labels(context, -1))
     return Table(say("weighted for", row=names[place]), heads, tuple(rows))
 

@@ -23,8 +23,6 @@ CHOICES: dict[str, tuple[str, ...]] = {"rate": ("good", "small", "large")}
 RATES = {"good": 0.1, "small": 0.001, "large": 1.0}
 """The learning rates of the little network, by name."""
 _TRIED = (0.001, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6)
-_NAMES = ("x", "expanded", "activated", "contracted", "error", "loss")
-_OPERATIONS = ("linear", "ReLU", "− wanted", "mean of squares")
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,11 @@ def stored_curves() -> StoredCurves:
     return StoredCurves(data["command"], data["date"], data["where"], curves)
 
 
+def _plain(rate: float) -> str:
+    """`0.00001`, not 1e-05."""
+    return f"{rate:.9f}".rstrip("0")
+
+
 def loss_after(rate: float) -> float:
     """The loss of the little network after one step with this learning rate."""
     return float(two_steps(rate).second["loss"].value)
@@ -80,9 +83,6 @@ def steps(say: Speaker, *, rate: str = "good") -> Iterator[LessonStep]:
 
 def _graph(both: TwoSteps, say: Speaker) -> Parts:
     run = both.first
-    names = {name: say(f"node {name}") for name in (*_NAMES, *_OPERATIONS)}
-    names |= {"forward": say("forward"), "backward": say("backward")}
-    names |= {"expand.weight": "W_1", "contract.weight": "W_2"}
     slope, output = run["gradients.error"][0], run["contracted"][0]
     facts = {
         "loss": number(run["loss"][()].value), "output": number(output.value),
@@ -91,7 +91,7 @@ def _graph(both: TwoSteps, say: Speaker) -> Parts:
     }  # fmt: skip
     phrase = "slope falls" if float(slope.value) < 0 else "slope rises"
     yield say("graph", **facts)
-    yield Figure("graph", graph_figure(run, names, say("graph caption")))
+    yield Figure("graph", graph_figure(run, say.language))
     yield say("backward text", **facts)
     yield say(phrase, **facts)
     yield formula(run["gradients.contract.weight"][0, 0])
@@ -132,13 +132,13 @@ def _curve(stored: StoredCurves, rate: str, say: Speaker) -> Parts:
     curve = stored.curves[rate]
     facts = {
         "parameters": f"{curve.parameters:,}", "steps": f"{curve.steps[-1]:,}",
-        "epochs": curve.epochs[-1], "rate": f"{curve.rate:g}", "first": number(curve.training[0]),
+        "epochs": curve.epochs[-1], "rate": _plain(curve.rate), "first": number(curve.training[0]),
         "last": number(curve.training[-1]), "every": curve.steps[0], "command": stored.command,
         "date": stored.date, "per_epoch": round(curve.steps[-1] / curve.epochs[-1]),
     }  # fmt: skip
     yield say("curve", **facts)
     yield Figure("curve", line_chart(
-        say("curve caption", rate=f"{curve.rate:g}"), curve.steps,
+        say("curve caption", rate=_plain(curve.rate)), curve.steps,
         [Series(say("training loss"), curve.training, "score")],
         Axes(say("steps"), say("loss")), least=0,
     ))  # fmt: skip
@@ -151,7 +151,7 @@ def _three(stored: StoredCurves, say: Speaker) -> Parts:
     roles: dict[str, Role] = {"small": "key", "good": "output", "large": "query"}
     lines = [
         Series(
-            say("rate line", rate=f"{curve.rate:g}", word=say(f"rate {name}")), curve.training,
+            say("rate line", rate=_plain(curve.rate), word=say(f"rate {name}")), curve.training,
             roles[name],
         )
         for name, curve in curves.items()
@@ -159,7 +159,7 @@ def _three(stored: StoredCurves, say: Speaker) -> Parts:
     across = curves["good"].steps
     heads = tuple(say(head) for head in ("learning rate", "loss at first", "loss at the end"))
     rows = tuple(
-        (f"{curve.rate:g}", number(curve.training[0]), number(curve.training[-1]))
+        (_plain(curve.rate), number(curve.training[0]), number(curve.training[-1]))
         for curve in curves.values()
     )
     facts = {name: number(curve.training[-1]) for name, curve in curves.items()}

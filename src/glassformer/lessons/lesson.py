@@ -154,7 +154,7 @@ class LessonChoice:
         others = [value for value in labels if value != self.chosen]
         said = say(
             "turned to", label=self.label, chosen=labels[self.chosen], name=self.name,
-            others=" ".join(f"`--set {self.name}={value}`" for value in others),
+            others=say("alternatively").join(f"`--set {self.name}={value}`" for value in others),
         )  # fmt: skip
         return say("switch"), with_code(said)
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from glassformer.audit.example_file import load_example
 from glassformer.documents.parts import Figure, Paragraph, Part
-from glassformer.lessons.figures.pipeline_figures import (
+from glassformer.lessons.figures.head_figures import (
     PipelineSteps,
     mask_figure,
     pipeline_figure,

@@ -9,11 +9,12 @@ import torch
 from glassformer.claims.costs import attention_parameters
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Table
-from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
-from glassformer.lessons.figures.pipeline_figures import (
+from glassformer.lessons.figures.head_figures import (
     PipelineSteps,
     five_stages_figure,
+    heads_figure,
     pipeline_figure,
+    reshape_figure,
 )
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, step_title
 from glassformer.lessons.lesson_steps import AttentionWalk, heat_map

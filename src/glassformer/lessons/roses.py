@@ -13,7 +13,7 @@ from glassformer.claims.attention_studies import (
     learn_roles,
 )
 from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part, Table
-from glassformer.lessons.figures.attention_figures import gave_figure
+from glassformer.lessons.figures.head_figures import gave_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.tracing import Trace, trace

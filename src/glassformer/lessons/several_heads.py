@@ -19,7 +19,7 @@ from glassformer.claims.bloem import FOLDS, attend_folded
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Span, Table
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
-from glassformer.lessons.figures.idea_figures import fold_figure
+from glassformer.lessons.figures.head_figures import fold_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.nn.attention import set_attention

@@ -215,7 +215,8 @@ def _attention(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> Pa
         say("looks at", word=written[at], place=source[place]) for at, place in enumerate(places)
     ]
     facts = {
-        "source": " ".join(source), "answer": " ".join(said), "looks": say.listed(follows),
+        "source": " ".join(source), "answer": " ".join(said),
+        "looks": say("semicolon").join(follows),
         "right": " ".join(answer(task, EXAMPLES[task])),
     }  # fmt: skip
     correct = said == answer(task, EXAMPLES[task])

@@ -21,7 +21,7 @@ from glassformer.claims.training_studies import (
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role, SvgDrawing
 from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
-from glassformer.lessons.figures.idea_figures import residual_figure
+from glassformer.lessons.figures.model_figures import residual_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import percent
 from glassformer.nn.attention import set_attention

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from glassformer.documents.parts import Figure, Paragraph
+from glassformer.lessons.figures.model_family_figures import graph_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
 from glassformer.lessons.row_questions import with_question
@@ -88,7 +90,11 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield with_question(step, moved.step, 2, f"W_2 - {_RATE} * ∂W_2", given, say)
     after = both.second["loss"][()]
     said = say("again", before=number(run["loss"][()].value), after=number(after.value))
-    yield say.step("loss", "again", _parts(said, [after], [], say))
+    step = say.step("loss", "again", _parts(said, [after], [], say))
+    # Here and not before: it shows what the reader was asked for.
+    yield step.with_(
+        Paragraph(say("graph")), Figure("graph", graph_figure(run, say.language))
+    )  # fmt: skip
 
 
 def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:

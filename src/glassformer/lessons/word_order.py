@@ -12,8 +12,8 @@ from torch import nn
 from glassformer.claims.block_claims import positions_make_order_matter
 from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.classifier import REVIEWS, learn
+from glassformer.lessons.figures.attention_figures import order_figure
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
-from glassformer.lessons.figures.idea_figures import order_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn import AttentionConfig

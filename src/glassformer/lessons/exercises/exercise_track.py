@@ -26,44 +26,30 @@ if TYPE_CHECKING:
 
 say = words(__name__)
 
-_ATTENTION = {
-    "basic": "BASIC", "scores": "SCORES", "softmax": "SOFTMAX", "scaled-scores": "SCALED",
-    "causal-mask": "CAUSAL", "padding-mask": "PADDING", "attention": "ATTENTION",
-    "single-head": "SINGLE", "split-heads": "SPLIT", "merge-heads": "MERGE", "multi-head": "MULTI",
+_MODULES = [f"glassformer.lessons.exercises.{kind}_exercises" for kind in ("attention", "model")]
+EXERCISES = {
+    name: module for module in _MODULES for name in words(module).data if name != "any"
 }  # fmt: skip
-_BLOCKS = {
-    "layer-norm": "LAYER_NORM", "feed-forward": "FEED_FORWARD", "residual": "RESIDUAL",
-    "positions": "POSITIONS", "embedding": "EMBEDDING", "encoder-layer": "ENCODER_LAYER",
-    "decoder-layer": "DECODER_LAYER", "transformer": "TRANSFORMER",
-}  # fmt: skip
-_PREDICTIONS = {"loss": "LOSS", "greedy": "GREEDY", "beam-step": "BEAM_STEP"}
-EXERCISES: dict[str, tuple[str, str]] = {
-    name: (f"glassformer.lessons.exercises.{module}", constant)
-    for module, group in (
-        ("attention_exercises", _ATTENTION),
-        ("block_exercises", _BLOCKS),
-        ("prediction_exercises", _PREDICTIONS),
-    )
-    for name, constant in group.items()
-}
-"""The track: where each exercise is defined, in the order in which they build on each other."""
+"""The track: in which module each exercise is, in the order in which they build on each other."""
 
 _WIDTH = 76  # of a line of prose in a starter, after `# `
 
 
 def exercise(name: str, language: Language = "en") -> Exercise:
     """An exercise of the track; its task and hints are in this language."""
-    module, constant = _home(name)
-    found: Exercise = getattr(import_module(module), constant)
+    from glassformer.lessons.exercises.exercise_check import Exercise
+
+    known = vars(import_module(_home(name))).values()
+    found = next(one for one in known if isinstance(one, Exercise) and one.name == name)
     return replace(found, language=as_language(language))
 
 
 def title(name: str) -> Bilingual:
     """What an exercise is called."""
-    return words(_home(name)[0])[f"{name} title"]
+    return words(_home(name))[f"{name} title"]
 
 
-def _home(name: str) -> tuple[str, str]:
+def _home(name: str) -> str:
     if name not in EXERCISES:
         raise UnknownNameError("exercise", name, EXERCISES)
     return EXERCISES[name]

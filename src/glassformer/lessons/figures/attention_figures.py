@@ -1,4 +1,4 @@
-"""Figures of attention: step by step with three inputs, as a diagram, and with several heads."""
+"""Figures of one head: step by step with three inputs, as a diagram, and for words moved about."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from glassformer.documents.heat_maps import shape_text
 from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
     SLIM,
-    SMALL,
     BarColumn,
     ColouredNumbers,
     FigurePart,
@@ -32,14 +30,12 @@ from glassformer.lessons.figures.sheet import (
     numbers_of,
     speaker,
 )
-from glassformer.lessons.lesson import lesson_card
+from glassformer.lessons.lesson import Speaker, lesson_card
 from glassformer.tracing import Step, Trace
 
 Kind = Literal["queries", "keys", "values"]
 _ROLES: dict[Kind, Role] = {"queries": "query", "keys": "key", "values": "value"}
 _SYMBOLS: dict[Kind, str] = {"queries": "W_Q", "keys": "W_K", "values": "W_V"}
-_HEAD_ROLES: tuple[Role, ...] = ("query", "score", "value", "key")
-"""One colour per head."""
 _BELOW = "₁₂₃₄₅₆₇₈₉"
 _CHOSEN = 1
 """The diagrams follow the second input, like the texts."""
@@ -429,91 +425,34 @@ def roles_figure(run: Trace, language: Language) -> SvgDrawing:
     return table.drawing(say("roles figure"))
 
 
-# --- several heads ---------------------------------------------------------------------------
+_LINES: tuple[Role, ...] = ("query", "key", "value", "score", "output", "input", "weighted")
 
 
-def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Language) -> SvgDrawing:
-    """What one word attends to: a fan of lines per head, as thick as the weights."""
-    say, table = speaker(language), TableFigure(70, 8)
-    weights = run["weights"].value[0, :, reader]
-    for head in range(weights.shape[0]):
-        role, top, beat = _HEAD_ROLES[head], 5 * head, head + 1
-        source = table.put(heading(words[reader], role), top, reader + 1, beat=beat)
-        table.put(heading(say("head", number=head + 1), role), top + 1, 0, beat=beat)
-        table.put(FigurePart(0, 56), top + 1, 1)
-        for place, word in enumerate(words):
-            share = float(weights[head, place])
-            box = table.put(ModelBox(word, role, bold=False), top + 2, place + 1, beat=beat)
-            percent = table.put(Label(f"{share:.0%}"), top + 3, place + 1, beat=beat)
-            percent.below = 0 if head == len(weights) - 1 else 24
-            table.join(source, box, role, arrow=False, width=max(0.8, 14 * share), beat=beat)
-    return table.drawing(say("gave figure"))
+def order_figure(
+    one: Step, other: Step, moved: Sequence[int], say: Speaker, title: str
+) -> SvgDrawing:
+    """Outputs of two sentences side by side, with a line between equal words.
 
-
-def heads_figure(run: Trace, language: Language) -> SvgDrawing:
-    """Queries split among the heads, each head's weights and output, and the joined result."""
-    say, weights, table = speaker(language), run["weights"], TableFigure(36, 24)
-    n, words = weights.shape[-3], weights.labels[-2] or ()
-    roles, title = _HEAD_ROLES[:n], say("queries")
-    cut, side_by_side = numbers_of(run["projected_queries"]), numbers_of(run["joined"])
-    queries = MatrixFigure(cut, title=title, rows=words, parts=roles, cell=SMALL)
-    joined = MatrixFigure(side_by_side, rows=words, parts=roles, cell=SMALL)
-    table.put(queries, 0, 1, span=n)
-    table.put(joined, 4, 1, span=n, beat=n + 1)
-    table.note(say("joined"), lambda at: (at.right + 16, at.y), joined, size=14, bold=True,
-               anchor="start", beat=n + 1)  # fmt: skip
-    for row, key in ((2, "weights"), (3, "outputs")):
-        table.put(Label(say(key)), row, 0, align="start")
-    for head, role in enumerate(roles):
-        beat, column = head + 1, head + 1
-        name = table.put(heading(say("head", number=head + 1), role), 1, column, beat=beat)
-        name.above = 16
-        shares, mixed = (
+    Row i of `other` belongs to the word in row moved[i] of `one`.
+    """
+    table = TableFigure(110, 16)
+    left, right = (
+        table.put(
             MatrixFigure(
-                numbers_of(run[step], (0, head)), role, rows=() if head else words, cell=SMALL
-            )
-            for step in ("weights", "context")
+                numbers_of(step), "output", title=say("of outputs", number=place + 1),
+                rows=step.labels[-2] or (),
+            ),
+            0, place,
         )
-        table.put(shares, 2, column, beat=beat)
-        table.put(mixed, 3, column, beat=beat)
-        table.join(shares, mixed, beat=beat)
-        table.line(partial(_cut, queries, head), name, role=role, beat=beat)
-        table.line(partial(_rejoined, joined, head), mixed, role=role, beat=beat)
-    return table.drawing(say("heads figure"))
+        for place, step in enumerate((one, other))
+    )  # fmt: skip
+    words = max(len(word) for word in other.labels[-2] or ("",)) * 8 + 14
 
+    for row, source in enumerate(moved):
 
-def _cut(queries: MatrixFigure, head: int, name: Box) -> list[Point]:
-    part = queries.group(head)
-    return [(part.x, part.bottom + 8), (name.x, name.top - 3)]
+        def route(a: Box, b: Box, row: int = row, source: int = source) -> list[Point]:
+            start, end = left.row(source).y, right.row(row).y
+            return [(a.right + 6, start), (b.left - words, end)]
 
-
-def _rejoined(joined: MatrixFigure, head: int, mixed: Box) -> list[Point]:
-    part = joined.group(head)
-    return [(mixed.x, mixed.bottom + 5), (part.x, part.top - 8)]
-
-
-def reshape_figure(run: Trace, language: Language) -> SvgDrawing:
-    """T × H·E viewed as T × H × E, then transposed to H × T × E: the numbers stay the same."""
-    say, numbers = speaker(language), numbers_of(run["projected_queries"])
-    n, words = run["weights"].shape[-3], run["weights"].labels[-2] or ()
-    n_words, width = numbers.values.shape
-    each, roles = width // n, _HEAD_ROLES[:n]
-    title = say("projected", shape=shape_text((n_words, width)))
-    table, viewed, turned = TableFigure(70, 30), TableFigure(50, 4), TableFigure(60, 8)
-    first = table.put(MatrixFigure(numbers, title=title, rows=words, cell=SMALL, parts=roles), 0, 0)
-    said = heading(say("viewed", shape=shape_text((n_words, n, each))))
-    viewed.put(said, 0, 0, span=n_words)
-    said = heading(say("transposed", shape=shape_text((n, n_words, each))))
-    turned.put(said, 0, 0, span=n)
-    for place, word in enumerate(words):
-        viewed.put(Label(word), 1, place)
-    for head, role in enumerate(roles):
-        part = numbers.columns(head * each, (head + 1) * each)
-        for place in range(n_words):
-            viewed.put(MatrixFigure(part.rows(place), role, cell=SMALL), 2 + head, place)
-        turned.put(heading(say("head", number=head + 1), role), 1, head)
-        turned.put(MatrixFigure(part, role, rows=words, cell=SMALL), 2, head)
-    table.join(first, table.put(viewed, 0, 1, beat=1), sideways=True, beat=1)
-    table.put(turned, 1, 0, span=2, beat=2)
-    table.line(lambda a, b: [(a.x, a.bottom + 4), (a.x, b.top - 2)], viewed, turned, beat=2)
-    return table.drawing(say("reshape figure"))
+        table.line(route, left, right, role=_LINES[source], width=2, arrow=True)
+    return table.drawing(title)

@@ -1,4 +1,4 @@
-"""Line charts and bar charts in the colours of the other figures.
+"""Line charts, bar charts and maps of labelled points in the colours of the other figures.
 
     lines = [Series("no scaling", spreads, "query"), Series("divided by √d", scaled, "output")]
     drawing = line_chart("Scores grow with the width", widths, lines, Axes("width d", "spread"),
@@ -16,7 +16,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
+from glassformer.lessons.figures.canvas import (
+    Anchor,
+    Box,
+    Canvas,
+    Role,
+    SvgDrawing,
+    text_width,
+)
 from glassformer.tracing.formula import number as number_text
 
 _LEFT, _RIGHT, _BELOW, _TOP = 66.0, 26.0, 52.0, 40.0
@@ -257,3 +264,107 @@ def _ticks_up(canvas: Canvas, inside: Box, up: AxisScale, marks: Sequence[float]
         y = up(mark)
         canvas.line((inside.left, y), (inside.right, y), role="quiet", width=0.4)
         canvas.text(inside.left - 8, y, tick_label(mark), size=_SIZE, anchor="end", role="quiet")
+
+
+# --- maps -------------------------------------------------------------------------------------
+
+_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C")
+"""The colour-blind-safe palette of Okabe and Ito, and grey."""
+_RADIUS, _MAP_MARGIN = 5.0, 56.0
+_NEAR, _LINE = _RADIUS + 4, _SIZE + 2
+_LEVEL = _NEAR + _LINE / 2
+_SPOTS = (
+    (_NEAR, 0.0), (-_NEAR, 0.0), (0.0, -_LEVEL), (0.0, _LEVEL),
+    (4.0, -_LEVEL), (4.0, _LEVEL), (-4.0, -_LEVEL), (-4.0, _LEVEL),
+)  # fmt: skip
+"""Where a label may stand, seen from its point; to the left of it, it ends there."""
+_FAR_SPOTS = tuple((dx, dy) for reach in (22.0, 34.0, 48.0, 64.0, 84.0) for dx, dy in (
+    (reach, 0), (-reach, 0), (0, -reach), (0, reach), (reach, -reach), (-reach, -reach),
+    (reach, reach), (-reach, reach), (2 * reach, -reach), (-2 * reach, reach),
+))  # fmt: skip
+"""Places farther off, joined to their points by a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapPoint:
+    """A point, its label, and the kind that sets its colour."""
+
+    x: float
+    y: float
+    name: str
+    kind: str
+
+
+def draw_map(
+    title: str, points: Sequence[MapPoint], axes: Axes, *, width: float = 960, height: float = 640
+) -> SvgDrawing:
+    """All points, as many labels as fit (earlier points first), and a legend of the kinds."""
+    canvas = Canvas(width, height, title)
+    kinds = list(dict.fromkeys(point.kind for point in points))
+    inside = Box(_MAP_MARGIN, 52, width - 2 * _MAP_MARGIN, height - 52 - _MAP_MARGIN)
+    canvas.box(inside, "empty")
+    _kinds(canvas, kinds, inside)
+    canvas.text(inside.x, inside.bottom + 26, f"{axes.across} →", size=13, role="quiet")
+    canvas.turned(24, inside.y, f"{axes.up} →", size=13)
+    placed = _onto(points, inside)
+    taken = [Box(x - _RADIUS, y - _RADIUS, 2 * _RADIUS, 2 * _RADIUS) for x, y in placed]
+    for (x, y), point in zip(placed, points, strict=True):
+        colour = _PALETTE[kinds.index(point.kind) % len(_PALETTE)]
+        canvas.dot(x, y, _RADIUS, fill=colour, name=point.name)
+    for (x, y), point in zip(placed, points, strict=True):
+        if (found := _free_place(x, y, point.name, taken, inside.grown(-2))) is not None:
+            box, anchor, at, is_far = found
+            if is_far:
+                canvas.line((x, y), (min(max(x, box.left), box.right), box.y), width=0.7)
+            taken.append(box)
+            canvas.text(at, box.y, point.name, size=_SIZE, anchor=anchor)
+    return canvas.done()
+
+
+def _onto(points: Sequence[MapPoint], inside: Box) -> list[tuple[float, float]]:
+    """The points in drawing coordinates, with a margin."""
+    room = inside.grown(-24)
+    xs, ys = [point.x for point in points], [point.y for point in points]
+    wide, high = (max(xs) - min(xs)) or 1.0, (max(ys) - min(ys)) or 1.0
+    return [
+        (
+            room.left + room.width * (point.x - min(xs)) / wide,
+            room.bottom - room.height * (point.y - min(ys)) / high,
+        )
+        for point in points
+    ]
+
+
+def _free_place(
+    x: float, y: float, name: str, taken: Sequence[Box], room: Box
+) -> tuple[Box, Anchor, float, bool] | None:
+    """The first free place for a label near a point, and whether it is far off."""
+    width = text_width(name, _SIZE)
+    for place, (dx, dy) in enumerate((*_SPOTS, *_FAR_SPOTS)):
+        anchor: Anchor = "end" if dx < 0 else "middle" if dx == 0 else "start"
+        left = x + dx - {"end": width, "middle": width / 2, "start": 0.0}[anchor]
+        box = Box(left, y + dy - _LINE / 2, width, _LINE)
+        fits = (
+            box.left > room.left and box.right < room.right
+            and box.top > room.top and box.bottom < room.bottom
+        )  # fmt: skip
+        if fits and not any(_overlap(box, other) for other in taken):
+            return box, anchor, x + dx, place >= len(_SPOTS)
+    return None
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return (
+        one.left < other.right
+        and other.left < one.right
+        and one.top < other.bottom
+        and other.top < one.bottom
+    )
+
+
+def _kinds(canvas: Canvas, kinds: Sequence[str], inside: Box) -> None:
+    x = inside.left
+    for place, kind in enumerate(kinds):
+        canvas.dot(x + 6, 30, 6, fill=_PALETTE[place % len(_PALETTE)])
+        canvas.text(x + 18, 30, kind, size=13, anchor="start")
+        x += 32 + text_width(kind, 13)

@@ -1,6 +1,6 @@
 """Figures of decoding, training and other kinds of model: trees, graphs, paths and patches.
 
-Titles and labels come from the caller, in the reader's language.
+Except in the graph, titles and labels come from the caller, in the reader's language.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.documents.colours import Scale, hex_colour, ink_on
+from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
     SMALL,
@@ -25,6 +26,7 @@ from glassformer.lessons.figures.sheet import (
     cell_number,
     heading,
     numbers_of,
+    speaker,
 )
 from glassformer.tracing import Trace
 
@@ -116,67 +118,79 @@ def score_columns(
 
 # --- the computation graph of a training step ------------------------------------------------
 
-# From the top down: the operation, the step that it gives, and the parameter that it uses.
-_GRAPH: tuple[tuple[str, str, str], ...] = (
-    ("", "x", ""),
-    ("linear", "expanded", "expand.weight"),
-    ("ReLU", "activated", ""),
-    ("linear", "contracted", "contract.weight"),
-    ("− wanted", "error", ""),
-    ("mean of squares", "loss", ""),
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """An operation of the graph: what it gives, with which parameter, and how it passes back."""
+
+    name: str
+    step: str
+    passed_back: str
+    parameter: str = ""
+
+
+_GRAPH = (
+    _Operation("linear", "expanded", "", "expand.weight"),
+    _Operation("ReLU", "activated", "back through ReLU"),
+    _Operation("linear", "contracted", "back through W_2", "contract.weight"),
+    _Operation("minus wanted", "error", "back through a difference"),
+    _Operation("mean of squares", "loss", "back through the squares"),
 )
 _SAME_GRADIENT = {"contracted": "error"}
 """Subtracting a constant changes no gradient, so the trace has one step for both."""
+_MATRICES = {"expand.weight": "W_1", "contract.weight": "W_2"}
 
 
-def graph_figure(run: Trace, names: Mapping[str, str], title: str) -> SvgDrawing:
-    """A training step as a graph: numbers on their way down, gradients on their way back up.
+def graph_figure(run: Trace, language: Language) -> SvgDrawing:
+    """A training step as a graph: numbers on their way down, then gradients on their way back up.
 
-    `names` has a word for each operation, for each step, and for `forward` and `backward`.
+    Beside each red arrow stands what the gradient is multiplied by on its way.
     """
-    table = TableFigure(34, 12)
-    table.put(heading(names["forward"], "score"), 0, 1)
-    table.put(heading(names["backward"], "query"), 0, 2)
-    before: tuple[MatrixFigure, MatrixFigure | None] | None = None
-    for place, (operation, step, parameter) in enumerate(_GRAPH):
-        row = 2 * place + 1
-        shown = MatrixFigure(numbers_of(run[step]), "score", cell=SMALL)
-        forward = table.put(shown, row, 1)
-        table.put(Label(names[step]), row, 0, align="end")
-        backward = None
-        if place:
-            slope = run[f"gradients.{_SAME_GRADIENT.get(step, step)}"]
-            backward = table.put(MatrixFigure(numbers_of(slope), "query", cell=SMALL), row, 2)
-            box = table.put(ModelBox(names[operation], "quiet", bold=False), row - 1, 1)
-            assert before is not None
-            table.join(before[0], box, "score")
-            table.join(box, forward, "score")
-            if before[1] is not None:
-                table.join(backward, before[1], "query")
-            if parameter:
-                _put_parameter(table, run, parameter, row - 1, (box, backward), names)
-        before = forward, backward
-    return table.drawing(title)
+    say, table, last = speaker(language), TableFigure(46, 20), len(_GRAPH)
+    table.put(heading(say("forward"), "score"), 0, 1)
+    table.put(heading(say("gradients"), "query"), 0, 2, beat=1)
+    values, slopes = [_put_node(table, run, "x", 1, 1, "score")], [FigurePart(0, 0)]
+    table.put(Label(say("node x")), 1, 0, align="end")
+    for place, one in enumerate(_GRAPH):
+        row, beat = 2 * place + 3, last - place
+        box = table.put(ModelBox(say(one.name), "quiet", bold=False), row - 1, 1)
+        values.append(_put_node(table, run, one.step, row, 1, "score"))
+        table.put(Label(say(f"node {one.step}")), row, 0, align="end")
+        table.join(values[-2], box, "score")
+        table.join(box, values[-1], "score")
+        gradient = f"gradients.{_SAME_GRADIENT.get(one.step, one.step)}"
+        slopes.append(_put_node(table, run, gradient, row, 2, "query", beat))
+        if one.passed_back:
+            table.join(slopes[-1], slopes[-2], "query", beat=beat)
+            table.note(say(one.passed_back), _right_of_arrow, slopes[-1], box, role="query",
+                       anchor="start", beat=beat)  # fmt: skip
+        if one.parameter:
+            matrix, gradient = one.parameter, f"gradients.{one.parameter}"
+            given = _put_node(table, run, matrix, row - 1, 0, "value")
+            made = _put_node(table, run, gradient, row - 1, 3, "query", beat)
+            table.join(given, box, "value", sideways=True)
+            table.line(_to_the_left, slopes[-1], made, role="query", beat=beat)
+    table.put(Label(say("graph legend"), "query"), 2 * last + 2, 0, span=4, beat=1)
+    return table.drawing(say("graph figure"))
 
 
-def _put_parameter(
-    table: TableFigure, run: Trace, parameter: str, row: int,
-    beside: tuple[FigurePart, FigurePart], names: Mapping[str, str],
-) -> None:  # fmt: skip
-    """A parameter beside its operation, and its gradient on the other side."""
-    pieces = []
-    for column, name, role in ((0, parameter, "value"), (3, f"gradients.{parameter}", "query")):
-        numbers = numbers_of(run[name])
-        turned = ColouredNumbers(numbers.values.T, numbers.scale)
-        said = names[parameter] if column == 0 else f"∂{names[parameter]}"
-        colour: Role = "value" if role == "value" else "query"
-        shown = MatrixFigure(turned, colour, cell=SMALL, title=said)
-        pieces.append(table.put(shown, row, column))
-    box, backward = beside
-    table.join(pieces[0], box, "value", sideways=True)
-    table.line(
-        lambda a, b: [(a.right + 5, a.y - 6), (b.left - 5, b.y)], backward, pieces[1], role="query"
-    )  # fmt: skip
+def _put_node(
+    table: TableFigure, run: Trace, name: str, row: int, column: int, role: Role, beat: int = 0
+) -> FigurePart:
+    """The numbers of a step; a parameter and its gradient as x · W uses them, with a title."""
+    numbers, parameter = numbers_of(run[name]), _MATRICES.get(name.removeprefix("gradients."), "")
+    if parameter:
+        numbers = ColouredNumbers(numbers.values.T, numbers.scale)
+    title = f"∂{parameter}" if parameter and name.startswith("gradients.") else parameter
+    return table.put(MatrixFigure(numbers, role, cell=SMALL, title=title), row, column, beat=beat)
+
+
+def _right_of_arrow(slope: Box, box: Box) -> tuple[float, float]:
+    return slope.x + 10, box.y
+
+
+def _to_the_left(slope: Box, made: Box) -> list[tuple[float, float]]:
+    return [(slope.right + 5, slope.y - 6), (made.left - 5, made.y)]
 
 
 # --- paths between words ---------------------------------------------------------------------

@@ -497,6 +497,8 @@ class _MathmlPrinter(Printer[str]):
         return f"<munder>{_row(shown)}{note}</munder>"
 
 
-def to_mathml(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
-    """The formula as MathML, without the enclosing `<math>`."""
-    return _MathmlPrinter(digits, language).write(formula)
+def to_mathml(
+    formula: n.Formula, digits: int = 4, language: Language = "en", *, is_summand: bool = False
+) -> str:
+    """The formula as MathML, without the enclosing `<math>`; a negative summand in brackets."""
+    return _MathmlPrinter(digits, language).write(formula, PRODUCT if is_summand else _WEAK)

@@ -1,4 +1,4 @@
-"""Attention as a pipeline: the five operations of one head, the mask, and all heads in columns."""
+"""Figures of heads: one as a pipeline, its mask, several side by side, and folded into a batch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from glassformer.documents.colours import Scale
+from glassformer.documents.heat_maps import shape_text
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
     SLIM,
     SMALL,
@@ -25,9 +26,12 @@ from glassformer.lessons.figures.sheet import (
     numbers_of,
     speaker,
 )
+from glassformer.lessons.lesson import Speaker
+from glassformer.nn.tensors import Tensor
 from glassformer.tracing import Step, Trace
 
 _HEAD_ROLES: tuple[Role, ...] = ("query", "score", "value", "key")
+"""One colour per head."""
 _KINDS: tuple[tuple[str, Role], ...] = (
     ("queries", "query"), ("keys", "key"), ("values", "value"),
 )  # fmt: skip
@@ -184,7 +188,148 @@ def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
     return table.drawing(say("mask figure"))
 
 
-# --- all heads -------------------------------------------------------------------------------
+def visible_figure(tokens: Sequence[str], visible: Tensor | None, say: Speaker) -> SvgDrawing:
+    """What each position may attend to (everything if `visible` is None), and what it predicts."""
+    count, table = len(tokens), TableFigure()
+    hidden = np.zeros((count, count), np.bool_) if visible is None else ~visible.numpy()
+    rows = [f"{place}: {token}" for place, token in enumerate(tokens, start=1)]
+    grid = MaskFigure(hidden, say("sees"), rows, tokens, cell=(44.0, 40.0))
+    grid.after = 24 + text_width(say("to predict"), 13)
+    table.put(grid, 0, 0)
+    table.note(say("to predict"), lambda at: (at.right + 16, at.top - 12), grid, role="quiet",
+               anchor="start")  # fmt: skip
+    for row, following in enumerate((*tokens[1:], "?")):
+        table.note(f"→ {following}", partial(_beside_row, grid, row), grid, role="query", size=15,
+                   anchor="start", bold=True)  # fmt: skip
+        if row + 1 < count:
+            table.mark(partial(_framed_cell, grid, row))
+    return table.drawing(say(f"mask figure {'off' if visible is None else 'on'}"))
+
+
+def _beside_row(grid: MatrixFigure, row: int, at: Box) -> Point:
+    return at.right + 16, grid.row(row).y
+
+
+def _framed_cell(grid: MatrixFigure, row: int, canvas: Canvas) -> None:
+    canvas.box(grid.cell(row, row + 1).grown(2), role="query")
+
+
+# --- several heads ---------------------------------------------------------------------------
+
+
+def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Language) -> SvgDrawing:
+    """What one word attends to: a fan of lines per head, as thick as the weights."""
+    say, table = speaker(language), TableFigure(70, 8)
+    weights = run["weights"].value[0, :, reader]
+    for head in range(weights.shape[0]):
+        role, top, beat = _HEAD_ROLES[head], 5 * head, head + 1
+        source = table.put(heading(words[reader], role), top, reader + 1, beat=beat)
+        table.put(heading(say("head", number=head + 1), role), top + 1, 0, beat=beat)
+        table.put(FigurePart(0, 56), top + 1, 1)
+        for place, word in enumerate(words):
+            share = float(weights[head, place])
+            box = table.put(ModelBox(word, role, bold=False), top + 2, place + 1, beat=beat)
+            percent = table.put(Label(f"{share:.0%}"), top + 3, place + 1, beat=beat)
+            percent.below = 0 if head == len(weights) - 1 else 24
+            table.join(source, box, role, arrow=False, width=max(0.8, 14 * share), beat=beat)
+    return table.drawing(say("gave figure"))
+
+
+def heads_figure(run: Trace, language: Language) -> SvgDrawing:
+    """Queries split among the heads, each head's weights and output, and the joined result."""
+    say, weights, table = speaker(language), run["weights"], TableFigure(36, 24)
+    n, words = weights.shape[-3], weights.labels[-2] or ()
+    roles, title = _HEAD_ROLES[:n], say("queries")
+    cut, side_by_side = numbers_of(run["projected_queries"]), numbers_of(run["joined"])
+    queries = MatrixFigure(cut, title=title, rows=words, parts=roles, cell=SMALL)
+    joined = MatrixFigure(side_by_side, rows=words, parts=roles, cell=SMALL)
+    table.put(queries, 0, 1, span=n)
+    table.put(joined, 4, 1, span=n, beat=n + 1)
+    table.note(say("joined"), lambda at: (at.right + 16, at.y), joined, size=14, bold=True,
+               anchor="start", beat=n + 1)  # fmt: skip
+    for row, key in ((2, "weights"), (3, "outputs")):
+        table.put(Label(say(key)), row, 0, align="start")
+    for head, role in enumerate(roles):
+        beat, column = head + 1, head + 1
+        name = table.put(heading(say("head", number=head + 1), role), 1, column, beat=beat)
+        name.above = 16
+        shares, mixed = (
+            MatrixFigure(
+                numbers_of(run[step], (0, head)), role, rows=() if head else words, cell=SMALL
+            )
+            for step in ("weights", "context")
+        )
+        table.put(shares, 2, column, beat=beat)
+        table.put(mixed, 3, column, beat=beat)
+        table.join(shares, mixed, beat=beat)
+        table.line(partial(_cut, queries, head), name, role=role, beat=beat)
+        table.line(partial(_rejoined, joined, head), mixed, role=role, beat=beat)
+    return table.drawing(say("heads figure"))
+
+
+def _cut(queries: MatrixFigure, head: int, name: Box) -> list[Point]:
+    part = queries.group(head)
+    return [(part.x, part.bottom + 8), (name.x, name.top - 3)]
+
+
+def _rejoined(joined: MatrixFigure, head: int, mixed: Box) -> list[Point]:
+    part = joined.group(head)
+    return [(mixed.x, mixed.bottom + 5), (part.x, part.top - 8)]
+
+
+def reshape_figure(run: Trace, language: Language) -> SvgDrawing:
+    """T × H·E viewed as T × H × E, then transposed to H × T × E: the numbers stay the same."""
+    say, numbers = speaker(language), numbers_of(run["projected_queries"])
+    n, words = run["weights"].shape[-3], run["weights"].labels[-2] or ()
+    n_words, width = numbers.values.shape
+    each, roles = width // n, _HEAD_ROLES[:n]
+    title = say("projected", shape=shape_text((n_words, width)))
+    table, viewed, turned = TableFigure(70, 30), TableFigure(50, 4), TableFigure(60, 8)
+    first = table.put(MatrixFigure(numbers, title=title, rows=words, cell=SMALL, parts=roles), 0, 0)
+    said = heading(say("viewed", shape=shape_text((n_words, n, each))))
+    viewed.put(said, 0, 0, span=n_words)
+    said = heading(say("transposed", shape=shape_text((n, n_words, each))))
+    turned.put(said, 0, 0, span=n)
+    for place, word in enumerate(words):
+        viewed.put(Label(word), 1, place)
+    for head, role in enumerate(roles):
+        part = numbers.columns(head * each, (head + 1) * each)
+        for place in range(n_words):
+            viewed.put(MatrixFigure(part.rows(place), role, cell=SMALL), 2 + head, place)
+        turned.put(heading(say("head", number=head + 1), role), 1, head)
+        turned.put(MatrixFigure(part, role, rows=words, cell=SMALL), 2, head)
+    table.join(first, table.put(viewed, 0, 1, beat=1), sideways=True, beat=1)
+    table.put(turned, 1, 0, span=2, beat=2)
+    table.line(lambda a, b: [(a.x, a.bottom + 4), (a.x, b.top - 2)], viewed, turned, beat=2)
+    return table.drawing(say("reshape figure"))
+
+
+def fold_figure(step: Step, folded: Step, n_heads: int, say: Speaker) -> SvgDrawing:
+    """(b, t, h·e) above, (b·h, t, e) below; each head has its colour."""
+    roles = _HEAD_ROLES[:n_heads]
+    table = TableFigure(26, 40)
+    for sentence in range(step.shape[0]):
+        whole = MatrixFigure(
+            numbers_of(step, (sentence,)), title=say("fold sentence", number=sentence + 1),
+            parts=roles, cell=SLIM,
+        )  # fmt: skip
+        table.put(whole, 0, sentence * n_heads, span=n_heads)
+        for head, role in enumerate(roles):
+            place = sentence * n_heads + head
+            part = MatrixFigure(
+                numbers_of(folded, (sentence, head)), role, cell=SLIM,
+                title=say("fold head", sentence=sentence + 1, head=head + 1),
+            )  # fmt: skip
+            table.put(part, 1, place, beat=place + 1)
+
+            def route(
+                _a: Box, b: Box, whole: MatrixFigure = whole, head: int = head
+            ) -> list[Point]:
+                group = whole.group(head)
+                return [(group.x, group.bottom + 8), (b.x, b.top - 30)]
+
+            table.line(route, whole, part, role=role, beat=place + 1)
+    return table.drawing(say("fold figure"))
 
 
 def five_stages_figure(run: Trace, language: Language) -> SvgDrawing:
