@@ -214,7 +214,14 @@ class Canvas:
         self.add(f'<text {place} text-anchor="{anchor}"{weight}{colour}>{escape(said)}</text>')
 
     def turned(self, x: float, y: float, said: str, *, size: float = 13) -> None:
-        """A line of text that reads upwards."""
+        """A line of text that reads upwards; a short Chinese one downwards, its signs upright."""
+        signs = said.replace(" ", "")
+        if unicodedata.east_asian_width(signs[:1]) == "W" and all(map(_stands_upright, signs)):
+            first = y - 0.575 * size * (len(signs) - 1)
+            for place, sign in enumerate(signs):
+                self.text(x - 0.35 * size, first + 1.15 * size * place, sign, size=size,
+                          role="quiet")  # fmt: skip
+            return
         turn = f'transform="translate({_n(x)} {_n(y)}) rotate(-90)"'
         style = _colour("quiet")
         self.add(f'<text {turn} font-size="{_n(size)}" text-anchor="middle"{style}>'
@@ -315,6 +322,10 @@ class Canvas:
             beats,
             keyframes(used, beats) if beats else "",
         )
+
+
+def _stands_upright(sign: str) -> bool:
+    return sign.isdigit() or unicodedata.east_asian_width(sign) == "W"
 
 
 def _place(box: Box) -> str:
