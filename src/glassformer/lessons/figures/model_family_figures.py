@@ -120,7 +120,7 @@ def score_columns(
 
 
 @dataclass(frozen=True, slots=True)
-class _Operation:
+class _GraphStage:
     """An operation of the graph: what it gives, with which parameter, and how it passes back."""
 
     name: str
@@ -130,11 +130,11 @@ class _Operation:
 
 
 _GRAPH = (
-    _Operation("linear", "expanded", "", "expand.weight"),
-    _Operation("ReLU", "activated", "back through ReLU"),
-    _Operation("linear", "contracted", "back through W_2", "contract.weight"),
-    _Operation("minus wanted", "error", "back through a difference"),
-    _Operation("mean of squares", "loss", "back through the squares"),
+    _GraphStage("linear", "expanded", "", "expand.weight"),
+    _GraphStage("ReLU", "activated", "back through ReLU"),
+    _GraphStage("linear", "contracted", "back through W_2", "contract.weight"),
+    _GraphStage("minus wanted", "error", "back through a difference"),
+    _GraphStage("mean of squares", "loss", "back through the squares"),
 )
 _SAME_GRADIENT = {"contracted": "error"}
 """Subtracting a constant changes no gradient, so the trace has one step for both."""
