@@ -134,7 +134,7 @@ def test_every_figure_of_a_lesson_is_drawn_whole(name: str, language: Language) 
         assert len(made) - 3 == shapes(figure.drawing.svg(alone=False))
     tex = render_text(lesson(name, language).document(), "tex")
     assert tex.count(r"\begin{tikzpicture}") == len(figures)
-    assert "tikz}" in tex.partition(r"\begin{document}")[0]
+    assert re.search(r"\\usepackage\{[^}]*\btikz\b", tex.partition(r"\begin{document}")[0])
 
 
 def test_pictures_of_experiments_are_drawn_too() -> None:

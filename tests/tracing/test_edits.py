@@ -172,6 +172,8 @@ def test_bad_edits() -> None:
         traced.edit({("wieght", (0, 0)): 1.0})
     with pytest.raises(TraceError, match=r"weight has no part \[9, 0\]: its shape is \(4, 2\)"):
         traced.edit({("weight", (9, 0)): 1.0})
+    with pytest.raises(TraceError, match=r"weight has no part \[0, 2\]: its shape is \(4, 2\)"):
+        traced.edit({("weight", (0, 2)): 1.0})
     with pytest.raises(TraceError, match="not an integer"):
         traced.edit({("input", 0): 1.5})
     with pytest.raises(TraceError, match=r"a new value is a number, .* got \[None\]"):

@@ -14,7 +14,7 @@ from glassformer.training import command, evaluation, train
 from glassformer.training import run as run_module
 from glassformer.training import run_folder as folder_module
 from glassformer.training.command import main
-from glassformer.training.problems import language_modelling
+from glassformer.training.problems import prepared_problem
 from glassformer.training.processes import listen
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
@@ -52,7 +52,7 @@ def test_ctrl_c_while_texts_are_tokenised_is_one_line_and_leaves_nothing_half_wr
 ) -> None:
     given = arguments(tmp_path, *more)
     with monkeypatch.context() as patch:
-        signal_after(patch, language_modelling, "write_store", number)
+        signal_after(patch, prepared_problem, "write_store", number)
         assert main(given) == 130
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -125,9 +125,6 @@ def _write_figures(names: list[str], output: Path | None, options: dict[str, Any
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
     for name in names:
         made = make_lesson(name, spoken(), **options)
-        if not made.figures():
-            sys.stderr.write(f"{say('lesson no figures', name=name)}\n")
-            continue
         for file in write_figures(made.document(), output, prefix=f"{name}-"):
             sys.stderr.write(f"{file}\n")
 

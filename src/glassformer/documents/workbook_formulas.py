@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
@@ -427,16 +427,25 @@ class Formulas:
             if not isinstance(part, int | e.Axis)
         ]
         cells = self._addresses.along(lookup.view, fixed)
+        wanted = []
+        for part, size in computed:
+            text = value(self._write(part, ()), MULTIPLY)
+            wanted.append(f"MOD({text},{size})" if lookup.wrap else text)  # −1 is the last one
         found = as_range(cells, self._layout, spaced=True)
+        if found is None and cells.step is not None and cells.strides == (1,):
+            # A matrix whose rows are read one after the other: position p is in row p ÷ columns.
+            columns = self._layout.blocks[cells.step].columns
+            n_rows = -(-cells.sizes[0] // columns)
+            rows = replace(cells, sizes=(n_rows, columns), strides=(columns, 1))
+            found = as_range(rows, self._layout)
+            wanted = [f"INT({wanted[0]}/{columns})", f"MOD({wanted[0]},{columns})"]
         if found is None:
             raise InexpressibleError("it looks up cells that lie in no rectangle")
         # Along a spaced range, position p stands p · spacing cells further on.
-        wanted = []
-        for (part, size), spacing in zip(computed, found.spacings, strict=True):
-            text = value(self._write(part, ()), MULTIPLY if spacing > 1 else ADD)
-            if lookup.wrap:
-                text = f"MOD({text},{size})"  # −1 is the last one
-            wanted.append(f"{text}*{spacing}+1" if spacing > 1 else f"{text}+1")
+        wanted = [
+            f"{text}*{spacing}+1" if spacing > 1 else f"{text}+1"
+            for text, spacing in zip(wanted, found.spacings, strict=True)
+        ]
         text = self._on_sheet(found.sheet, found.text)
         return FormulaText(f"INDEX({text},{','.join(wanted)})", ATOM)
 

@@ -57,7 +57,8 @@ class Places(AbstractSet[Index]):
 def _places_of(shape: Index, index: tuple[Any, ...]) -> Flat:
     """The flat positions selected by an index as in torch, in the shape of the selection."""
     if all(isinstance(part, int) for part in index) and len(index) == len(shape):
-        return np.asarray(flat_place(index, shape), dtype=np.int64)
+        inside = [range(size)[part] for part, size in zip(index, shape, strict=True)]
+        return np.asarray(flat_place(inside, shape), dtype=np.int64)
     numel = int(np.prod(shape, dtype=np.int64))
     found: Flat = torch.arange(numel).view(shape)[index].numpy()
     return found
