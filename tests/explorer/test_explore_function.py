@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import glassformer
@@ -109,3 +110,26 @@ def test_a_script_stays_on_the_page_until_it_is_interrupted() -> None:
     assert process.stdout.read() == "after\n"
     process.stdout.close()
     process.stderr.close()
+
+
+@pytest.mark.parametrize("order", ["bqhk", "bqkh", "hbqk"])
+def test_attention_is_listed_whatever_the_order_of_its_axes(order: str) -> None:
+    def attend(x: Tensor) -> Tensor:
+        x = F.linear(x, torch.eye(8)).unflatten(-1, (2, 4))
+        scores = torch.einsum(f"bqhd,bkhd->{order}", x, x)
+        weights = scores.softmax(order.index("k"))
+        return torch.einsum(f"{order},bkhd->bqhd", weights, x)
+
+    x = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(0))
+    heads = x.unflatten(-1, (2, 4))
+    expected = torch.einsum("bqhd,bkhd->bhqk", heads, heads).softmax(-1)
+    with glassformer.explore(attend, x, open_page=False, wait=False) as page:
+        place = f"traces/{ask(page, 'models')[0]['trace']}"
+        shown = ask(page, place)
+        (layer,) = shown["attention"]
+        step = shown["steps"][layer["weights"]]
+        assert (layer["n_heads"], step["shape"]) == (2, [1, 2, 3, 3])
+        names = [one["name"] for one in shown["steps"]]
+        assert len(set(names)) == len(names)  # links find steps by their names
+        cell = ask(page, f"{place}/cell?step={step['number']}&index=0,1,2,0")
+        assert cell["cell"]["value"] == pytest.approx(float(expected[0, 1, 2, 0]))

@@ -81,7 +81,7 @@ class OpenTrace:
     """How many requests are using it; maintained by the store."""
 
     def __post_init__(self) -> None:
-        self.steps: list[Step] = all_steps(self.trace)
+        self.steps: list[Step] = [*all_steps(self.trace), *self.trace.found_stages.turned]
         self.storages = _storages(self.trace)
 
     @property

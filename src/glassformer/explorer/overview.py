@@ -174,7 +174,7 @@ def attention_layers(trace: Trace) -> list[schemas.AttentionInfo]:
     seen: Counter[str] = Counter()
     for one in trace.found_stages.attentions:
         step = one.weights
-        if len(step.shape) in (3, 4) and not step.is_view:
+        if len(step.shape) in (3, 4):
             causal = one.is_causal if step.shape[-1] > 1 else "decoder" in step.module
             part = "cross" if one.is_cross else "decoder" if causal else "encoder"
             found.append(
@@ -351,5 +351,5 @@ def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:
 
 def _first(trace: Trace) -> Step:
     """The first attention scores; without attention, the output."""
-    found = [one.scores for one in trace.found_stages.attentions if not one.scores.is_view]
+    found = [one.scores for one in trace.found_stages.attentions]
     return next(iter(found or trace.outputs.values()))

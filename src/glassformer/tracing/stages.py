@@ -77,6 +77,11 @@ class Stages:
     """The blocks of the residual stream, in the order in which they ran."""
     attentions: list[Attention]
 
+    @property
+    def turned(self) -> list[Step]:
+        """The steps of attentions that are shown with their axes in another order, as views."""
+        return [one.stages[stage] for one in self.attentions for stage in one.turned]
+
 
 def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[str, Step]) -> Stages:
     """The stages found in the structure of a run; `known` are all steps by their own names."""
@@ -151,11 +156,15 @@ class _Naming:
         self.every[id(step)].append(stage)
 
     def turn(self, name: str, stage: str, step: Step, window: View) -> Step:
-        """Name a step that has its axes in another order than the stage."""
+        """Name a step that has its axes in another order than the stage.
+
+        If the model itself uses the name for a step, the view is found as `weights.turned`, too.
+        """
         name = self._names.take(name)
-        turned = Step(step.trace, name, window, step.role, module=step.module, is_view=True)
+        own = f"{name}.turned" if name in self._known else name
+        turned = Step(step.trace, own, window, step.role, module=step.module, is_view=True)
         turned.line = step.line
-        self.by_name[name] = turned
+        self.by_name[name] = self.by_name[own] = turned
         self.of_step[id(turned)] = stage
         self.every[id(turned)].append(stage)
         return turned

@@ -84,7 +84,11 @@ class Trace:
     @cached_property
     def found_stages(self) -> Stages:
         """All stages, found on first use."""
-        return find_stages(self.inputs.values(), self.steps, self._by_name)
+        found = find_stages(self.inputs.values(), self.steps, self._by_name)
+        others = len({id(step) for step in self._by_name.values()})
+        for number, step in enumerate(found.turned, start=others):
+            step.number = number
+        return found
 
     @cached_property
     def naming(self) -> Names:
