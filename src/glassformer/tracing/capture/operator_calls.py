@@ -136,13 +136,22 @@ class Call:
         returned = {id(view.version) for view in self.outputs if view is not None}
         if not returned:
             self.outputs = ()
+        for name, view in self._written():
+            new = newest.get(id(view.version))
+            if new is not None and id(new) not in returned:
+                self.outputs += (view.on(new),)
+                self.unreturned += (name,)
+
+    def written(self) -> list[View]:
+        """The arguments that it wrote to, as they were before."""
+        return [view for _, view in self._written()]
+
+    def _written(self) -> Iterator[tuple[str, View]]:
         for _, name in self.operator.writes_to(self.args, self.kwargs):
             target = self.bound[name]
             for view in target if isinstance(target, list) else [target]:
-                new = newest.get(id(view.version)) if isinstance(view, View) else None
-                if new is not None and id(new) not in returned:
-                    self.outputs += (view.on(new),)
-                    self.unreturned += (name,)
+                if isinstance(view, View):
+                    yield name, view
 
     def made(self, output: int = 0) -> View:
         """One of the tensors it returned."""

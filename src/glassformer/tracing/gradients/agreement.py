@@ -17,7 +17,6 @@ from torch.autograd.function import BackwardCFunction
 
 from glassformer.errors import TraceError
 from glassformer.tracing.capture.memory import gaps
-from glassformer.tracing.capture.operator_calls import Call
 from glassformer.tracing.notes import Note
 
 # The rounding error of another summation order, relative to the maximum of a float32 tensor.
@@ -64,7 +63,8 @@ class Agreement:
         self._largest = max(map(_largest, made.values()), default=0.0)
         for name in made.keys() - shown.keys():
             if made[name].any():
-                raise self._reasons.for_none(name)
+                gap = _largest(made[name])
+                raise self._reasons.for_none(name, self._parameters[name], gap)
         worst, where = 0.0, ""
         for name, gradient in shown.items():
             # An unused parameter has no gradient, or a zero gradient.
@@ -155,13 +155,13 @@ def _largest(tensor: Tensor) -> float:
 class Reasons:
     """What can make autograd's gradients others than the derivatives of the recorded operators."""
 
-    def __init__(self, loss: Tensor, recorded: Tensor, views: Sequence[Call], drawn: str) -> None:
+    def __init__(self, loss: Tensor, recorded: Tensor, differentiates: bool, drawn: str) -> None:
         """`recorded` is the recorded loss; `drawn` names random operators on parameters' paths."""
         self._loss, self._recorded, self._drawn = loss.detach().clone(), recorded, drawn
         self._nodes = list(_graph(loss))
-        self._detaches = any(call.operator.name == "detach" for call in views)
+        self._differentiates = differentiates
 
-    def for_none(self, name: str) -> TraceError:
+    def for_none(self, name: str, parameter: Tensor, size: float) -> TraceError:
         """The error for a gradient that only autograd has."""
         if self._drawn:
             return TraceError(
@@ -169,7 +169,7 @@ class Reasons:
                 "{operators}, whose random numbers the trace takes as given",
                 name=name, operators=self._drawn,
             )  # fmt: skip
-        return TraceError("autograd has a gradient of {name}, the trace has none", name=name)
+        return self.for_another(name, parameter, size, size)
 
     def for_another(self, name: str, parameter: Tensor, gap: float, size: float) -> TraceError:
         """The error for a gradient that differs by more than rounding."""
@@ -208,13 +208,14 @@ class Reasons:
                 "torch's ctc_loss computes its gradient as if its input came from log_softmax, "
                 "which it does not here; apply log_softmax before the loss"
             ), {}
-        if all(getattr(node, "variable", None) is not parameter for node in self._nodes):
-            return "the model cuts it off from the loss, by detach or no_grad", {}
-        if self._detaches:
-            return "the model detaches a tensor, which stops a part of the gradient", {}
+        if self._differentiates:
+            return (
+                "the model computes gradients itself, and the trace then does not follow its "
+                "detach and no_grad"
+            ), {}
         return (
-            "no_grad, .data or a hook on a tensor may change a part of it, or rounding decides "
-            "between two slopes at a kink"
+            "a hook on a tensor may change a part of it, or rounding decides between two slopes at "
+            "a kink"
         ), {}
 
 

@@ -17,6 +17,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,9 +26,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic import rules
-from glassformer.tracing.capture.memory import Version, View, as_real
-from glassformer.tracing.capture.module_stack import join
-from glassformer.tracing.capture.operator_calls import Call, Operator, operator_of
+from glassformer.tracing.capture.memory import Budget, Version, View, as_real
+from glassformer.tracing.capture.module_stack import ModulePaths, join
+from glassformer.tracing.capture.operator_calls import Call, Operator, as_list, operator_of
 from glassformer.tracing.capture.recorder import Recorder, Recording
 from glassformer.tracing.capture.source_lines import Line, Origin
 from glassformer.tracing.gradients import derivatives
@@ -130,10 +132,7 @@ class Backward:
         self._scribe = scribe
         self._parts: dict[int, list[_Contribution]] = defaultdict(list)
         self._claimed: set[str] = set()
-        self._active = _depends_on(forward.calls, forward.parameters.values())
-        self._leaves = {id(view.version) for view in forward.parameters.values()}
-        for call in forward.calls:
-            self._leaves |= {id(new) for old, new in call.writes if id(old) in self._leaves}
+        self._active = _depends_on(recorder, forward.calls, forward.parameters.values())
         self.contributions: list[Tensor] = []
         """Every gradient before it is added to others."""
         self.operators = 0
@@ -159,7 +158,7 @@ class Backward:
     def _independent(self) -> TraceError:
         """The error for a loss without a gradient."""
         if not self.drawn:
-            return TraceError("the loss does not depend on any parameter that requires a gradient")
+            return no_gradient()
         return TraceError(
             "the loss depends on parameters only through {operators}: the trace takes random "
             "numbers as given and does not differentiate them",
@@ -173,7 +172,10 @@ class Backward:
             call.operator.name
             for call in self._forward.calls
             if _is_constant(call.operator)
-            and any(id(view.version) in self._active for view in call.inputs())
+            and any(
+                id(view.version) in self._active and not self._recorder.is_stopped(view)
+                for view in call.inputs()
+            )
         }
         return ", ".join(sorted(names))
 
@@ -197,7 +199,7 @@ class Backward:
                 )
                 for view in call.outputs
             ]
-            if self._writes_to_a_leaf(call, totals, title):
+            if self._writes_unseen(call, totals, title):
                 return
             self._keep_unwritten(call, totals, title)
             arguments = call.tensors()
@@ -213,6 +215,7 @@ class Backward:
         wanted = frozenset(
             name for name, view in arguments.items()
             if id(view.version) in self._active and view.dtype.is_floating_point
+            and not self._recorder.is_stopped(view)
         )  # fmt: skip
         if not wanted or _is_constant(call.operator):
             return
@@ -229,13 +232,14 @@ class Backward:
         else:
             yield from derivatives.by_autograd(forward, incoming)
 
-    def _writes_to_a_leaf(self, call: Call, totals: dict[int, Tensor], title: Title) -> bool:
-        """Torch allows this under no_grad only: to autograd the parameter is the same tensor."""
+    def _writes_unseen(self, call: Call, totals: dict[int, Tensor], title: Title) -> bool:
+        """A write past autograd (`weight.data.clamp_(0)`): to autograd the tensor is the same."""
+        if not any(map(self._recorder.is_stopped, call.written())):
+            return False
         for old, new in call.writes:
-            if id(new) in self._leaves:
+            if id(new) in totals:
                 self._add(self._forward.whole(new).on(old), totals[id(new)], title)
-                return True
-        return False
+        return True
 
     def _keep_unwritten(self, call: Call, totals: dict[int, Tensor], title: Title) -> None:
         """In a partly overwritten tensor, the other cells keep their gradient."""
@@ -275,17 +279,30 @@ class Backward:
         return self._scribe.claim(gradient, title.gradient(suffix))
 
 
+def no_gradient() -> TraceError:
+    """The error for a loss that no parameter moves."""
+    return TraceError(
+        "the loss does not depend on any parameter that requires a gradient, or detach or no_grad "
+        "cuts it off"
+    )
+
+
 def _is_constant(operator: Operator) -> bool:
     """Whether an operator's numbers are given, such as random ones, and have no derivative."""
     return rules.is_given(operator) and derivatives.find(operator) is None
 
 
-def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
+def _depends_on(
+    recorder: TrainingRecorder, calls: list[Call], parameters: Iterable[View]
+) -> set[int]:
     """The versions computed from parameters, including the parameters' own."""
     active = {id(view.version) for view in parameters}
     for call in calls:
         inputs = any(
-            id(view.version) in active and view.dtype.is_floating_point for view in call.inputs()
+            id(view.version) in active
+            and view.dtype.is_floating_point
+            and not recorder.is_stopped(view)
+            for view in call.inputs()
         )
         if inputs and not _is_constant(call.operator):
             active |= {
@@ -393,7 +410,46 @@ def _addresses(window: View, sizes: list[int], start: int) -> Tensor:
 
 
 class TrainingRecorder(Recorder):
-    """Records the forward pass as `trace` does, and provides its tensors to the backward pass."""
+    """Records the forward pass as `trace` does, and provides its tensors to the backward pass.
+
+    It also follows `detach` and `no_grad`, unless the model computes gradients itself: then
+    autograd detaches tensors, too. A detached tensor shares the memory of its original, so that
+    only the tensor itself can tell them apart.
+    """
+
+    def __init__(
+        self, paths: ModulePaths, budget: Budget, stop: CodeType, follows_stops: bool
+    ) -> None:
+        super().__init__(paths, budget, stop)
+        self._follows_stops = follows_stops
+        self._stopped: set[int] = set()
+
+    def is_stopped(self, view: View) -> bool:
+        """Whether an operator read this argument through a `detach`, or under `no_grad`."""
+        return id(view) in self._stopped
+
+    def _views(self, values: Iterable[Any], origin: Origin) -> list[Any]:
+        values = list(values)
+        viewed, paused = super()._views(values, origin), not torch.is_grad_enabled()
+        if self._sees_stops():
+            self._stopped |= {
+                id(view)
+                for value, view in zip(values, viewed, strict=True)
+                if isinstance(view, View) and (paused or hasattr(value, _STOPPED))
+            }
+        return viewed
+
+    def _note_result(self, call: Call, result: Any) -> None:
+        super()._note_result(call, result)
+        if not self._sees_stops() or not self.views or self.views[-1] is not call:
+            return
+        if call.operator.name == "detach" or any(map(self.is_stopped, call.inputs())):
+            for tensor in as_list(result):
+                setattr(tensor, _STOPPED, True)
+
+    def _sees_stops(self) -> bool:
+        """Not inside an autograd function of the model's own, which runs without gradients."""
+        return self._follows_stops and torch._C._is_fwd_grad_enabled()
 
     def tensor_of(self, view: View) -> Tensor:
         """A recorded tensor, for an operator run by the trace itself."""
@@ -401,6 +457,10 @@ class TrainingRecorder(Recorder):
             tensor = view.given()
         self._versions.setdefault(int(tensor.untyped_storage()._cdata), view.version)
         return tensor
+
+
+_STOPPED = "_glassformer_stopped"
+"""The attribute of a tensor behind a `detach`; views of it get it, too."""
 
 
 class Scribe:

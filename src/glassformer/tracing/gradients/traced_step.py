@@ -32,7 +32,13 @@ from glassformer.tracing.capture.recorder import (
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.formula import number
 from glassformer.tracing.gradients.agreement import Agreement, Reasons
-from glassformer.tracing.gradients.backward import Backward, ForwardPass, Scribe, TrainingRecorder
+from glassformer.tracing.gradients.backward import (
+    Backward,
+    ForwardPass,
+    Scribe,
+    TrainingRecorder,
+    no_gradient,
+)
 from glassformer.tracing.gradients.optimisers import Updates
 from glassformer.tracing.notes import ShownAsText
 from glassformer.tracing.steps import Step, read_labels
@@ -98,7 +104,10 @@ class _Step:
         self._program, self._module = program, module
         self._loss, self._optimiser, self._labels = loss, optimiser, labels
         budget = Budget(program.max_bytes)
-        self._recorder = TrainingRecorder(ModulePaths(module, budget), budget, call_inside.__code__)
+        self._recorder = TrainingRecorder(
+            ModulePaths(module, budget), budget, call_inside.__code__,
+            follows_stops=not program.differentiates,
+        )  # fmt: skip
         self._names = _parameter_names(module, optimiser)
         self._sources = list(sources_of(self._recorder, program))
         self._sources += self._loss_inputs()
@@ -146,7 +155,7 @@ class _Step:
 
     def _run(self) -> None:
         program = self._program
-        with differentiable(program.differentiates):
+        with differentiable(program.differentiates), torch.enable_grad():
             result = self._module(*program.args, **program.kwargs)
             value = self._loss(result)
         if not isinstance(value, Tensor) or value.numel() != 1:
@@ -158,7 +167,6 @@ class _Step:
                 call.origin = replace(call.origin, targets=("loss",), owner="", visit=-1)
         forward = ForwardPass(self._recording(), self._trainable)
         scribe = Scribe(self._recorder)
-        self._forward_views = list(self._recorder.views)
         self._backward = Backward(self._recorder, forward, scribe)
         self._gradients = self._backward.run(loss)
         self._weights = self._updates.run(scribe, self._gradients)
@@ -171,14 +179,17 @@ class _Step:
         with torch.enable_grad():
             loss = self._loss(self._module(*program.args, **program.kwargs))
         if not loss.requires_grad:
-            raise TraceError(
-                "the model cuts the loss off from every parameter, by detach or no_grad: there is "
-                "no gradient to trace"
-            )
+            raise no_gradient()
         backward = self._backward
         recorded = self._outputs["loss"].tensor()
-        reasons = Reasons(loss, recorded, self._forward_views, backward.drawn)
-        loss.backward()
+        reasons = Reasons(loss, recorded, program.differentiates, backward.drawn)
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            raise TraceError(
+                "torch itself refuses the backward pass of this model: {error}",
+                error=str(error).partition(". ")[0].partition("\n")[0],
+            ) from error
         agreement = Agreement(
             self._parameters(),
             type(self._optimiser).__name__,
