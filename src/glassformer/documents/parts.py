@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
@@ -180,32 +180,24 @@ class HeatMap:
 
         scale = scale_of(self.step) if coloured else None
         write = _truth if str(self.step.dtype) == "torch.bool" else self._text
-        found = [
-            [
-                HeatCell(x, write(x), None if scale is None else scale.colour(x), is_marked=False)
-                for x in line
-            ]
-            for line in self.matrix.values[:rows, :columns].tolist()
+        holes = set(self._holes(rows, columns))
+
+        def cell(number: float, at: tuple[int, int]) -> HeatCell:
+            if at in self.blanks:
+                return HeatCell(math.nan, BLANK, None, is_marked=False, is_blank=True)
+            is_marked = at == self.marked
+            if at in holes:
+                return HeatCell(math.nan, UNWRITTEN, None, is_marked, is_unwritten=True)
+            if at[0] in self.hidden:
+                return HeatCell(number, ASKED, None, is_marked)
+            colour = None if scale is None else scale.colour(number)
+            return HeatCell(number, write(number), colour, is_marked)
+
+        shown = self.matrix.values[:rows, :columns].tolist()
+        return [
+            [cell(number, (row, column)) for column, number in enumerate(line)]
+            for row, line in enumerate(shown)
         ]
-        if self.marked is not None:
-            row, column = self.marked
-            for line in found[row : row + 1]:
-                line[column : column + 1] = [
-                    replace(cell, is_marked=True) for cell in line[column : column + 1]
-                ]
-        for row in self.hidden:
-            for line in found[row : row + 1]:
-                line[:] = [HeatCell(cell.value, ASKED, None, cell.is_marked) for cell in line]
-        for row, column in self.blanks:
-            for line in found[row : row + 1]:
-                line[column : column + 1] = [
-                    HeatCell(math.nan, BLANK, None, is_marked=False, is_blank=True)
-                    for _ in line[column : column + 1]
-                ]
-        for row, column in self._holes(rows, columns):
-            is_marked = found[row][column].is_marked
-            found[row][column] = HeatCell(math.nan, UNWRITTEN, None, is_marked, is_unwritten=True)
-        return found
 
     def _holes(
         self, rows: int | None = None, columns: int | None = None

@@ -38,7 +38,7 @@ from glassformer.documents.workbook_layout import (
 )
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
-from glassformer.tracing.arithmetic.float64_values import Evaluation, relation
+from glassformer.tracing.arithmetic.float64_values import Evaluation
 from glassformer.tracing.capture.memory import Index, flat_place, index_of
 from glassformer.tracing.explanation import NOT_REPRODUCED, Card
 from glassformer.tracing.steps import Step
@@ -187,7 +187,7 @@ class _BlockWriter:
             return None
         stored = float(self._step.view.array.reshape(-1)[place])
         difference = Evaluation(expression).relative_difference(stored, self._step.dtype)
-        if relation(difference, self._step.rounded_to) == "≠":
+        if difference > self._step.tolerance:
             raise InexpressibleError(NOT_REPRODUCED)
         self._auxiliary.row = self._block.at(place)[0]
         return self._formulas.of(expression)

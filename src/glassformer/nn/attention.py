@@ -370,19 +370,14 @@ class MultiHeadAttention(nn.Module):
         queries = unrotated if rotation is None else rotate(unrotated, rotation)
         if source is not None and cache is not None and cache.length:
             return queries, *cache.read()
-        keys, values = self._keys_and_values(x if source is None else source, rotation)
-        return (queries, keys, values) if cache is None else (queries, *cache.append(keys, values))
-
-    def _keys_and_values(
-        self, attended: Tensor, rotation: Rotation | None
-    ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
+        attended = x if source is None else source
         _check_input("source", attended, self.d_model)
         projected_keys = self.to_keys(attended)
         projected_values = self.to_values(attended)
-        unrotated = split_heads(projected_keys, self.n_kv_heads)
-        keys = unrotated if rotation is None else rotate(unrotated, rotation)
+        unrotated_keys = split_heads(projected_keys, self.n_kv_heads)
+        keys = unrotated_keys if rotation is None else rotate(unrotated_keys, rotation)
         values = split_heads(projected_values, self.n_kv_heads)
-        return keys, values
+        return (queries, keys, values) if cache is None else (queries, *cache.append(keys, values))
 
     def attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool

@@ -166,7 +166,16 @@ class Tokenizer(ABC):
         """
         head = [self._id_of_role("start")] if start else []
         tail = [self._id_of_role("end")] if end else []
-        return [*head, *ids[: _room(start + end, max_len)], *tail]
+        if max_len is None:
+            return [*head, *ids, *tail]
+        expect_whole(max_len, "max_len", None, None)
+        ends = len(head) + len(tail)
+        if max_len <= ends:
+            raise ConfigError(
+                f"max_len {max_len} leaves no room for text besides {ends} start and end tokens; "
+                f"expected {ends + 1} or more"
+            )
+        return [*head, *ids[: max_len - ends], *tail]
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of ids.
@@ -293,19 +302,6 @@ def _as_text(text: Any) -> str:
             "expected a text, received {kind} {text!r:.40}", kind=type(text).__name__, text=text
         )
     return text
-
-
-def _room(ends: int, max_len: int | None) -> int | None:
-    """How many tokens of the text itself fit; None for all."""
-    if max_len is None:
-        return None
-    expect_whole(max_len, "max_len", None, None)
-    if max_len <= ends:
-        raise ConfigError(
-            f"max_len {max_len} leaves no room for text besides {ends} start and end tokens; "
-            f"expected {ends + 1} or more"
-        )
-    return max_len - ends
 
 
 # --- truncation ---

@@ -19,7 +19,6 @@ from glassformer.tracing.arithmetic.float64_values import (
     Precisions,
     at_precisions,
     evaluate,
-    relation,
 )
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.formula import MOST_TERMS, number
@@ -200,7 +199,7 @@ class Cell:
     @property
     def reproduced(self) -> bool:
         """Whether its arithmetic gives the stored number, up to the rounding of its dtype."""
-        return relation(self.difference, self.step.rounded_to) == "="
+        return self.difference <= self.step.tolerance
 
     @property
     def operands(self) -> tuple[Cell, ...]:

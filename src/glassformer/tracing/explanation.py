@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,10 @@ from glassformer.language import Language, spoken, words
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import (
     Evaluation,
-    Relation,
     RunningSums,
     evaluate,
     gathered,
     largest_terms,
-    relation,
 )
 from glassformer.tracing.capture.source_lines import source_parts
 from glassformer.tracing.cells import Cell, Terms, distinct, leaves
@@ -114,7 +112,7 @@ class Card:
         """The value in float64 from the operands shown."""
         self.difference = self._evaluation.relative_difference(float(cell.value), cell.step.dtype)
         """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
-        self.relation: Relation = relation(self.difference, cell.step.rounded_to)
+        self.relation: Literal["=", "≠"] = "=" if self.difference <= cell.step.tolerance else "≠"
         """Between the arithmetic and the stored number; ≠ where the rule does not reproduce it."""
         self.running_sum: float | None = None
         """What the arithmetic gives if every partial sum is rounded as the operator rounds it."""

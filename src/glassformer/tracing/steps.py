@@ -15,6 +15,7 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
+from glassformer.tracing.arithmetic.float64_values import limits
 from glassformer.tracing.arithmetic.rules.rule_registry import held
 from glassformer.tracing.capture.memory import Flat, Index, View
 from glassformer.tracing.capture.operator_calls import COPIES, Call
@@ -123,11 +124,13 @@ class Step(Numbers):
         return rule.name if rule is not None else None
 
     @property
-    def rounded_to(self) -> torch.dtype:
-        """The dtype that its numbers were rounded to: its own, or a shorter one of its sums."""
-        sums = self.dtype_of_sums
-        shorter = sums is not None and torch.finfo(sums).eps > torch.finfo(self.dtype).eps
-        return sums if sums is not None and shorter else self.dtype
+    def tolerance(self) -> float:
+        """The largest relative difference at which a rule still reproduces one of its numbers.
+
+        Where it is exceeded, nothing prints "=" between the arithmetic and the stored number.
+        """
+        sums = self.dtype_of_sums or self.dtype
+        return max(limits(self.dtype).tolerance, limits(sums).tolerance)
 
     @property
     def dtype_of_sums(self) -> torch.dtype | None:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
-from glassformer.tracing.arithmetic.float64_values import Evaluation, RunningSums, limits
+from glassformer.tracing.arithmetic.float64_values import Evaluation, RunningSums
 from glassformer.tracing.capture.memory import Index, as_real, gaps, index_of
 from glassformer.tracing.capture.recorder import (
     Program,
@@ -155,7 +155,7 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
         evaluation = Evaluation(expression)
         if not evaluation.is_exact:
             continue
-        value, allowed = float(values[index]), limits(step.rounded_to).tolerance
+        value, allowed = float(values[index]), step.tolerance
         difference = evaluation.relative_difference(value, step.dtype)
         excess = difference / allowed
         if excess > 1 and (sums_in := step.dtype_of_sums) is not None:

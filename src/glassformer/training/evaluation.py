@@ -53,6 +53,11 @@ class Scores:
         return self.values[self.main]
 
 
+def final_beam(config: RunConfig) -> Beam:
+    """The beam search that scores translations at the end of a run."""
+    return Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
+
+
 def is_better(scores: Scores, best: float | None) -> bool:
     """Whether these scores beat the best so far."""
     if best is None:
@@ -176,7 +181,7 @@ def assess(
     evaluator = Evaluator(
         problem, where, Processes(), precision(asked, where), max_tokens=_TOKENS_PER_BATCH
     )
-    beam = Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
+    beam = final_beam(config)
     home = next(model.model.parameters()).device
     moved = model.model.to(where)
     try:

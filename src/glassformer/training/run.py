@@ -17,7 +17,6 @@ from safetensors.torch import save
 from torch import nn
 
 from glassformer import __version__, checkpoint
-from glassformer.decoding import Beam
 from glassformer.errors import (
     ConfigError,
     GlassformerError,
@@ -28,6 +27,7 @@ from glassformer.errors import (
 from glassformer.files import as_path, write_whole
 from glassformer.nn import count_parameters, describe
 from glassformer.nn.baselines import KINDS
+from glassformer.training.evaluation import final_beam
 from glassformer.training.log import Reporter, say
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Interruption, Processes, choose_device, listen
@@ -67,7 +67,7 @@ def train(
     run_folder = RunFolder(as_path(folder, TrainingError, "a run folder"))
     config = with_pretraining_placed(config)
     _check_folder(run_folder, config, resume)
-    _final_beam(config)  # now, not after hours of training
+    final_beam(config)  # now, not after hours of training
     processes, started = Processes.from_environment(), time.perf_counter()
     log = reporter if reporter and processes.is_first else Reporter()
     with listen() as interruption, _run_of(config, run_folder, processes) as device:
@@ -213,11 +213,6 @@ def _where_it_resumes(trainer: Trainer) -> str:
     return say("complete", step=step, total=total)
 
 
-def _final_beam(config: RunConfig) -> Beam:
-    """The beam search that scores translations at the end."""
-    return Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
-
-
 def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
     if not resume:
         folder.check_empty()
@@ -255,7 +250,7 @@ def _finish(
 ) -> dict[str, dict[str, float]]:
     """Test the selected weights once, and save them."""
     model = trainer.final_model()
-    beam = _final_beam(trainer.config)
+    beam = final_beam(trainer.config)
     if trainer.kept_step != trainer.progress.step:
         trainer.reporter.line(say("best", step=trainer.kept_step))
     held_out = dict(trainer.problem.tests)

@@ -13,7 +13,7 @@ size of the example limits the depth of a graph.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias, cast
@@ -227,13 +227,18 @@ def walk(node: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator
                 waiting.extend(reversed(part.below))
 
 
-def upwards(root: Node) -> list[Node]:
-    """The same from the leaves up: each node after those below it."""
+def upwards(root: Node, known: Container[bytes] = ()) -> list[Node]:
+    """The same from the leaves up: each node after those below it.
+
+    Without the nodes whose digests are `known`, and without what only they need.
+    """
     done: dict[bytes, Node] = {}
-    waiting = [root]
+    waiting = [] if root.digest in known else [root]
     while waiting:
         node = waiting[-1]
-        missing = [part for part in node.below if part.digest not in done]
+        missing = [
+            part for part in node.below if part.digest not in done and part.digest not in known
+        ]
         if missing and node.digest not in done:
             waiting.extend(reversed(missing))
         else:
@@ -257,20 +262,10 @@ def rebuild(
     `known` maps nodes that are replaced as they are, without descending into them.
     """
     made: dict[bytes, Node] = dict(known or {})
-    waiting = [root]
-    while waiting:
-        node = waiting[-1]
-        if node.digest in made:
-            waiting.pop()
-            continue
-        missing = [part for part in node.below if part.digest not in made]
-        if missing:
-            waiting.extend(reversed(missing))
-            continue
+    for node in upwards(root, made):
         below = tuple(made[part.digest] for part in node.below)
         same = all(new.digest == old.digest for new, old in zip(below, node.below, strict=True))
         made[node.digest] = after(node if same else _with_below(node, below))
-        waiting.pop()
     return made[root.digest]
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -382,17 +382,6 @@ def gathered(reduce: e.Reduce) -> npt.NDArray[np.float64]:
 
 # --- precision ---
 # What rounding does to a cell: the error it may cause, and the cell at several precisions.
-
-
-Relation = Literal["=", "≠"]
-
-
-def relation(difference: float, dtype: torch.dtype) -> Relation:
-    """The sign to print between a rule's arithmetic and the stored number.
-
-    Every renderer uses this sign: none may print "=" if a rule does not reproduce the number.
-    """
-    return "=" if difference <= limits(dtype).tolerance else "≠"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
