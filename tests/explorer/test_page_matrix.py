@@ -127,8 +127,9 @@ def expected_colours(
 @pytest.mark.parametrize("short", ["scores", "weights"])
 def test_the_colours_of_a_heat_map_are_those_of_its_numbers(visit: Visit, short: str) -> None:
     name = f"encoder.blocks.0.attention.{short}"
-    page = visit(link("en-de", SENTENCE, name, "&cell=0,0,0,0"))
-    step = recorded("en-de", SENTENCE)[name]
+    text = "A man in a red shirt is sleeping on a bench beside a small brown dog."
+    page = visit(link("en-de", text, name, "&cell=0,0,0,0"))
+    step = recorded("en-de", text)[name]
     values = step.view.array[0, 0]
     expect(page.get_by_role("complementary", name="The selected number")).to_be_visible()
     wait_for_numbers(grid(page, short))

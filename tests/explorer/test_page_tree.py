@@ -100,12 +100,12 @@ def test_the_keys_of_a_tree(visit: Visit) -> None:
 
 def test_layers_and_parts_are_a_step_apart(visit: Visit) -> None:
     page = visit(f"{DE}&step=encoder.blocks.0.attention.weights&lead=0,3")
-    heading = page.locator("main h2")
-    expect(heading).to_contain_text("encoder.blocks.0.attention")
+    main = page.get_by_role("main")
+    expect(main).to_contain_text("encoder.blocks.0.attention")
     page.get_by_role("button", name="Next layer").click()
-    expect(heading).to_contain_text("encoder.blocks.1.attention")
+    expect(main).to_contain_text("encoder.blocks.1.attention")
     page.get_by_role("button", name="Cross").click()
-    expect(heading).to_contain_text("decoder.blocks.1.cross_attention")
+    expect(main).to_contain_text("decoder.blocks.1.cross_attention")
     expect(page).to_have_url(re.compile("lead=0,3"))  # the head stays
 
 
