@@ -355,3 +355,18 @@ def test_a_block_begins_and_ends_with_its_module(way: str) -> None:
         torch.testing.assert_close(traced.stages[name].value, expected)
     torch.testing.assert_close(traced.stages["0.resid_pre"].value, x)
     assert traced.stages["1.resid_pre"] is traced.stages["0.resid_post"]
+
+
+def scan(x: Tensor) -> Tensor:
+    state = torch.zeros_like(x[:, 0])
+    given = F.linear(x, torch.eye(8))
+    for row in range(x.size(1)):
+        state = F.linear(state, torch.eye(8) / 2) + given[:, row]
+    return state
+
+
+@pytest.mark.parametrize("model", [nn.LSTM(8, 8, 2, batch_first=True), nn.GRUCell(8, 8), scan])
+def test_a_recurrence_is_no_residual_stream(model: Any) -> None:
+    x = torch.randn(3, 8) if isinstance(model, nn.GRUCell) else torch.randn(1, 3, 8)
+    traced = trace(model, x)
+    assert not [name for name in traced.stages if "resid" in name]

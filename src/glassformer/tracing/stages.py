@@ -269,10 +269,14 @@ def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[Stream
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
-        sides = [writer_of(view) for view in views_read(total) if view.shape == total.shape]
+        sides = [
+            (writer_of(view), view) for view in views_read(total) if view.shape == total.shape
+        ]
         if len(sides) != 2:
             continue
-        for stream, branch in (sides, sides[::-1]):
+        for (stream, read), (branch, _) in (sides, sides[::-1]):
+            if read.numel < stream.view.numel:  # a row of the input of a recurrence
+                continue
             stream = _unscaled(stream)
             origin = stream
             if not graph.made_from(branch, stream):  # as in x + attention(x) + feed_forward(x)
