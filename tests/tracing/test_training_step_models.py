@@ -146,6 +146,23 @@ def test_detach_and_no_grad_stop_the_gradient(then: Callable[[Tensor], Tensor]) 
     assert traced.verify().ok
 
 
+@pytest.mark.parametrize("then", [many_functions, products, looked_up])
+def test_only_a_gradient_is_written_with_a_partial_sign(then: Callable[[Tensor], Tensor]) -> None:
+    """Not what its derivative computes on the way: 2x, exp(x), a copy of the other factor."""
+    traced, _ = traced_and_gradients(Map(then), X, loss=lambda y: y.square().mean())
+    on_the_way = 0
+    for step in traced.steps:
+        of = step.name.removeprefix("gradients.").rpartition(".")[0]
+        is_gradient = step.name.removeprefix("gradients.") in traced
+        if is_gradient or ".through." in step.name or f"gradients.{of}" not in traced:
+            continue
+        if traced.naming.symbol(step).lead == "∂":
+            assert torch.isin(step.value, traced[f"gradients.{of}"].value).all(), step.name
+        else:
+            on_the_way += 1
+    assert on_the_way
+
+
 def test_an_in_place_write_to_what_the_backward_pass_needs_is_refused_as_by_torch() -> None:
     with pytest.raises(TraceError, match="torch itself refuses the backward pass of this model: o"):
         traced_step(Map(lambda x: x.exp().mul_(2)))

@@ -269,9 +269,7 @@ def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[Stream
     for total in graph.steps:
         if total.op != "add" or total.view.ndim < 2:
             continue
-        sides = [
-            (writer_of(view), view) for view in views_read(total) if view.shape == total.shape
-        ]
+        sides = [(writer_of(view), view) for view in views_read(total) if view.shape == total.shape]
         if len(sides) != 2:
             continue
         for (stream, read), (branch, _) in (sides, sides[::-1]):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.capture.operator_calls import MATRICES, PRODUCTS, SOFTMAXES
-from glassformer.tracing.steps import Step
 
 if TYPE_CHECKING:
+    from glassformer.tracing.steps import Step
     from glassformer.tracing.trace import Trace
 
 
@@ -120,7 +120,7 @@ class _Group:
     def steps(self) -> list[Step]:
         found: list[Step] = []
         for one in self.inside:
-            found.extend([one] if isinstance(one, Step) else one.steps)
+            found.extend(one.steps if isinstance(one, _Group) else [one])
         return found
 
 
@@ -131,10 +131,10 @@ def find_flow(trace: Trace, steps: list[Step]) -> StepFlow:
     opened: list[_Group | Step] = _opened(_grouped(shown))
     nodes = [FlowNode(step.name, [step], is_group=False) for step in inputs]
     for one in opened:
-        if isinstance(one, Step):
-            nodes.append(FlowNode(one.name, [one], is_group=False))
-        else:
+        if isinstance(one, _Group):
             nodes.append(FlowNode(one.path, one.steps, is_group=True))
+        else:
+            nodes.append(FlowNode(one.name, [one], is_group=False))
     nodes, edges = _connected(nodes, len(inputs))
     return StepFlow(nodes, edges)
 

@@ -28,6 +28,7 @@ from glassformer.tracing.capture.operator_calls import (
     PRODUCTS,
     SOFTMAXES,
 )
+from glassformer.tracing.step_graph import views_read, writer_of
 
 if TYPE_CHECKING:
     from glassformer.tracing.capture.memory import Index, View
@@ -275,9 +276,14 @@ class Names:
             name, _, last = name.rpartition(".")
             known = last == "weight" and name in self._trace
             return replace(self._known(name), lead="new ") if known else Symbol(_word(step.name))
+        whole = step.name.rpartition(".")[0]  # without the operator that computed it
+        if name.partition(".through.")[0] not in self._trace and whole in self._trace:
+            if not _shows(self._trace[whole], step):  # a part of the derivative: `exp(x)`, 2x
+                given = [operand.step for operand in step.operands if operand.step is not None]
+                moved = step.op in _MOVED and given
+                return self.symbol(given[0]) if moved else Symbol(step.op.strip("_"))
+            name = whole.removeprefix("gradients.")
         name, _, through = name.partition(".through.")
-        if name not in self._trace and name.rpartition(".")[0] in self._trace:
-            name = name.rpartition(".")[0]  # the last word is the operator that computed it
         of = replace(self._known(name), lead="∂")
         return replace(of, below=str(self._known(through))) if through else of
 
@@ -350,6 +356,17 @@ class Names:
         if symbol == "E" and op != "embedding":
             return Symbol("z")
         return _MADE_BY.get(symbol)
+
+
+def _shows(gradient: Step, made: Step) -> bool:
+    """Whether a gradient has the numbers that an operator made, perhaps copied to other places."""
+    owner = writer_of(gradient.view)
+    while owner is not made:
+        read = views_read(owner) if owner.op in COPIES else []
+        if not read:
+            return False
+        owner = writer_of(read[0])
+    return True
 
 
 class Sight:
