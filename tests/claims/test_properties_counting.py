@@ -15,13 +15,11 @@ from glassformer.claims.costs import (
     Timing,
     attention_cost,
     attention_parameters,
-    block_parameters,
     feed_forward_parameters,
     growth,
-    parameters_by_part,
     time_calls,
 )
-from glassformer.claims.properties import LayerKind, layer_cost, make_layer
+from glassformer.claims.properties import LayerKind, layer_cost, make_layer, path_length
 from glassformer.nn import (
     AttentionConfig,
     Block,
@@ -31,9 +29,16 @@ from glassformer.nn import (
     count_parameters,
     set_attention,
 )
-from glassformer.nn.presets import bloem_2024, llama, vaswani_2017_base
+from glassformer.nn.presets import bloem_2024
 
 K = 256
+
+
+def parameters_by_part(module: nn.Module) -> dict[str, int]:
+    """Parameters counted in a module: its own by name, and those of each part that has any."""
+    own = {name: p.numel() for name, p in module.named_parameters(recurse=False)}
+    parts = {name: count_parameters(part) for name, part in module.named_children()}
+    return {name: count for name, count in (parts | own).items() if count}
 
 
 def counted_multiply_adds(module: nn.Module, n_positions: int, d_model: int) -> int:
@@ -62,10 +67,7 @@ def test_wide_heads_have_as_many_parameters_each() -> None:
 
 @pytest.mark.parametrize("k", [32, 128])
 def test_block_of_the_text_has_12_k_squared_plus_10_k(k: int) -> None:
-    config = bloem_2024(d_model=k)
-    counts = block_parameters(config)
-    assert sum(counts.values()) == 12 * k**2 + 10 * k
-    assert counts == parameters_by_part(Block(config))
+    assert count_parameters(Block(bloem_2024(d_model=k))) == 12 * k**2 + 10 * k
 
 
 @given(
@@ -99,17 +101,6 @@ def test_feed_forward_of_one_layer_has_one_map() -> None:
     assert feed_forward_parameters(8, config) == parameters_by_part(FeedForward(8, config))
 
 
-@pytest.mark.parametrize("norm", ["layer", "rms", "plain"])
-@pytest.mark.parametrize("cross", [False, True])
-def test_block_formula_agrees_with_the_module(norm: str, cross: bool) -> None:
-    paper = vaswani_2017_base(d_model=16, n_heads=2, d_ff=48).with_(block__norm=norm)
-    for config in (paper, llama(d_model=16, n_heads=2).with_(block__norm=norm)):
-        counts = {part: n for part, n in block_parameters(config, cross=cross).items() if n}
-        module = Block(config, cross=cross)
-        assert counts == parameters_by_part(module)
-        assert sum(counts.values()) == count_parameters(module)
-
-
 @pytest.mark.parametrize("n_positions", [1, 7])
 @pytest.mark.parametrize(
     "config",
@@ -136,7 +127,6 @@ def test_wide_heads_cost_h_times_one_and_narrow_ones_the_same(n_heads: int) -> N
     narrow = attention_cost(50, K, AttentionConfig(n_heads=n_heads))
     assert wide.multiply_adds == n_heads * one.multiply_adds
     assert narrow.multiply_adds == one.multiply_adds
-    assert narrow.exponentials == wide.exponentials == n_heads * one.exponentials
 
 
 KINDS: tuple[LayerKind, ...] = ("dense", "convolution", "recurrence", "attention")
@@ -160,7 +150,7 @@ def test_attention_has_fewer_parameters_than_a_dense_layer_but_reads_every_input
     assert cost["attention"].multiply_adds < cost["dense"].multiply_adds / 10
     assert cost["attention"].multiply_adds > 10 * cost["convolution"].multiply_adds
     assert cost["attention"].multiply_adds > 10 * cost["recurrence"].multiply_adds
-    assert {kind: c.longest_path for kind, c in cost.items()} == {
+    assert {kind: path_length(kind, 1023) for kind in KINDS} == {
         "dense": 1,
         "convolution": 1023,
         "recurrence": 1023,

@@ -55,10 +55,8 @@ def test_unscaled_wide_scores_saturate_softmax_and_kill_its_gradient() -> None:
     narrow, _, wide = spread_by_width(WIDTHS, scaled=False)
     assert wide.largest_weight > 0.95 > narrow.largest_weight
     assert wide.gradient_size < narrow.gradient_size / 4
-    assert wide.entropy < 0.1 < narrow.entropy
     for scaled in spread_by_width(WIDTHS, scaled=True):
         assert scaled.largest_weight < 0.4
-        assert scaled.entropy > 0.8 * math.log(16)
 
 
 def test_dividing_by_the_root_of_the_whole_width_is_too_much_for_several_heads() -> None:

@@ -60,15 +60,12 @@ _ANSWERS = {"who": (NOUNS, 1), "where": (PLACES, 5)}
 
 @dataclass(frozen=True)
 class Relatedness:
-    """The products of all word vectors, before and after training."""
+    """The products of all word vectors after training."""
 
     words: tuple[str, ...]
     vectors: Float[Tensor, "V D"]
     """The embeddings after training."""
     products: Float[Tensor, "V V"]
-    untrained: Float[Tensor, "V V"]
-    sentence_weights: Float[Tensor, "T T"]
-    """Attention weights of "the cat walks on the street" after training."""
     accuracy: float
     """Share of verbs from which the answer is read correctly; the lower one of two questions."""
 
@@ -101,7 +98,6 @@ def learn_relatedness(
         table = nn.Parameter(torch.randn(len(_WORDS), d_model) / d_model**0.5)
         to_word = nn.Linear(d_model, len(_WORDS))
         to_answers = [nn.Linear(d_model, len(_ANSWERS[question][0])) for question in asked]
-    untrained = (table @ table.T).detach()
 
     def loss() -> Tensor:
         outputs = basic_self_attention(table[ids])
@@ -116,13 +112,10 @@ def learn_relatedness(
     fit(parameters, loss, steps=steps, learning_rate=0.03)
     with torch.no_grad():
         verb = basic_self_attention(table[ids])[:, _VERB_AT]
-        vectors = table[torch.tensor([_WORDS.index(word) for word in SENTENCE])]
         return Relatedness(
             words=_WORDS,
             vectors=table.detach().clone(),
             products=table @ table.T,
-            untrained=untrained,
-            sentence_weights=torch.softmax(vectors @ vectors.T, dim=-1),
             accuracy=min(accuracy(r(verb), a) for r, a in zip(to_answers, answers, strict=True)),
         )
 

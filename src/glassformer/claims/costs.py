@@ -1,8 +1,8 @@
 """What layers cost: parameters and multiply-adds by formula, embedding size, measured time.
 
 The formulas follow "Transformers from scratch", with k for the width: one head has 3k² parameters,
-h narrow heads 3 h k (k/h) = 3k², the map that joins them k² more, and a whole block as coded there
-12k² + 10k. Tests compare them with the modules.
+h narrow heads 3 h k (k/h) = 3k², and the map that joins them k² more. Tests compare them with the
+modules.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from statistics import median
 from timeit import Timer
 
 import torch
-from torch import nn
 
 from glassformer.errors import ConfigError
-from glassformer.nn.config import AttentionConfig, BlockConfig, FeedForwardConfig, ModelConfig
-from glassformer.nn.description import count_parameters
+from glassformer.nn.config import AttentionConfig, FeedForwardConfig
 
 
 def attention_parameters(d_model: int, config: AttentionConfig) -> dict[str, int]:
@@ -50,28 +48,6 @@ def feed_forward_parameters(d_model: int, config: FeedForwardConfig) -> dict[str
     return counts
 
 
-def block_parameters(config: ModelConfig, *, cross: bool = False) -> dict[str, int]:
-    """Parameters of each part of one block; `cross` adds attention to an encoder's output."""
-    attention = sum(attention_parameters(config.d_model, config.attention).values())
-    feed_forward = sum(feed_forward_parameters(config.d_model, config.feed_forward).values())
-    norm = _norm(config.d_model, config.block)
-    counts = {"attention": attention, "attention_norm": norm}
-    if cross:
-        counts |= {"cross_attention": attention, "cross_attention_norm": norm}
-    return counts | {"feed_forward": feed_forward, "feed_forward_norm": norm}
-
-
-def parameters_by_part(module: nn.Module) -> dict[str, int]:
-    """Parameters counted in a module: those of each part, and its own by name.
-
-    Parts without parameters are left out. A parameter shared by two parts is counted in both;
-    `count_parameters` counts it once.
-    """
-    own = {name: p.numel() for name, p in module.named_parameters(recurse=False)}
-    parts = {name: count_parameters(part) for name, part in module.named_children()}
-    return {name: count for name, count in (parts | own).items() if count}
-
-
 @dataclass(frozen=True)
 class AttentionCost:
     """Multiply-adds of one attention layer over one sequence, by step."""
@@ -84,20 +60,17 @@ class AttentionCost:
     """The weighted sums of values."""
     output: int
     """The map that joins the heads."""
-    exponentials: int
-    """Entries that softmax goes through: h for each pair of positions, narrow or wide."""
 
     @property
     def multiply_adds(self) -> int:
-        """All four products together; the exponentials are not among them."""
+        """All four products together; the softmax is not among them."""
         return self.projections + self.scores + self.context + self.output
 
 
 def attention_cost(n_positions: int, d_model: int, config: AttentionConfig) -> AttentionCost:
     """What self-attention over n_positions costs; a causal mask, as written, saves nothing.
 
-    h full-width heads cost h times one head. Narrow heads cost as much as one head in
-    multiply-adds, but take h times the exponentials.
+    h full-width heads cost h times one head, narrow ones as much as one.
     """
     d_head = config.head_width(d_model)
     d_value = config.d_value or d_head
@@ -110,16 +83,11 @@ def attention_cost(n_positions: int, d_model: int, config: AttentionConfig) -> A
         scores=pairs * d_head,
         context=pairs * d_value,
         output=n_positions * joined * d_model if config.output_map else 0,
-        exponentials=pairs,
     )
 
 
 def _linear(n_inputs: int, n_outputs: int, bias: bool) -> int:
     return n_inputs * n_outputs + n_outputs * bias
-
-
-def _norm(d_model: int, config: BlockConfig) -> int:
-    return {"layer": 2 * d_model, "rms": d_model, "plain": 0, "none": 0}[config.norm]
 
 
 # --- embedding size ---

@@ -107,15 +107,13 @@ def make_layer(kind: LayerKind, n_positions: int, d_model: int, kernel_size: int
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one layer over a sequence costs, and how far it carries information."""
+    """What one layer over a sequence costs."""
 
     kind: LayerKind
     parameters: int
     multiply_adds: int
     sequential_steps: int
     """Steps that must wait for one another; the rest can run in parallel."""
-    longest_path: int
-    """Layers, or time steps of a recurrence, between the first and the last position."""
 
 
 def layer_cost(kind: LayerKind, n_positions: int, d_model: int, kernel_size: int = 3) -> LayerCost:
@@ -134,7 +132,6 @@ def layer_cost(kind: LayerKind, n_positions: int, d_model: int, kernel_size: int
         parameters=parameters,
         multiply_adds=multiply_adds,
         sequential_steps=n_positions if kind == "recurrence" else 1,
-        longest_path=path_length(kind, n_positions - 1, kernel_size),
     )
 
 
@@ -371,8 +368,6 @@ class ScoreSpread:
     """Standard deviation of the scores: √width / divisor if the inputs have variance 1."""
     largest_weight: float
     """Average over queries of the largest weight; 1 is a saturated softmax."""
-    entropy: float
-    """Average entropy of the weights, in nats; ln(n_keys) is an even spread, 0 a single key."""
     gradient_size: float
     """Average size of the derivative of the weights by the scores; 0 means no learning."""
 
@@ -403,7 +398,6 @@ def score_spread(
         mean=float(scores.mean()),
         deviation=float(scores.std()),
         largest_weight=float(weights.amax(dim=-1).mean()),
-        entropy=float(torch.special.entr(weights).sum(dim=-1).mean()),
         gradient_size=float(softmax_gradient_size(weights).mean()),
     )
 

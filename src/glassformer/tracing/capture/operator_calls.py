@@ -27,7 +27,6 @@ class Operator:
     func: torch._ops.OpOverload
     name: str
     """Its plain name without the in-place underscore: `add` for `aten::add_.Tensor`."""
-    overload: str
     full_name: str
     """Name and overload: `max.dim`."""
     written: tuple[tuple[int, str], ...]
@@ -89,7 +88,6 @@ def _read_schema(func: torch._ops.OpOverload) -> Operator:
     return Operator(
         func=func,
         name=plain,
-        overload=func._overloadname,
         full_name=f"{plain}.{func._overloadname}",
         written=written,
         parameters=tuple(argument.name for argument in schema.arguments),
