@@ -197,8 +197,8 @@ def in_language(part: object, language: Language | None = None) -> str:
 # --- lines of Chinese in a terminal ----------------------------------------------------------
 
 _WIDE = "⺀-鿿가-힣豈-﫿！-｠"
-_OPENING = "（《“‘「『【"
-_CLOSING = "，。、；：？！）》”’」』】…"
+_OPENING = "（《“‘「『【［"
+_CLOSING = "，。、；：？！）》”’」』】］…"
 # What stays on one line: a wide letter or a word, with the punctuation that belongs to it.
 _UNIT = rf"(?:[{_OPENING}]*(?:[{_WIDE}]|[^\s{_WIDE}{_OPENING}]+|\s)[{_CLOSING}]*|[{_OPENING}]+)\s*"
 

@@ -119,8 +119,6 @@ class Terminal(Renderer[RenderableType]):
             show_header=any(map(p.plain, part.heads)),
             header_style="dim",
             expand=any(widths) and not part.shares,
-            title=Text(part.caption, "italic") if part.caption else None,
-            title_justify="left",
         )
         for head, width, numeric in zip(part.heads, widths, part.is_numeric(), strict=True):
             justify: Literal["right", "left"] = "right" if numeric else "left"
@@ -130,7 +128,8 @@ class Terminal(Renderer[RenderableType]):
         for place, (first, *others) in enumerate(part.rows):
             bar = [_bar(part.shares[place])] if part.shares else []
             grid.add_row(_inline(first), *bar, *map(_inline, others))
-        return grid
+        # Not rich's title, which is broken at the width of the table.
+        return Group(Prose(part.caption, "italic"), grid) if part.caption else grid
 
     def _is_too_wide(self, part: p.Table) -> bool:
         """Whether a table that is wider than it is long exceeds the width."""

@@ -403,9 +403,12 @@ def is_turned(step: Step) -> bool:
 
 
 def step_title(step: Step) -> str:
-    """`S (scores)`: the symbol of its own formula, and the word if it adds anything."""
+    """`S (scores)`: the symbol of its own formula, and the word if it adds anything.
+
+    Without a prime, which tells it from its operands there: formulas that read it have none.
+    """
     names = textbook(step.trace)
-    symbol, word = str(names.sight(step).symbol(step)), names.word(step)
+    symbol, word = str(replace(names.sight(step).symbol(step), primes=0)), names.word(step)
     plain = step.role == "parameter" or word in symbol or symbol.startswith(("∂", "new "))
     plain |= "_" in word  # `attention_sum`: a name of the code, not a word
     return symbol if plain else f"{symbol} ({word})"
