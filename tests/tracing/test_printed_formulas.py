@@ -252,3 +252,11 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def test_a_running_sum_says_where_it_ends() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    cell = trace(lambda x: x.cumsum(-1), x).steps[-1][1, 2]
+    assert cell.formula == "Σₖ≤₂ x[1, k]"
+    assert r"\sum_{k \le 2} x_{1,k}" in cell._repr_markdown_()
+    assert trace(lambda x: x.cummax(0).values, x).steps[0][2, 3].formula == "maxₖ≤₂(x[k, 3])"

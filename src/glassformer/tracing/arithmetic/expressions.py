@@ -62,6 +62,8 @@ class Axis:
     size: int
     start: int = 0
     step: int = 1
+    ends: bool = False
+    """Whether formulas write where it ends: a running sum's `k ≤ 3`."""
 
 
 class _Node:

@@ -293,8 +293,13 @@ class SymbolWriter(_Builder):
         """Σ over letters, or a function of a row."""
         written, around = written_letters(reduce), self._letters
         self._letters = {own: other for own, other in written.items() if own != other}
-        letters, body = tuple(written.values()), self.build(reduce.body)
+        body = self.build(reduce.body)
         self._letters = around
+        first = 1 if self.sight.names.is_textbook else 0
+        ends = {axis.letter: axis.size - 1 + first for axis in reduce.axes if axis.ends}
+        letters = tuple(
+            f"{letter}≤{ends[own]}" if own in ends else letter for own, letter in written.items()
+        )
         if not letters and reduce.kind in _OF_ONE:
             return body
         if reduce.kind in ("sum", "product"):

@@ -113,6 +113,7 @@ class Printer(ABC, Generic[Printed]):
 # --- text ---
 
 _SUBSCRIPTS = {"k": "ₖ", "l": "ₗ", "m": "ₘ", "n": "ₙ", "j": "ⱼ", "p": "ₚ", "s": "ₛ"}
+_DIGITS_BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 Pieces = list[tuple[str, e.Entry | e.Lookup | None]]
 """Text in pieces; a piece that is an operand comes with its expression."""
@@ -193,7 +194,14 @@ class _TextPrinter(Printer[Pieces]):
 
 
 def _below(letters: tuple[str, ...]) -> str:
-    return "".join(_SUBSCRIPTS.get(letter, f"_{letter}") for letter in letters)
+    lowered = []
+    for letter, sign, end in (written.partition("≤") for written in letters):
+        lowered += [_SUBSCRIPTS.get(letter, f"_{letter}"), sign, end.translate(_DIGITS_BELOW)]
+    return "".join(lowered)
+
+
+def _tex_below(letters: tuple[str, ...]) -> str:
+    return f"_{{{','.join(letters)}}}".replace("≤", r" \le ")
 
 
 def to_text(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
@@ -320,7 +328,7 @@ class _TexPrinter(Printer[str]):
                 return self._call(formula)
             case n.BigSum(sign=sign, letters=letters, body=body):
                 command = r"\sum" if sign == "Σ" else r"\prod"
-                return rf"{command}_{{{','.join(letters)}}} {write(body, PRODUCT)}"
+                return rf"{command}{_tex_below(letters)} {write(body, PRODUCT)}"
             case n.TermList():
                 return self._terms(formula)
             case n.Cases(condition=condition, yes=yes, no=no):
@@ -354,7 +362,7 @@ class _TexPrinter(Printer[str]):
         rank = rf"^{{({call.rank})}}" if call.rank else ""
         name = call.name.replace(" ", "-")
         word = f"\\{name}" if name in _TEX_FUNCTIONS else rf"\operatorname{{{escaped(name)}}}"
-        below = f"_{{{','.join(call.letters)}}}" if call.letters else ""
+        below = _tex_below(call.letters) if call.letters else ""
         return f"{word}{rank}{below}{_tex_bracketed(', '.join(arguments))}"
 
     def _terms(self, listed: n.TermList) -> str:

@@ -168,7 +168,7 @@ def logcumsumexp(call: Call, index: Index) -> e.Expression:
 
 def _up_to(x: View, axis: int, index: Index) -> tuple[e.Entry, e.Axis]:
     """The cells along an axis up to and including an index."""
-    k = e.Axis("k", index[axis] + 1)
+    k = e.Axis("k", index[axis] + 1, ends=True)
     return e.Entry(x, (*index[:axis], k, *index[axis + 1 :])), k
 
 
