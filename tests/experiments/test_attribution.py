@@ -1,5 +1,6 @@
 """Numbers shared out: against autograd, Captum and sums that must come out."""
 
+from dataclasses import replace
 from typing import Any
 
 import captum.attr
@@ -7,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import glassformer as gf
 from glassformer.errors import ConfigError, TraceError, UnknownNameError
 from glassformer.experiments import ablate, contributions, gradients, logit_lens, words
 from glassformer.experiments.attribution import token_steps
@@ -51,6 +53,17 @@ def test_leaving_a_word_out_is_captums_ablation(model: Any) -> None:
     )
     without = found.trace(1)
     assert float(cell_of(run).value) - float(cell_of(without).value) == found.scores[1]
+
+
+def test_where_no_single_word_decides_that_is_said() -> None:
+    found = words(gf.load("toy").trace("I am not happy")["logits"][0, 0])
+    assert found.note().startswith("A word counts for")
+    small = replace(found, scores=tuple(score / 100 for score in found.scores))
+    assert small.note() == (
+        "No single word decides this number: “not”, which changes it most, changes it by 2 %. "
+        f"{found.note()}"
+    )
+    assert "“not”也只让它变化 2 %。一个词" in small.note("zh")
 
 
 def test_leaving_words_out_keeps_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,8 @@ from glassformer.tracing.capture.memory import View
 from glassformer.tracing.stages import stages_called
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
+_DECIDES = 0.05
+"""A word that changes a number by a smaller share of it does not decide it."""
 _MAX_POINTS = 1000  # a gradient each; finding the points takes time with their cube
 
 
@@ -82,8 +84,15 @@ class WordScores(Result):
         return {"cell": self.measured.name, "value": value, "method": self.method, **given}
 
     def note(self, language: str = "en") -> str:
+        spoken = as_language(language)
         key = f"method {self.method}" + ("" if self.baseline is None else ", baseline")
-        return say[key].say(as_language(language))
+        most, value = max(map(abs, self.scores)), abs(float(self.measured.value))
+        if self.method != "leave one out" or most >= _DECIDES * value:
+            return say[key].say(spoken)
+        none = say["no word decides"].say(
+            spoken, token=self.strongest.strip(), share=f"{100 * most / value:.2g} %"
+        )
+        return f"{none}{'' if spoken == 'zh' else ' '}{say[key].say(spoken)}"
 
     @property
     def strongest(self) -> str:
