@@ -39,6 +39,7 @@ from glassformer.tracing.attention_structure import unmoved
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.capture.operator_calls import ACTIVATIONS
 from glassformer.tracing.explanation import Card
+from glassformer.tracing.step_graph import writer_of
 
 _SMOOTH = {"gelu": "GELU", "silu": "SiLU", "relu": "ReLU"}
 
@@ -217,9 +218,8 @@ def joined(p: Phrasing, step: Step, _lead: Index) -> str:
 
 
 def _joined_heads(step: Step) -> int:
-    source = step.operands[0].view
-    owner = source.owner((0,) * source.ndim)[0]
-    return owner.shape[-3] if len(owner.shape) > 2 else 0
+    source = writer_of(step.operands[0].view)
+    return source.shape[-3] if len(source.shape) > 2 else 0
 
 
 def joined_cell(p: Phrasing, step: Step, index: Index) -> str:

@@ -29,8 +29,8 @@ from glassformer.experiments.measure import Measured, label_of, same_in, trace_o
 from glassformer.experiments.result import Result, aligned, heading, say
 from glassformer.language import as_language, columns_of, padded
 from glassformer.tracing import Cell, Step, Trace
-from glassformer.tracing.capture.memory import View
 from glassformer.tracing.stages import stages_called
+from glassformer.tracing.step_graph import writer_of
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
 _DECIDES = 0.05
@@ -292,7 +292,7 @@ def token_steps(trace: Trace) -> list[Step]:
     for step in trace.steps:
         if step.call is None or step.op != "embedding":
             continue
-        owner = owner_of(step.call.view("indices"))
+        owner = writer_of(step.call.view("indices"))
         if owner.role == "input":
             looked_up.append((owner.name, step))
     named = [(name, step) for name, step in looked_up if name.endswith("input_ids")]
@@ -308,17 +308,13 @@ def token_steps(trace: Trace) -> list[Step]:
 _NO_WORDS = ("token_type_ids", "position_ids")
 
 
-def owner_of(view: View) -> Step:
-    return view.owner((0,) * view.ndim)[0]
-
-
 def _check_one_text(trace: Trace, found: list[tuple[str, Step]]) -> None:
     """Refuse two inputs whose embeddings are added: only one of them holds the words."""
     inputs = {id(step): name for name, step in found}
     for step in trace.steps:
         if step.call is None or step.op != "add":
             continue
-        owners = [id(owner_of(view)) for view in step.call.inputs() if view.numel]
+        owners = [id(writer_of(view)) for view in step.call.inputs() if view.numel]
         added = {inputs[owner] for owner in owners if owner in inputs}
         if len(added) > 1:
             raise TraceError(
@@ -331,7 +327,7 @@ def _check_one_text(trace: Trace, found: list[tuple[str, Step]]) -> None:
 def _tokens(step: Step) -> list[str]:
     assert step.call is not None
     # Labels follow positions that move, so those of a single token stay at the ids.
-    labels = step.labels[-2] or owner_of(step.call.view("indices")).labels[-1] or ()
+    labels = step.labels[-2] or writer_of(step.call.view("indices")).labels[-1] or ()
     count = step.shape[-2]
     return list(labels) if len(labels) == count else [str(at) for at in range(count)]
 

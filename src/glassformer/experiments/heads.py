@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.experiments.attribution import owner_of, token_steps
+from glassformer.experiments.attribution import token_steps
 from glassformer.experiments.charts import Picture, heat_map
 from glassformer.experiments.differentiation import DirectPaths, linear_parts
 from glassformer.experiments.intervention import StepPart, heads_of
@@ -27,6 +27,7 @@ from glassformer.tracing import Step, Trace
 from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.cell_block import CellBlock
 from glassformer.tracing.stages import attention_name, stage_called, stages_called
+from glassformer.tracing.step_graph import writer_of
 
 Score = Literal["previous", "induction", "duplicate", "copy"]
 Side = Literal["queries", "keys", "values"]
@@ -171,7 +172,7 @@ def _lookups(run: Trace) -> list[str]:
     if not any(step.op == "embedding" for step in run.steps):
         return []
     calls = [step.call for step in token_steps(run) if step.call is not None]
-    return list(dict.fromkeys(owner_of(call.view("indices")).name for call in calls))
+    return list(dict.fromkeys(writer_of(call.view("indices")).name for call in calls))
 
 
 def _looked(weights: Tensor, wanted: Tensor) -> tuple[Tensor, int]:

@@ -39,6 +39,7 @@ from glassformer.explorer.trace_edits import OtherRuns, edited_run
 from glassformer.language import Language
 from glassformer.tracing import Cell, Step
 from glassformer.tracing.cell_block import CellBlock
+from glassformer.tracing.step_graph import writer_of
 
 experiments_router = APIRouter(prefix="/traces/{id}/experiments", tags=["experiments"])
 
@@ -295,7 +296,7 @@ def _words(opened: OpenTrace, wanted: WordsRequest) -> WordsAnswer:
         pairs = zip(found.tokens[at:end], found.scores[at:end], strict=True)
         inputs.append(
             InputWords(
-                name=attribution.owner_of(step.call.view("indices")).name,
+                name=writer_of(step.call.view("indices")).name,
                 words=[WordShare(token=token, score=score) for token, score in pairs],
             )
         )

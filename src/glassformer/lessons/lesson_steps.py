@@ -29,6 +29,7 @@ from glassformer.nn import Seq2Seq
 from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Operation
+from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.cells import Terms
 
 Facts = dict[str, object]
@@ -174,10 +175,10 @@ class AttentionWalk:
     remarks: Remarks = field(default=_nothing)
 
     def step(self, name: str) -> Step:
-        return self.trace[f"{self.path}.{name}" if self.path else name]
+        return self.trace[join(self.path, name)]
 
     def _has(self, name: str) -> bool:
-        return (f"{self.path}.{name}" if self.path else name) in self.trace
+        return join(self.path, name) in self.trace
 
     def walk(self) -> Iterator[LessonStep]:
         """All steps that the module computed, in order."""

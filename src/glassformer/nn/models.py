@@ -26,6 +26,15 @@ from glassformer.nn.tensors import Bool, Float, Int, Tensor
 # `is_token`. Dims: B batch, S source and T target positions, D model width, V vocabulary.
 
 
+def _tokens_of(
+    ids: Int[Tensor, "B T"], is_token: Bool[Tensor, "B T"] | None, config: ModelConfig
+) -> Bool[Tensor, "B T"] | None:
+    """The mask of tokens: as given, else from pad_id, else None."""
+    if is_token is None and config.pad_id is not None:
+        return token_mask(ids, config.pad_id)
+    return is_token
+
+
 class LanguageModel(nn.Module):
     """Decoder only: a text to the logits of each next token."""
 
@@ -134,9 +143,7 @@ class Seq2Seq(nn.Module):
         self, source: Int[Tensor, "B S"], is_token: Bool[Tensor, "B S"] | None = None
     ) -> Bool[Tensor, "B S"] | None:
         """The mask of source tokens: as given, else from pad_id, else None."""
-        if is_token is None and self.config.pad_id is not None:
-            return token_mask(source, self.config.pad_id)
-        return is_token
+        return _tokens_of(source, is_token, self.config)
 
     def start_cache(self) -> DecodingCache:
         return self.decoder.start_cache()
@@ -199,16 +206,10 @@ class _Encoding(nn.Module):
         is_token: Bool[Tensor, "B T"] | None = None,
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        encoded: Tensor = self.encoder(ids, is_token=self.tokens_of(ids, is_token), types=types)
+        encoded: Tensor = self.encoder(
+            ids, is_token=_tokens_of(ids, is_token, self.config), types=types
+        )
         return encoded
-
-    def tokens_of(
-        self, ids: Int[Tensor, "B T"], is_token: Bool[Tensor, "B T"] | None
-    ) -> Bool[Tensor, "B T"] | None:
-        """The mask of tokens: as given, else from pad_id, else None."""
-        if is_token is None and self.config.pad_id is not None:
-            return token_mask(ids, self.config.pad_id)
-        return is_token
 
 
 class TextEncoder(_Encoding):
@@ -231,7 +232,7 @@ class TextEncoder(_Encoding):
     ) -> Float[Tensor, "B D"]:
         """One vector per text: pooled, then normalised to length 1."""
         encoded = self.encode(ids, is_token)
-        pooled = pool(encoded, self.config.output.pooling, self.tokens_of(ids, is_token))
+        pooled = pool(encoded, self.config.output.pooling, _tokens_of(ids, is_token, self.config))
         return F.normalize(pooled, dim=-1)
 
 
@@ -255,7 +256,7 @@ class Classifier(_Encoding):
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B C"]:
         encoded = self.encode(ids, is_token, types)
-        pooled = pool(encoded, self.config.output.pooling, self.tokens_of(ids, is_token))
+        pooled = pool(encoded, self.config.output.pooling, _tokens_of(ids, is_token, self.config))
         if self.transform is not None:
             transformed = self.transform(pooled)
             pooled = transformed.tanh()

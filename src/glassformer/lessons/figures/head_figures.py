@@ -29,6 +29,7 @@ from glassformer.lessons.figures.sheet import (
 from glassformer.lessons.lesson import Speaker
 from glassformer.nn.tensors import Tensor
 from glassformer.tracing import Step, Trace
+from glassformer.tracing.capture.module_stack import join
 
 _HEAD_ROLES: tuple[Role, ...] = ("query", "score", "value", "key")
 """One colour per head."""
@@ -48,7 +49,7 @@ class PipelineSteps:
     """What the positions are called, where the trace does not know."""
 
     def step(self, name: str) -> Step:
-        return self.trace[f"{self.path}.{name}" if self.path else name]
+        return self.trace[join(self.path, name)]
 
     def numbers(self, name: str) -> ColouredNumbers:
         """A matrix of this head."""

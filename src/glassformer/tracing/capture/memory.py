@@ -7,6 +7,7 @@ place gets a new version; the old version keeps a copy of the old numbers.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -241,10 +242,7 @@ class View:
 
     @property
     def numel(self) -> int:
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
     def tensor(self) -> Tensor:
         """The numbers, as a tensor that shares the recorded storage: do not write to it."""
