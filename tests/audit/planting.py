@@ -21,7 +21,7 @@ DECIMALS = {
     "query": 3, "key": 3, "value": 3, "scores": 4, "scaled": 4, "weights": 4, "context": 4,
     "hidden": 3, "total": 3, "stats": 4, "normed": 3, "positions": 4, "masked": 2,
     "masked_weights": 4, "proportions": 3, "few": 1, "pooled": 3, "heads": 3, "first": 3,
-    "losses": 4,
+    "losses": 4, "squares": 3,
 }  # fmt: skip
 
 FORMULAS = {
@@ -45,6 +45,7 @@ FORMULAS = {
     "heads": "concat(query, value)",
     "first": "query[:, 0:2] @ transpose(key[:, 0:2])",
     "losses": "log(1 + exp(logits))",
+    "squares": "sum(total^2)",
 }
 
 
@@ -123,6 +124,8 @@ def compute(name: str, v: Values) -> Array:
             return v["query"][:, :2] @ v["key"][:, :2].T
         case "losses":
             return np.asarray(np.log(1 + np.exp(v["logits"])))
+        case "squares":
+            return np.asarray((v["total"] ** 2).sum(-1))
     raise AssertionError(name)
 
 
@@ -173,6 +176,11 @@ PLANTS = (
     Plant("divisor", "scaled", lambda v: v["scores"] / np.sqrt(6)),
     Plant("divisor", "scaled", lambda v: v["scores"] / 4),
     Plant("divisor", "scaled", lambda v: v["scores"]),
+    Plant("divisor", "pooled", lambda v: v["total"].sum(0) / 6),
+    Plant("inverse", "scaled", lambda v: v["scores"] * 2),
+    Plant("power", "losses", lambda v: np.log(1 + 10 ** v["logits"])),
+    Plant("no_power", "squares", lambda v: v["total"].sum(-1)),
+    Plant("no_power", "squares", lambda v: (2 * v["total"]).sum(-1)),
     Plant("axis", "weights", lambda v: softmax(v["scaled"], axis=0)),
     Plant("exchanged", "scores", lambda v: v["key"] @ v["query"].T),
     Plant(
@@ -185,6 +193,7 @@ PLANTS = (
     Plant("base", "losses", lambda v: np.log10(1 + np.exp(v["logits"]))),
     Plant("joined", "heads", lambda v: np.hstack([v["value"], v["query"]])),
     Plant("slice", "first", lambda v: v["query"][:, :2] @ v["key"][:, 2:].T),
+    Plant("slice", "first", lambda v: v["query"][:, 2:] @ v["key"][:, 2:].T),
     Plant("twice", "total", lambda v: v["hidden"] + 2 * v["x"]),
     Plant("late_mask", "masked_weights", lambda v: np.tril(softmax(v["scaled"]))),
     Plant(

@@ -69,6 +69,7 @@ def step(**keys: Any) -> dict[str, Any]:
         ),
         (step(id="a"), r"step 'a': expected a"),
         (step(id="not a name"), r"expected letters, digits and _"),
+        (step(id="new"), r"step 'new': formulas use 'new' for a new axis: expected another name"),
         ({"printed": 1}, r"step 2: expected an object with a name under 'id'"),
         ({"id": "empty"}, r"step 'empty': expected a formula, or printed numbers, or words"),
         ({"from": "nowhere"}, r"steps from unknown example 'nowhere'"),

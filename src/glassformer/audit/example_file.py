@@ -208,7 +208,11 @@ def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Printed
     if len(data["id"]) > _MOST_LETTERS:
         raise ConfigError(f"{where}: expected a name of at most {_MOST_LETTERS} letters")
     where = f"{where.split(': step')[0]}: step {data['id']!r}"
-    if not data["id"].isidentifier() or data["id"] in ("new", "None"):
+    if data["id"] in ("new", "None"):
+        raise ConfigError(
+            f"{where}: formulas use {data['id']!r} for a new axis: expected another name"
+        )
+    if not data["id"].isidentifier():
         raise ConfigError(f"{where}: expected letters, digits and _ in a name")
     _check_keys(data, STEP_KEYS, where)
     try:

@@ -62,6 +62,34 @@ def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
     yield node.left, scene.tell("not divided by {old}", old=node.right)
 
 
+def mean_over_another_number(node: Node, scene: Scene) -> Iterator[Part]:
+    """A mean whose sum was divided by the size of something else on the page."""
+    if not isinstance(node, FunctionCall) or node.function != "mean":
+        return
+    x, axis = scene.numbers(node.arguments[0]), node.whole("axis", -1)
+    if x is None or axis is None or not -x.ndim <= axis < x.ndim:
+        return
+    total = FunctionCall("sum", node.arguments, node.keywords, node.column)
+    for size in scene.sizes():
+        if size not in (1, x.shape[axis]):
+            detail = scene.tell(
+                "divided by {new} instead of {old}", new=Numeral(float(size)),
+                old=Numeral(float(x.shape[axis])),
+            )  # fmt: skip
+            yield Binary("/", total, Numeral(float(size))), detail
+
+
+def roots_left_out(tree: Node, scene: Scene) -> Iterator[Change]:
+    """No square root taken, of several."""
+    roots = [
+        part for part in walk(tree) if isinstance(part, FunctionCall) and part.function == "sqrt"
+    ]
+    if len(roots) > 1:
+        left, right = (root.arguments[0] for root in roots[:2])
+        detail = scene.tell("{left} and {right} without the square root", left=left, right=right)
+        yield Change(replace_each(tree, {root: root.arguments[0] for root in roots}), detail)
+
+
 def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
     """n − 1 instead of n, or n instead of n − 1."""
     del scene
@@ -256,6 +284,20 @@ def another_slice(node: Node, scene: Scene) -> Iterator[Part]:
             other = Index(node.body, parts, node.column)
             detail = scene.tell("{new} taken instead of {old}", new=other, old=node)
             yield other, detail
+
+
+def another_slice_throughout(node: Node, scene: Scene) -> Iterator[Part]:
+    """Queries and keys of another head: the same slice of several matrices."""
+    if not isinstance(node, Binary) or node.operator != "@":
+        return
+    heads = [part for part in walk(node) if isinstance(part, Index)]
+    if len(heads) < 2 or len({part.parts for part in heads}) != 1:
+        return
+    for others in zip(*(another_slice(part, scene) for part in heads), strict=False):
+        exchanged: dict[Node, Node] = dict(zip(heads, (o for o, _ in others), strict=True))
+        new, old = others[0][0], heads[0]
+        detail = scene.tell("{new} taken instead of {old}, and so on", new=new, old=old)
+        yield replace_each(node, exchanged), detail
 
 
 def _like(part: int | Slice, size: int) -> Iterator[int | Slice]:

@@ -250,6 +250,9 @@ def _another_activation() -> Iterator[Rule]:
             if function != used:
                 said = "{name} instead of {right}"
                 yield rewriting(written, f"{function}(x)", said, name=name, right=right)
+        if used == "sigmoid":
+            yield rewriting(written, "softmax(x)", "{name} instead of {right}",
+                            name="softmax", right=right)  # fmt: skip
         if used != "gelu":
             said = "GELU (its tanh approximation) instead of {right}"
             yield rewriting(written, _TANH_GELU, said, right=right)
@@ -262,6 +265,13 @@ FITTED = _whole("fitted", "rounded to add up to 1", fitted_to_one, doubt=0.5)
 CATALOGUE: tuple[Slip, ...] = (
     _whole("pasted", "wrong matrix pasted", computing.another_matrix(own=False)),
     _part("divisor", "wrong divisor", computing.wrong_divisor, not_below=("floor",)),
+    _part("divisor", "wrong divisor", computing.mean_over_another_number),
+    _part(
+        "inverse", "multiplication and division confused",
+        rewriting("a / b", "a * b", "multiplied by {b}, not divided"),
+        rewriting("a * b", "a / b", "divided by {b}, not multiplied"),
+        rewriting("a * b", "b / a", "divided by {a}, not multiplied"),
+    ),
     _part("axis", "wrong axis", computing.wrong_axis),
     _whole("axis", "wrong axis", computing.wrong_axis_throughout),
     _part("exchanged", "factors swapped", computing.factors_exchanged),
@@ -291,6 +301,11 @@ CATALOGUE: tuple[Slip, ...] = (
             for function in ("log", "log_softmax")
             for base in ("10", "2")
         ),
+    ),
+    _part(
+        "power", "power of the wrong base",
+        rewriting("exp(x)", "10 ^ x", "10 to the power {x}, not e"),
+        rewriting("exp(x)", "2 ^ x", "2 to the power {x}, not e"),
     ),
     _part("rows", "rows mixed up", computing.rows_mixed),
     _whole("rows", "rows mixed up", computing.rows_exchanged),
@@ -330,6 +345,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _part("joined", "joined in the wrong order", computing.joined_otherwise),
     _part("joined", "joined in the wrong order", computing.waves_in_halves),
     _part("slice", "slice of another head or position", computing.another_slice),
+    _part("slice", "slice of another head or position", computing.another_slice_throughout),
     _part("operand", "wrong matrix used", computing.another_operand, not_below=_SIZES),
     _whole("operand", "operands swapped", computing.operands_exchanged),
     ROUNDING,
@@ -363,6 +379,12 @@ CATALOGUE: tuple[Slip, ...] = (
         "root", "a square root left out",
         rewriting("std(x)", "var(x)", "the variance instead of the standard deviation"),
         rewriting("sqrt(x)", "x", "{x} without the square root"),
+    ),
+    _whole("root", "a square root left out", computing.roots_left_out),
+    _part(
+        "no_power", "a power left out",
+        rewriting("a ^ b", "a", "{a} without the power {b}"),
+        rewriting("a ^ b", "a * b", "{a} times {b}, not to the power {b}"),
     ),
     _part(
         "activation", "activation left out",
