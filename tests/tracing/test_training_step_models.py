@@ -163,6 +163,11 @@ def test_only_a_gradient_is_written_with_a_partial_sign(then: Callable[[Tensor],
     assert on_the_way
 
 
+def test_the_gradient_of_nothing_is_written_too() -> None:
+    traced = traced_step(Map(lambda x: x.sum() + torch.where(x[:0] > 0, x[:0] * 2, x[:0]).sum()))
+    assert all(str(traced.naming.symbol(step)) for step in traced.steps)
+
+
 def test_an_in_place_write_to_what_the_backward_pass_needs_is_refused_as_by_torch() -> None:
     with pytest.raises(TraceError, match="torch itself refuses the backward pass of this model: o"):
         traced_step(Map(lambda x: x.exp().mul_(2)))

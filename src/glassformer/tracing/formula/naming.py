@@ -360,6 +360,8 @@ class Names:
 
 def _shows(gradient: Step, made: Step) -> bool:
     """Whether a gradient has the numbers that an operator made, perhaps copied to other places."""
+    if not gradient.view.numel:
+        return False
     owner = writer_of(gradient.view)
     while owner is not made:
         read = views_read(owner) if owner.op in COPIES else []
