@@ -36,7 +36,8 @@ from glassformer.language import Bilingual, Language, words
 say = words("glassformer.audit.audit")
 
 
-_SIZES = ("rows", "columns", "count")
+SIZES = ("rows", "columns", "count")
+"""Which matrix is asked for its size makes no difference."""
 _LARGEST_SIZE = 100_000
 
 
@@ -113,7 +114,7 @@ class Scene:
         """A literal number, or what stands for one, such as a count of rows."""
         if isinstance(node, Numeral):
             return node.value
-        counts = isinstance(node, FunctionCall) and node.function in _SIZES
+        counts = isinstance(node, FunctionCall) and node.function in SIZES
         size = self.numbers(node) if counts or isinstance(node, Name | Partly) else None
         return None if size is None or size.ndim else float(size)
 

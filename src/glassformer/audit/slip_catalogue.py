@@ -32,6 +32,7 @@ from glassformer.audit.formulas.terms import (
     call,
 )
 from glassformer.audit.slip import (
+    SIZES,
     Change,
     Part,
     Rule,
@@ -222,7 +223,6 @@ def _places_of(printed: list[str], right: list[str]) -> list[int] | None:
 
 # --- the table ---
 
-_SIZES = ("rows", "columns", "count")  # which matrix is asked for its size makes no difference
 _ONE_OF_MANY = 4.0  # any of many products may be the one, so a fit by chance is likelier
 _ACTIVATIONS = {
     "relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "tanh": "tanh", "sigmoid": "sigmoid",
@@ -275,7 +275,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _part("axis", "wrong axis", computing.wrong_axis),
     _whole("axis", "wrong axis", computing.wrong_axis_throughout),
     _part("exchanged", "factors swapped", computing.factors_exchanged),
-    _part("transposed", "wrongly transposed", computing.transposed, not_below=_SIZES),
+    _part("transposed", "wrongly transposed", computing.transposed, not_below=SIZES),
     _whole("transposed", "wrongly transposed", computing.result_transposed),
     _part("sample", "sample and population deviation confused", computing.sample_deviation),
     _part(
@@ -346,7 +346,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _part("joined", "joined in the wrong order", computing.waves_in_halves),
     _part("slice", "slice of another head or position", computing.another_slice),
     _part("slice", "slice of another head or position", computing.another_slice_throughout),
-    _part("operand", "wrong matrix used", computing.another_operand, not_below=_SIZES),
+    _part("operand", "wrong matrix used", computing.another_operand, not_below=SIZES),
     _whole("operand", "operands swapped", computing.operands_exchanged),
     ROUNDING,
     FITTED,

@@ -42,7 +42,7 @@ from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, lossless, thumbnail
 from glassformer.explorer.trace_edits import changes_of
-from glassformer.language import Language
+from glassformer.language import LANGUAGES, Language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Entry, Expression, Operation, Reduce
 from glassformer.tracing.capture.memory import View, flat_place, index_of, lattice
@@ -58,7 +58,6 @@ TEMPLATE = Path(__file__).parent / "static" / "saved.html"
 _CELL_BYTES = 128
 """What a card takes at least, to decide before it is made."""
 _ID = "saved"
-_LANGUAGES: tuple[Language, ...] = ("en", "zh")
 _MOST_SLICES = 64
 """Slices of a step (heads) whose sentence is in the file."""
 _WORDS = re.compile(r"\b(?:if|else|otherwise|others)\b")
@@ -318,7 +317,7 @@ class Snapshot:
     def _meanings(self, step: Step) -> dict[str, Any]:
         """What the step is for, in both languages: of its first slice, and of others as it fits."""
         told: dict[str, Any] = {}
-        for language in _LANGUAGES:
+        for language in LANGUAGES.values():
             first = meaning_info(step, language).model_dump(mode="json")
             told |= {"lesson": first["lesson"], "paper": first["paper"]}
             told[language] = [first["text"]]
@@ -372,7 +371,7 @@ class _StepWriter:
         `followed`: the contributions that paths of other steps have found; None without cards.
         """
         readers, link = Readers(self._step), cache(cell_ref)
-        meanings: dict[Language, list[str]] = {language: [] for language in _LANGUAGES}
+        meanings: dict[Language, list[str]] = {language: [] for language in LANGUAGES.values()}
         dependents: list[Any] = []
         paths: list[Any] = []
         cards: list[dict[str, Any]] = []

@@ -23,9 +23,7 @@ from glassformer.explorer.schemas import (
     PlaylistTrace,
 )
 from glassformer.explorer.state import State
-from glassformer.language import Language
-
-_LANGUAGES: tuple[Language, ...] = ("en", "zh")
+from glassformer.language import LANGUAGES
 
 
 def playlist_page(wanted: PlaylistRequest, state: State) -> str:
@@ -81,11 +79,11 @@ def _pinned(opened: OpenTrace, place: PinnedPlace) -> dict[str, Any]:
         "index": list(cell.index),
         "card": {
             language: card_info(opened, cell, language).model_dump(mode="json")
-            for language in _LANGUAGES
+            for language in LANGUAGES.values()
         },
         "meaning": {
             language: meaning_info(cell, language).model_dump(mode="json")
-            for language in _LANGUAGES
+            for language in LANGUAGES.values()
         },
     }
     return told
@@ -93,7 +91,7 @@ def _pinned(opened: OpenTrace, place: PinnedPlace) -> dict[str, Any]:
 
 def _lesson(wanted: PlaylistLesson, lessons: Lessons) -> dict[str, Any]:
     told: dict[str, Any] = {"name": wanted.name, "settings": wanted.settings}
-    for language in _LANGUAGES:
+    for language in LANGUAGES.values():
         made = lessons.get(wanted.name, language, wanted.settings)
         told[language] = made.model_dump(mode="json")
     return told

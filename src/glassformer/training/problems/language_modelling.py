@@ -18,7 +18,7 @@ from glassformer.data.readers import (
 )
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
-from glassformer.text import Tokenizer
+from glassformer.text import DEFAULT_SPECIAL, Tokenizer
 from glassformer.training.problems import (
     MaskedReviews,
     RunningText,
@@ -27,7 +27,6 @@ from glassformer.training.problems import (
     WikiText2,
 )
 from glassformer.training.problems.prepared_problem import (
-    SPECIAL,
     HeldOut,
     PreparedProblem,
     TokenFolder,
@@ -137,7 +136,7 @@ def mask_imdb(data: MaskedReviews, model: ModelConfig, given: Tokenizer | None) 
         return {"train": share_of(rest, data.share), "valid": valid}
 
     def learn() -> Tokenizer:
-        return learn_tokenizer(splits()["train"], data, special=(*SPECIAL, "<mask>"))
+        return learn_tokenizer(splits()["train"], data, special=(*DEFAULT_SPECIAL, "<mask>"))
 
     def write(folder: TokenFolder) -> None:
         for name, texts in splits().items():

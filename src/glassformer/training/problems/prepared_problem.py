@@ -18,6 +18,7 @@ from glassformer.data.token_store import TokenStore, key_of, prepared_folder, wr
 from glassformer.errors import DataError, TrainingError
 from glassformer.nn import ModelConfig
 from glassformer.text import (
+    DEFAULT_SPECIAL,
     CharacterTokenizer,
     SubwordTokenizer,
     Tokenizer,
@@ -32,8 +33,6 @@ from glassformer.training.problems import (
     Task,
     TokenisedData,
 )
-
-SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>")
 
 # If these change, raise VERSION in data.token_store: ids are cached by setting, not by size.
 # By `glassformer train text --data.vocab_size N --loop.steps 400 --loop.evaluate_every 40` on the
@@ -115,7 +114,7 @@ class PreparedProblem:
 
 
 def learn_tokenizer(
-    texts: Iterable[str], config: TokenisedData, special: Sequence[str] = SPECIAL
+    texts: Iterable[str], config: TokenisedData, special: Sequence[str] = DEFAULT_SPECIAL
 ) -> Tokenizer:
     """Train the tokenizer that a config describes."""
     if config.tokenizer == "characters":
