@@ -49,8 +49,7 @@ def translate(
     in the 2017 paper (section 6.1). The default search is a beam of 4.
     """
     search = search or Beam()
-    _check(model, search, end, 1 if max_new is None else max_new, sources)
-    check_filled(sources, "source")  # before batches are made, which count their own
+    _check(model, search, end, 1 if max_new is None else max_new, sources, "source")
     _check_ids(() if prefixes is None else prefixes)
     expect_whole(start, "start", 0)
     forced = (
@@ -92,8 +91,7 @@ def extend(
 ) -> list[Decoded]:
     """Continue sequences of ids, beyond the model's max_len if need be; greedily by default."""
     search = search or Greedy()
-    _check(model, search, end, max_new, prompts)
-    check_filled(prompts, "prefix")
+    _check(model, search, end, max_new, prompts, "prefix")
 
     def decode(batch: list[int]) -> list[Decoded]:
         begun = [prompts[i] for i in batch]
@@ -118,7 +116,7 @@ def stream(
 ) -> Iterator[int]:
     """Continue one sequence, yielding ids as they are chosen, without the end token."""
     search = search or Greedy()
-    _check(model, search, end, max_new, [prompt])
+    _check(model, search, end, max_new, [prompt], "prefix")
     if isinstance(search, Beam):
         raise ConfigError(
             "beam search knows its text only at the end; stream with Greedy() or Sampling()"
@@ -137,6 +135,7 @@ def _check(
     end: int | None,
     max_new: int,
     sequences: Sequence[Ids],
+    what: str,
 ) -> None:
     expect(model, nn.Module, "a model that decodes, such as a Seq2Seq or a LanguageModel")
     expect(search, (Greedy, Beam, Sampling), "a search: Greedy(), Beam() or Sampling()")
@@ -144,6 +143,7 @@ def _check(
         expect_whole(end, "end", 0)
     expect_whole(max_new, "max_new", None, None)  # `Stop` checks its size
     _check_ids(sequences)
+    check_filled(sequences, what)  # before batches are made, which count their own
 
 
 def _check_ids(sequences: Sequence[Ids]) -> None:
