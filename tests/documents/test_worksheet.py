@@ -20,6 +20,7 @@ from glassformer.documents.parts import (
 )
 from glassformer.documents.worksheet import worksheet
 from glassformer.language import Language
+from glassformer.lessons.figures.sheet import cell_number as as_drawn
 from glassformer.tracing import Cell
 from glassformer.tracing.cells import leaves
 from tests.lessons.shared_lessons import lesson
@@ -67,6 +68,18 @@ def numbers_written(sheet: Document) -> set[Cell]:
     return found
 
 
+def numbers_drawn(figure: Figure) -> set[str]:
+    return set(re.findall(r">([^<]+)</text>", figure.drawing.svg()))
+
+
+def test_a_drawing_is_kept_unless_it_writes_a_blank() -> None:
+    """The masked scores of a row are asked for, and drawn; which parts a model has tells none."""
+    assert not [part for part in sheet_of("masked", "en")[0].walk() if isinstance(part, Figure)]
+    kept = [part.name for part in sheet_of("by-hand", "zh")[0].walk() if isinstance(part, Figure)]
+    assert "architecture-encoder" in kept and "strip" not in kept
+    assert {part.name for part in sheet_of("mask", "en")[0].walk() if isinstance(part, Figure)}
+
+
 @pytest.mark.parametrize(("name", "language"), NAMES)
 def test_a_blank_can_be_computed_and_is_given_away_nowhere(name: str, language: Language) -> None:
     sheet, answers = sheet_of(name, language)
@@ -75,7 +88,9 @@ def test_a_blank_can_be_computed_and_is_given_away_nowhere(name: str, language: 
     assert len(blank) >= 6 and blank == answered
     assert not blank & shown
     for part in sheet.walk():
-        assert not isinstance(part, Figure | Remark | Question)
+        assert not isinstance(part, Remark | Question)
+        if isinstance(part, Figure):
+            assert not numbers_drawn(part) & {as_drawn(float(cell.value)) for cell in blank}
         if isinstance(part, Formula) and part.cell.expression is not None:
             assert not blank & {part.cell, *leaves(part.cell.expression)}
     for cell in blank:

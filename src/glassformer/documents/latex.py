@@ -148,8 +148,8 @@ class Latex(Renderer[str]):
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
     def figure(self, part: p.Figure) -> str:
-        """A TikZ picture, no larger than the page."""
-        size = r"max width=\linewidth,max totalheight=0.8\textheight"
+        """A TikZ picture with type a little smaller than the text's, no larger than the page."""
+        size = r"scale=0.64,max width=\linewidth,max totalheight=0.8\textheight"
         drawn = f"\\begin{{adjustbox}}{{{size}}}\n{tikz(part.drawing, _prose)}\n\\end{{adjustbox}}"
         title = rf"{{\small\itshape {_prose(part.caption)}}}\\[2pt]"
         return rf"\begin{{minipage}}{{\linewidth}}{title}{drawn}\end{{minipage}}"

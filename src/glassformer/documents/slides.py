@@ -1,7 +1,8 @@
 """Slides: one HTML file, one slide per step, with speaker's notes; or a PDF of one slide per page.
 
-A slide holds the first sentence of each paragraph; the whole prose is in its notes (key N). A step
-that does not fit is continued on further slides, and a drawing has one of its own. The file needs
+A slide holds the first sentences of each paragraph, more of them where it has nothing else; the
+whole prose is in its notes (key N). A step that does not fit is continued on further slides, and a
+drawing has one of its own. The file needs
 nothing else: it works without a network, and printing it gives a page per slide. Chromium prints
 the PDF where it is installed.
 """
@@ -37,12 +38,13 @@ _SQUEEZED = 1.1 * _HEIGHT
 _LINE = 54.0
 _ACROSS = 92
 """Half-width characters in a line."""
-_ROWS, _COLUMNS, _CODE_LINES = 12, 14, 20
+_ROWS, _COLUMNS, _CODE_LINES = 14, 14, 20
 _LARGE = 1.5
 """How many times its own size a drawing needs to be read from the back."""
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|$)", re.DOTALL)
-_LONGEST = 190
-"""Half-width characters of a paragraph that a slide shows; the notes have all of it."""
+_LONGEST, _LONGEST_ALONE = 190, 600
+"""Half-width characters of a paragraph that a slide shows, beside other things and with nothing
+but prose; the notes have all of it."""
 
 
 @dataclass
@@ -58,6 +60,13 @@ class _Slide:
     @property
     def parts(self) -> list[p.Part]:
         return [part for block in self.blocks for part in block]
+
+    def shown(self) -> list[p.Part]:
+        """The parts as the slide shows them: of each paragraph, the first sentences."""
+        prose = [part for part in self.parts if isinstance(part, p.Paragraph)]
+        is_prose = len(prose) == len(self.parts)
+        longest = max(_LONGEST, _LONGEST_ALONE // len(prose)) if is_prose and prose else _LONGEST
+        return [_lead(part, longest) for part in self.parts]
 
     @property
     def used(self) -> float:
@@ -158,7 +167,6 @@ class Slides(Html):
                 slide.notes.append(first.text)
                 if first.look == "quiet":  # small print
                     continue
-                block = [replace(first, text=_lead(first.text))]
             if slide.blocks and not slide.takes(block):
                 after = slide.following(block)
                 yield slide
@@ -174,7 +182,7 @@ class Slides(Html):
         again = slide.part > 1 and alone is None
         more = f' <span class="more">({slide.part})</span>' if again else ""
         said = escape(p.plain(slide.title) if alone is None else alone)
-        body = "\n".join(self.write_all(slide.parts))
+        body = "\n".join(self.write_all(slide.shown()))
         notes = "".join(self.paragraph(p.Paragraph(text)) for text in slide.notes)
         kind = "slide drawing" if slide.is_drawing else "slide"
         kind += " told" if slide.is_drawing and alone is None else ""
@@ -298,6 +306,7 @@ def _part_height(part: p.Part) -> float:
         return 60 + 74.0 * (1 + symbols + where)
     if isinstance(part, p.Figure):
         return _HEIGHT
+    part = _lead(part, _LONGEST)
     if isinstance(part, p.Paragraph | p.Remark):
         return 30 + _LINE * -(-columns_of(p.plain(part.text)) // _ACROSS)
     if isinstance(part, p.Code):
@@ -309,17 +318,16 @@ def _part_height(part: p.Part) -> float:
     return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0
 
 
-def _lead(text: p.Inline) -> p.Inline:
-    """The first sentences, as many as a slide shows; at least one."""
-    said = p.plain(text)
-    if columns_of(said) <= _LONGEST:
-        return text
+def _lead(part: p.Part, longest: int) -> p.Part:
+    """A paragraph cut to its first sentences, as many as a slide shows; at least one."""
+    if not isinstance(part, p.Paragraph) or columns_of(p.plain(part.text)) <= longest:
+        return part
     kept = ""
-    for sentence in _SENTENCE.findall(said):
-        if kept and columns_of(kept + sentence) > _LONGEST:
+    for sentence in _SENTENCE.findall(p.plain(part.text)):
+        if kept and columns_of(kept + sentence) > longest:
             break
         kept += sentence
-    return kept.strip()
+    return replace(part, text=kept.strip())
 
 
 def _own(name: str) -> str:

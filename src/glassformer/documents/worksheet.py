@@ -3,19 +3,21 @@
 A step that asks a question leaves the row it asks for to the reader; a step that works out one
 number of a matrix, others of that matrix. A number becomes a blank only if the sheet shows what it
 is computed from, in a matrix or in the formula of the step, and no formula gives it away; which
-ones is decided by the document's words, so a worksheet is the same every time. Drawings and remarks
-on the texts are left out: they would show the answers.
+ones is decided by the document's words, so a worksheet is the same every time. Remarks on the texts
+and drawings in which a blank's number is written are left out: they would show the answers.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
+from xml.etree import ElementTree
 
 from glassformer.documents import parts as p
 from glassformer.documents.renderer import DocumentWriter, writer
@@ -28,6 +30,7 @@ from glassformer.tracing.explanation import Card
 _ENDINGS = {".html": "html", ".tex": "tex", ".md": "md", ".txt": "terminal"}
 _MOST = 2
 """Blanks in one matrix."""
+_NUMBER = re.compile(r"(-?(?:\d+|inf))(\.\d+)?")
 _MOST_OPERANDS = 40
 """A number that takes longer to work out is not asked for."""
 
@@ -74,8 +77,10 @@ def _blanked(
     part: p.Part, hidden: frozenset[Cell], questions: Sequence[p.Question]
 ) -> p.Part | None:
     """A part without the hidden numbers; None for what would show them."""
-    if isinstance(part, p.Figure | p.Remark) or (isinstance(part, p.Paragraph) and part.is_answer):
+    if isinstance(part, p.Remark) or (isinstance(part, p.Paragraph) and part.is_answer):
         return None
+    if isinstance(part, p.Figure):
+        return None if _writes(part, hidden) else part
     if isinstance(part, p.Question):  # its row is blank in the matrix above, if nothing tells it
         return p.Paragraph(part.text, "strong") if hidden.intersection(part.cells) else None
     if isinstance(part, p.Section):
@@ -90,6 +95,19 @@ def _blanked(
         }  # the same numbers again: not to be seen, and not to be filled in twice
         return replace(part, blanks=blanks, hidden=repeated)
     return part
+
+
+def _writes(figure: p.Figure, hidden: Iterable[Cell]) -> bool:
+    """Whether one of these numbers, rounded, is among those written in a drawing."""
+    root = ElementTree.fromstring(figure.drawing.svg(alone=False))  # noqa: S314  our own SVG
+    said = " ".join(root.itertext()).replace("−", "-").replace("∞", "inf")
+    written = [(float(whole + (more or "")), more) for whole, more in _NUMBER.findall(said)]
+    values = [float(cell.value) for cell in hidden]
+    return any(
+        value == number or abs(value - number) <= (0.5 * 10 ** (1 - len(more)) if more else 0.05)
+        for number, more in written
+        for value in values
+    )
 
 
 def _answers(document: p.Document, asked: Blanks) -> p.Section:

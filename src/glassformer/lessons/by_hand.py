@@ -153,6 +153,7 @@ def _words(example: Example, names: WordNames, remarker: Remarker, say: Speaker)
     count = example["vocab_size"].printed
     assert isinstance(count, PrintedDigits)
     sentence = " ".join(str(word) for word in given.items)
+    yield remarker.overview("by-hand")
     yield say("words", count=int(count.values), sentence=sentence)
     yield from remarker.verdict("sentence_words")
     yield say("six")

@@ -90,7 +90,8 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
         heat_map(run["tastes"], say, rows=tuple(_PEOPLE), columns=names,
                  title=say("people caption")),
     ]  # fmt: skip
-    yield say.step("inputs", "features", [say("features"), *maps])
+    guess = Paragraph(say("guess", person=tuple(_PEOPLE)[_ADA]))
+    yield say.step("inputs", "features", [say("features"), *maps, guess])
     yield say.step("scores", "score", _score(run, titles, names, say))
     learned = learn_films()
     yield say.step("training", "learned", _learned_step(learned, say))
@@ -109,6 +110,9 @@ def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Spe
     yield heat_map(
         run["scores"], say, cell, rows=titles, columns=tuple(_PEOPLE), title=say("scores caption")
     )
+    scores = run["scores"].value[:, _ADA]
+    best = int(scores.argmax())
+    yield say("best", person=person, film=titles[best], value=number(float(scores[best])))
 
 
 def _learned_step(learned: Tastes, say: Speaker) -> Parts:

@@ -395,6 +395,16 @@ class Remarker:
         self._audit = _audited(example)
         self._ids = ids or {}
 
+    def overview(self, example: str) -> str:
+        """How many steps of the text hold, for the opening of a lesson."""
+        counts = self._audit.counts
+        checked = sum(counts[verdict] for verdict in ("agrees", "wrong", "follows"))
+        key = "text checked" if counts["follows"] else "text checked, none follows"
+        return self._say(
+            key, checked=checked, wrong=counts["wrong"], follows=counts["follows"],
+            example=example,
+        )  # fmt: skip
+
     def at(self, place: str, cell: Cell) -> tuple[Remark, ...]:
         """The remark on a role, about the cell shown; none if the text prints nothing there."""
         if place not in self._ids:

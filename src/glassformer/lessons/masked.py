@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.audit.example_file import load_example
-from glassformer.documents.parts import Figure, Paragraph, Part
+from glassformer.documents.parts import Figure, Paragraph, Part, with_code
 from glassformer.lessons.figures.head_figures import (
     PipelineSteps,
     mask_figure,
@@ -72,7 +72,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
             for part in remarker.on(id_, cell)
         ]
 
-    yield _inputs(run, say)
+    yield _inputs(run, remarker, say)
     walk = AttentionWalk(
         run, "attention", say, query=1, key=0, entry=0, unit="position", remarks=remarks
     )
@@ -92,8 +92,9 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield _joined(run, say)
 
 
-def _inputs(run: Trace, say: Speaker) -> LessonStep:
-    parts = (Paragraph(say("inputs")), heat_map(run["x"], say))
+def _inputs(run: Trace, remarker: Remarker, say: Speaker) -> LessonStep:
+    opening = Paragraph(with_code(remarker.overview("masked")))
+    parts = (opening, Paragraph(say("inputs")), heat_map(run["x"], say))
     return LessonStep("inputs", say.title("inputs"), parts)
 
 

@@ -40,11 +40,12 @@ def _attention(width: int) -> MultiHeadAttention:
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
-    yield say.step("shapes", "shapes", _shapes(say))
-    yield say.step("cost", "cost", _cost(say))
     generator = torch.Generator().manual_seed(1)
     x = torch.randint(-10, 11, (1, len(_WORDS), _SMALL), generator=generator) / 10
     run = trace(_attention(_SMALL), x, axis_labels={"x": list(_WORDS)})
+    drawn = Figure("heads", heads_figure(run, say.language))
+    yield say.step("shapes", "shapes", [say("idea"), drawn, *_shapes(say)])
+    yield say.step("cost", "cost", _cost(say))
     said = say("twin", width=_SMALL, heads=_HEADS, per_head=_SMALL // _HEADS)
     yield say.step("inputs", "twin", [said, heat_map(run["x"], say)])
     walk = AttentionWalk(run, "", say, query=2, key=1, entry=0, head=1)
@@ -56,7 +57,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield say.step("weights", "all heads", _all_heads(run, say))
     pipeline = pipeline_figure(PipelineSteps(run, head=walk.head), say.language)
     yield walk.context().with_(Figure("pipeline", pipeline))
-    yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
+    yield _joined(run, say)
     yield walk.output().with_(Figure("stages", five_stages_figure(run, say.language)))
 
 

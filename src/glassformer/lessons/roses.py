@@ -29,11 +29,12 @@ def _reading(n_heads: int, positions: Positions, seed: int = 0) -> RoleReading:
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
-    yield say.step("question", "question", [say("question")])
+    one, two = _reading(1, "in scores"), _reading(2, "in scores")
+    both = {"one": percent(one.giver_and_receiver), "two": percent(two.giver_and_receiver)}
+    yield say.step("question", "question", [say("question", **both)])
     bags = [_reading(1, "none"), _reading(2, "none")]
     change = number(max(found.change_when_swapped for found in bags), 2)
     yield _step("none", say("none", change=change), bags, say)
-    one, two = _reading(1, "in scores"), _reading(2, "in scores")
     yield _step("one", _one_head(one, say), [one], say).with_(*_starts(say))
     yield _step("two", _two_heads(two, say), [two], say)
     added = _reading(1, "added")

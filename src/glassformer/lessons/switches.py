@@ -138,7 +138,10 @@ def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
     model, run = switched_trace(frozenset())
     line = _line(model, run, say)
     table = [(say("no switch"), *line)]
-    yield say.step("switch", "start", [say("start"), _output(run, say)])
+    whole, _ = switched_trace(frozenset(chosen))
+    words = WORDS[: KEPT if "truncating" in whole.on else None]
+    drawn = Figure("stack", stack_figure(words, whole.on, len(whole.layers), say.language))
+    yield say.step("switch", "start", [say("goal"), drawn, say("start"), _output(run, say)])
     for place, name in enumerate(chosen, start=1):
         before = line
         model, run = switched_trace(frozenset(chosen[:place]))
@@ -148,10 +151,8 @@ def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
         said = [_said(name, model, run, say), *_changed(name, before, line, run, say)]
         yield LessonStep("switch", title, tuple(said))
     heads = (say("switch"), *_heads(say))
-    words = WORDS[: KEPT if "truncating" in model.on else None]
-    drawn = Figure("stack", stack_figure(words, model.on, len(model.layers), say.language))
     summary = Table("", heads, tuple(table))
-    yield say.step("switch", "all", [say("all"), summary, say("stack"), drawn])
+    yield say.step("switch", "all", [say("all"), summary, say("stack")])
 
 
 def _heads(say: Speaker) -> tuple[str, ...]:

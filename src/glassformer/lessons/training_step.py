@@ -99,7 +99,10 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     linear, output = run["expanded"][0], run["contracted"][0]
-    said = say("forward", place=1, linear=number(linear.value), output=number(output.value))
+    said = say(
+        "forward", place=1, linear=number(linear.value), output=number(output.value),
+        wanted=number(_WANTED[0]),
+    )  # fmt: skip
     names = ["x", "expand.weight", "expanded", "activated", "contract.weight", "contracted"]
     cells = [linear, run["activated"][0], output]
     yield say.step("feed-forward", "forward", _parts(said, cells, names, say))

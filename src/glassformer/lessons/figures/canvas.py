@@ -18,7 +18,7 @@ from html import escape
 from typing import ClassVar, Literal, TypeAlias
 
 Role: TypeAlias = Literal[
-    "ink", "quiet", "input", "query", "key", "value", "score", "weighted", "output"
+    "ink", "quiet", "line", "input", "query", "key", "value", "score", "weighted", "output"
 ]
 """What a shape stands for, which sets its colour: inputs are green, queries red, and so on."""
 

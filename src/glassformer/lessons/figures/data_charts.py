@@ -262,7 +262,7 @@ _MARKERS = (_disc, _square, _circle, _cross)
 def _ticks_up(canvas: Canvas, inside: Box, up: AxisScale, marks: Sequence[float]) -> None:
     for mark in marks:
         y = up(mark)
-        canvas.line((inside.left, y), (inside.right, y), role="quiet", width=0.4)
+        canvas.line((inside.left, y), (inside.right, y), role="line", width=0.8)
         canvas.text(inside.left - 8, y, tick_label(mark), size=_SIZE, anchor="end", role="quiet")
 
 

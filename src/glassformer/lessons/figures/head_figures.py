@@ -169,23 +169,26 @@ def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
     say, table = speaker(language), TableFigure(30, 14)
     rows, columns = steps.names(-2), [str(place + 1) for place in range(len(steps.names(-1)))]
 
-    def shown(name: str, role: Role, title: str) -> MatrixFigure:
-        return MatrixFigure(steps.numbers(name), role, title=title, columns=columns, cell=SMALL)
+    def shown(name: str, role: Role, title: str, rows: Sequence[str] = ()) -> MatrixFigure:
+        return MatrixFigure(
+            steps.numbers(name), role, title=title, rows=rows, columns=columns, cell=SMALL
+        )
 
-    scores = MatrixFigure(
-        steps.numbers("scaled"), "score", title=say("scores"), rows=rows, columns=columns,
-        cell=SMALL,
-    )  # fmt: skip
-    mask = MaskFigure(steps.hidden(), say("who sees whom"), columns=columns)
-    masked = shown("masked", "score", say("masked scores"))
-    weights = shown("weights", "output", say("weights"))
-    signs = ("+", "=", "softmax →")
-    for place, piece in enumerate((scores, mask, masked, weights)):
-        table.put(piece, 0, 2 * place, beat=place)
-        if place < len(signs):
-            sign = Label(signs[place], "ink", 20 if place < 2 else 14, bold=True)
-            table.put(sign, 0, 2 * place + 1, beat=place + 1)
-    table.put(Label(say("mask legend")), 1, 0, span=7, beat=1)
+    # Two rows of two, so that they are large enough to read on a page.
+    pieces = (
+        shown("scaled", "score", say("scores"), rows),
+        MaskFigure(steps.hidden(), say("who sees whom"), columns=columns),
+        shown("masked", "score", say("masked scores"), rows),
+        shown("weights", "output", say("weights")),
+    )
+    signs = ("", "+", "=", "softmax →")
+    for place, (sign, piece) in enumerate(zip(signs, pieces, strict=True)):
+        row, column = divmod(place, 2)
+        if sign:
+            size = 14 if len(sign) > 1 else 20
+            table.put(Label(sign, "ink", size, bold=True), row, 2 * column, beat=place)
+        table.put(piece, row, 2 * column + 1, beat=place)
+    table.put(Label(say("mask legend")), 2, 0, span=4, beat=1)
     return table.drawing(say("mask figure"))
 
 

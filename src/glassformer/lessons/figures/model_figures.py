@@ -255,7 +255,7 @@ def stack_figure(
     words: Sequence[str], on: Collection[str], n_blocks: int, language: Language
 ) -> SvgDrawing:
     """The model of the ten switches, upwards; dashed are parts that are off, or outside of it."""
-    say, table = speaker(language), TableFigure(60, 36)
+    say, table = speaker(language), TableFigure(60, 28)
     attention = "masked attention" if "masking" in on else "attention"
     block: list[tuple[str, Role, bool]] = [
         (attention, "score", True),
@@ -264,7 +264,7 @@ def stack_figure(
         ("add and norm", "value", {"norm", "linear"} <= set(on)),
     ]
     stages: list[tuple[str, Role, bool]] = [
-        ("embedding", "input", {"embedding", "position"} <= set(on)), *block * n_blocks,
+        ("embedding", "input", {"embedding", "position"} <= set(on)), *block,
         ("linear", "weighted", False), ("softmax", "output", False),
     ]  # fmt: skip
     tower: list[ModelBox] = []
@@ -277,13 +277,9 @@ def stack_figure(
     tower[0].before = tower[0].after = 74
     table.join(table.put(Label(" ".join(words), "ink"), len(stages) + 1, 0), tower[0])
     table.join(tower[-1], table.put(Label(say("next word"), "output"), 0, 0))
-    for number in range(n_blocks):
-        first = 1 + len(block) * number
-        parts = tower[first : first + len(block)]
-        _frame(table, parts, say("numbered block", number=number + 1), -1)
-        if {"norm", "width"} <= set(on):
-            around = (first, first + 2) if "linear" in on else (first,)
-            _residuals(table, tower, around, -1, done=True)
+    _frame(table, tower[1 : 1 + len(block)], say("blocks", count=n_blocks), -1)
+    if {"norm", "width"} <= set(on):
+        _residuals(table, tower, (1, 3) if "linear" in on else (1,), -1, done=True)
     return table.drawing(say("stack figure"))
 
 
