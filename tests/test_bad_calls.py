@@ -15,6 +15,7 @@ from glassformer import audit, checkpoint, decoding, nn, text, training
 from glassformer.checkpoint import Checkpoint
 from glassformer.data import corpora
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
+from glassformer.experiments import ablate
 from glassformer.export import export
 from glassformer.nn import presets
 from glassformer.tasks import GlassformerModel
@@ -259,3 +260,37 @@ def test_numbers_of_any_library_are_taken() -> None:
         decoding.Beam(length_penalty=10**400)
     with pytest.raises(ConfigError, match=r"at most 1,048,576, got a number of more than 40"):
         CLASSIFIER.classify(["you"], batch_size=10**5000)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda toy, _: glassformer.trace("toy"), r"glassformer.load\('toy'\) opens a model"),
+        (
+            lambda toy, _: glassformer.trace(toy, torch.tensor([[1]])),
+            r"trace\(model.module, tensor",
+        ),
+        (
+            lambda toy, _: glassformer.trace(torch.nn.Linear(2, 2), "I am"),
+            r"load\(module, tokenizer=tokenizer",
+        ),
+        (
+            lambda toy, _: glassformer.load("google/bert"),
+            "nothing is downloaded: a model of the Hu",
+        ),
+        (lambda toy, t: t["scores"], r"did you mean '[\w.]+attention.scores'\?$"),
+        (lambda toy, t: ablate(t, t), "expected the name of a step or module, got Trace"),
+    ],
+)
+def test_a_first_guess_is_answered_in_one_line(
+    call: Callable[[Any, Any], object], said: str
+) -> None:
+    toy = glassformer.load("toy")
+    with pytest.raises(GlassformerError, match=said) as raised:
+        call(toy, toy.trace("I am"))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_cell_is_a_number() -> None:
+    cell = glassformer.load("toy").trace("I am not happy")["logits"]["sad"]
+    assert float(cell) == cell.value

@@ -5,6 +5,7 @@ and writes a folder; `single_file` reads the single-file formats of nanoGPT, min
 """
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,12 @@ def find(name_or_folder: str | os.PathLike[str]) -> Path:
                 "{path} does not contain a model yet{unfinished}", path=path, unfinished=unfinished
             )
         return of_run if is_run else path
+    if re.fullmatch(r"\w[\w.-]*/[\w.-]+", name) and not path.parent.exists():
+        raise CheckpointError(
+            "there is no model folder {name}, and nothing is downloaded: a model of the Hugging "
+            "Face hub is opened from the folder that its save_pretrained wrote",
+            name=name,
+        )
     if os.sep in name or "/" in name:
         raise CheckpointError(
             "there is no model folder {name}{unfinished}",

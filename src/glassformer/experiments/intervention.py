@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, UnknownNameError
+from glassformer.errors import TraceError, UnknownNameError, expect
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.cell_block import CellBlock, select
 from glassformer.tracing.stages import stage_called
@@ -257,6 +257,7 @@ def _mean(block: CellBlock, over: Sequence[Trace], axis: int | None) -> Tensor:
 
 def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
     """The steps that a name means: of a module that runs more than once, those of every call."""
+    expect(name, str, "the name of a step or module", TraceError)
     inside = {known: step for known, step in trace.stages.items() if known.startswith(f"{name}.")}
     if name in trace.names or name in trace.stages:
         return [trace[name]]

@@ -14,6 +14,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from glassformer.errors import InputError
 from glassformer.tasks.answers import Task
 from glassformer.tasks.glassformer_model import GlassformerModel
@@ -75,7 +77,20 @@ def trace(model_or_module: Any, /, *inputs: Any, **keywords: Any) -> "Trace":
             raise InputError(
                 "{name} is traced over a text: trace(model, 'a text')", name=model_or_module.name
             )
+        if any(isinstance(given, Tensor) for given in inputs):
+            raise InputError(
+                "{name} reads a text; a tensor is for its module: trace(model.module, tensor)",
+                name=model_or_module.name,
+            )
         return model_or_module.trace(*inputs, **keywords)
     from glassformer.tracing import trace as trace_module
 
-    return trace_module(model_or_module, *inputs, **keywords)
+    try:
+        return trace_module(model_or_module, *inputs, **keywords)
+    except TypeError as error:
+        if not any(isinstance(given, str) for given in inputs):
+            raise
+        raise InputError(
+            "this module does not read text: with a tokenizer it does, as in "
+            "load(module, tokenizer=tokenizer).trace('a text')"
+        ) from error

@@ -127,6 +127,9 @@ class Cell:
         value: e.Scalar = self.step.view.array[self.index].item()
         return value
 
+    def __float__(self) -> float:
+        return float(self.value)
+
     @property
     def is_unwritten(self) -> bool:
         """Whether it is uninitialised memory, or a copy of such a cell."""

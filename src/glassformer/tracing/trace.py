@@ -124,7 +124,7 @@ class Trace:
                 step=found["name"],
                 index=", ".join(map(_as_written, _parts(found["index"]))),
             )
-        names = (*self._by_name, *self.stages)
+        names = {*self._by_name, *self.stages}
         longer = [known for known in names if known.endswith(f".{name}")]
         raise UnknownNameError("step", name, longer or names)
 

@@ -166,8 +166,8 @@ def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
         function = getattr(function, attribute, function)
     if isinstance(function, str | PathLike):
         raise TraceError(
-            "expected a module or a function, got {name!r}: a model is loaded by its name or "
-            "folder: glassformer.load({name!r}).trace(…)",
+            "expected a module or a function, got {name!r}: glassformer.load({name!r}) opens a "
+            "model by its name or folder",
             name=str(function),
         )
     if not callable(function):
