@@ -96,7 +96,7 @@ def names_of(example: Example) -> WordNames:
     return WordNames(vocabulary, example["sentence"].columns)
 
 
-def by_hand_trace(seed: int = SEED) -> Trace:
+def by_hand_trace() -> Trace:
     """One pass over the six words and “<start>”."""
     example = load_example("by-hand")
     names = names_of(example)
@@ -106,7 +106,7 @@ def by_hand_trace(seed: int = SEED) -> Trace:
         "source": list(names.sentence),
         "target": [names.vocabulary[id_] for id_ in target[0].tolist()],
     }
-    return trace(Predictor(by_hand_model(example, seed)), source, target, axis_labels=labels)
+    return trace(Predictor(by_hand_model(example)), source, target, axis_labels=labels)
 
 
 _ENCODER = "model.encoder.blocks.0"

@@ -35,6 +35,7 @@ _SEED = 0
 _EVERY = 10
 _MOST_STEPS = 400
 _SURE = 0.9
+_LONGEST = 8  # words of an answer
 _D_MODEL, _N_HEADS, _N_LAYERS, _D_FF = 8, 2, 1, 16
 
 
@@ -109,12 +110,12 @@ def _end(words: WordTokenizer) -> int:
 
 
 @torch.no_grad()
-def say_answer(model: Seq2Seq, words: WordTokenizer, source: torch.Tensor, most: int = 8) -> str:
+def say_answer(model: Seq2Seq, words: WordTokenizer, source: torch.Tensor) -> str:
     """The model's answer, one word at a time until `<end>`."""
     start, end = words.special.start, _end(words)
     assert start is not None
     memory, cache, said = model.encode(source), model.start_cache(), [start]
-    while said[-1] != end and len(said) <= most:
+    while said[-1] != end and len(said) <= _LONGEST:
         logits = model.decode(torch.tensor([[said[-1]]]), memory, cache=cache)
         said.append(int(logits[0, -1].argmax()))
     return " ".join(words.token(id_) for id_ in said[1:])

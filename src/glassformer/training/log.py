@@ -18,6 +18,7 @@ from glassformer.language import words
 
 say = words(__name__)
 
+_EVERY = 10.0  # seconds between lines, where no bar is drawn
 _MOST_METRICS = 256 * 2**20  # bytes: a line takes about 200, so over a million of them
 
 
@@ -70,8 +71,7 @@ class Reporter:
 class PlainReporter(Reporter):
     """A line every few seconds, for files and pipes."""
 
-    def __init__(self, seconds: float = 10.0) -> None:
-        self._every = seconds
+    def __init__(self) -> None:
         self._last = 0.0
         self._total = 0
         self._started = (0, time.monotonic())
@@ -82,7 +82,7 @@ class PlainReporter(Reporter):
 
     def step(self, step: int, facts: Mapping[str, float]) -> None:
         now = time.monotonic()
-        if now - self._last < self._every and step < self._total:
+        if now - self._last < _EVERY and step < self._total:
             return
         self._last = now
         first, since = self._started

@@ -168,9 +168,7 @@ Note = Callable[[str, Tensor], Tensor]
 """Names a result for a reader and returns it."""
 
 
-def orthogonalise(
-    matrices: Tensor, n_steps: int = 5, note: Note = lambda _name, result: result
-) -> Tensor:
+def orthogonalise(matrices: Tensor, note: Note = lambda _name, result: result) -> Tensor:
     """Move the singular values of matrices (N, R, C) to between about 0.7 and 1.2.
 
     An odd polynomial of X applied five times: a·X + (b·XXᵀ + c·(XXᵀ)²)·X. The coefficients are
@@ -183,7 +181,7 @@ def orthogonalise(
     norm = note("norm", x.norm(dim=(-2, -1), keepdim=True))
     size = note("norm_and_epsilon", norm + 1e-7)
     x = note("normalised", x / size)
-    for turn in range(1, n_steps + 1):
+    for turn in range(1, 6):
         gram = note(f"gram_{turn}", x @ x.mT)
         squared = note(f"gram_squared_{turn}", gram @ gram)
         polynomial = note(f"polynomial_{turn}", b * gram + c * squared)

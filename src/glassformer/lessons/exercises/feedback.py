@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.language import Bilingual, Language, as_language, words
+from glassformer.language import Bilingual, Language, words
 
 say = words(__name__)
 
@@ -51,6 +51,6 @@ class Feedback:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], language: str = "en") -> Feedback:
+    def from_dict(cls, data: dict[str, Any]) -> Feedback:
         text = Bilingual(data["text"]["en"], data["text"]["zh"])
-        return cls(data["exercise"], tuple(data["hints"]), text, as_language(language))
+        return cls(data["exercise"], tuple(data["hints"]), text)
