@@ -42,7 +42,7 @@ it('signs take their room', () => {
   expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([20, 30, 78]);
 });
 
-it('in a lecture what fits grows until it fills the screen', () => {
+it('what fits grows until it fills the screen', () => {
   const box = { width: 900, height: 400 };
   expect(largestThatFits(box, [wish(200)], [100])).toBe(2);
   const grown = largestThatFits(box, [wish(250), wish(250)], [150, 150]);
@@ -50,6 +50,9 @@ it('in a lecture what fits grows until it fills the screen', () => {
   expect(grown * 2 * 286).toBeLessThanOrEqual(900);
   // on one line at nearly its size, rather than on two a little larger
   expect(largestThatFits(box, [wish(400), wish(400)], [150, 150])).toBe(1);
+  const four = [wish(250), wish(250), wish(250), wish(250)];
+  expect(largestThatFits(box, four, [100, 100, 100, 100])).toBeGreaterThan(1.2);
+  expect(largestThatFits(box, four, [100, 100, 100, 100], 1)).toBe(1);
   expect(largestThatFits(box, [wish(1000)], [100])).toBe(1);
   expect(largestThatFits(box, [wish(200)], [500])).toBe(1);
 });

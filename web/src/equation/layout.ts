@@ -63,26 +63,28 @@ export function allotHeights(
   return counts.flatMap((count, line) => Array.from({ length: count }, () => heights[line]!));
 }
 
-/** Nothing in a lecture grows to more than twice its size: a matrix of one number needs no more. */
+/** Nothing grows to more than twice its size: a matrix of one number needs no more. */
 const MOST_GROWTH = 2;
 const GROWTH_STEP = 0.05;
 /** An equation on one line reads so much better that it may be so much smaller, for each line. */
 const LINE_BREAK = 0.2;
 
 /**
- * How much larger panels can be drawn so that all of them, whole, fill a box; 1 where they do not
- * fit as they are. `heights` are those of the panels.
+ * How much larger panels can be drawn so that all of them, whole, fill a box, on so many lines;
+ * 1 where they do not fit as they are. `heights` are those of the panels.
  */
 export function largestThatFits(
   box: { width: number; height: number },
   wishes: readonly Wish[],
   heights: readonly number[],
+  mostLines = Infinity,
 ): number {
   let best = { growth: 1, score: 0 };
   for (let growth = MOST_GROWTH; growth > 0.99; growth -= GROWTH_STEP) {
     const width = box.width / growth - 1;
     if (wishes.some((wish) => wish.width + wish.signs > width)) continue;
     const counts = packed(width, wishes, (wish) => wish.width).map(({ length }) => length);
+    if (counts.length > mostLines) continue;
     let first = 0;
     const height = sum(
       counts.map((count) => Math.max(...heights.slice(first, (first += count))) + LINE_GAP),
