@@ -49,7 +49,7 @@ _APART = 150.0
 """Between two towers, for the arrows from one to the other."""
 _SCREEN = (1392.0, 620.0)
 """The room that a page has for the picture: towers are cut into pieces to be drawn larger in it."""
-_LEAST_BLOCKS = 3
+_LEAST_BLOCKS = 2
 """Of a piece of a tower."""
 _NEARLY = 0.9
 """A picture that can be drawn nearly as large as another and has fewer pieces is the better one."""

@@ -27,5 +27,7 @@ it('is below everything where there is room, and on a phone', () => {
   const cell = { left: 100, right: 150 };
   expect(placeCard({ view, cell, panels: [], bottom: 300, card: 400 })).toEqual({ top: 310 });
   const phone = { width: 300, height: 600 };
-  expect(placeCard({ view: phone, cell, panels: [], bottom: 600, card: 138 })).toEqual({ top: 330 });
+  expect(placeCard({ view: phone, cell, panels: [], bottom: 600, card: 138 })).toEqual({
+    top: 330,
+  });
 });

@@ -39,6 +39,8 @@ export interface Look {
 }
 
 const UNSEEN = 0.35;
+/** Smaller letters under a picture would only be dots. */
+const LEAST_NAME = 6.5;
 /** The widths that `map_layout.py` gives to the name of a part and to its steps. */
 const NAME = 136;
 const INSIDE = 420;
@@ -184,6 +186,7 @@ function drawStep(brush: Brush, look: Look, box: Box): void {
     const relative = rect.height * (symbol === null ? 0.27 : 0.32);
     const size = Math.min(15, box.parent === null ? Math.max(9.5, relative) : relative);
     const y = picture === null ? rect.y + rect.height / 2 : rect.y + head / 2 + 1;
+    if (size < LEAST_NAME) return;
     brush.write(symbol ?? look.nameOf(box), rect.x + rect.width / 2, y, size, rect.width - 4, {
       align: 'center',
       weight: symbol === null ? 500 : 650,

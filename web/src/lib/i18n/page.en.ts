@@ -45,6 +45,7 @@ export const pageEn = {
   'start.subtitle': 'Read the arithmetic that made it.',
   'start.lead':
     'Glassformer runs a real Transformer over your text and keeps every number of the run: from the answer back to the words and weights it came from. Change one, and everything after it is computed again.',
+  'start.yours': 'Or run your own text',
   'start.live':
     'Live: how much each word of “{text}” looks at each other one, in the toy model. Click a number.',
   'start.liveCell': '{row}, {column}: {value}',

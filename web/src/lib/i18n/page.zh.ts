@@ -46,6 +46,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'start.subtitle': '看清它是怎么算出来的。',
   'start.lead':
     'Glassformer 用真实的 Transformer 处理你输入的文本，并保留运行中的每一个数：从答案一路追溯到产生它的词与权重。改动其中任何一个数，其后的一切都会重新计算。',
+  'start.yours': '或者换成你自己的文本',
   'start.live': '实时：在玩具模型中，“{text}”里每个词对其他各词的注意力分数。点击任意一个数。',
   'start.liveCell': '{row}，{column}：{value}',
   'start.models': '模型',
