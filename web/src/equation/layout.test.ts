@@ -39,7 +39,7 @@ it('lines share the height of a screen; a low one leaves the rest to the others'
 });
 
 it('signs take their room', () => {
-  expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([20, 30, 78]);
+  expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([16, 26, 74]);
 });
 
 it('what fits grows until it fills the screen', () => {

@@ -1,16 +1,16 @@
 /** How wide and how high the panels of an equation may be. */
 
 const NARROWEST = 232;
-const SIGN_WIDTH = 30;
-const BRACKET_WIDTH = 20;
-const CHARACTER = 9;
+const SIGN_WIDTH = 26;
+const BRACKET_WIDTH = 16;
+const CHARACTER = 8.5;
 /** Between two lines of panels. */
 const LINE_GAP = 12;
 
 /** Pixels that signs between panels take: `×`, `softmax(`, `)`. */
 export function signWidth(sign: string): number {
   if (/^[)\],]$/.test(sign)) return BRACKET_WIDTH;
-  return Math.max(SIGN_WIDTH, sign.length * CHARACTER + 6);
+  return Math.max(SIGN_WIDTH, Math.ceil(sign.length * CHARACTER) + 6);
 }
 
 /** A panel of an equation: the width at which it would show all, and that of the signs around it. */

@@ -183,7 +183,8 @@ function drawStep(brush: Brush, look: Look, box: Box): void {
       );
     }
     const symbol = box.parent === null ? null : look.symbolOf(box.step!);
-    const relative = rect.height * (symbol === null ? 0.27 : 0.32);
+    const relative =
+      symbol === null ? 0.27 * rect.height : Math.max(0.32 * rect.height, 0.9 * head);
     const size = Math.min(15, box.parent === null ? Math.max(9.5, relative) : relative);
     const y = picture === null ? rect.y + rect.height / 2 : rect.y + head / 2 + 1;
     if (size < LEAST_NAME) return;

@@ -14,6 +14,7 @@ import {
   cellSize,
   clamp,
   EXACT_RUNG,
+  ROW_HEIGHT,
   RUNGS,
   startingRung,
   visible,
@@ -93,9 +94,11 @@ export class Grid {
 
   /** The room for cells if column headers stand upright, which is when they need the most. */
   private readonly roomiest = $derived.by((): Box => {
-    const { room, columnLabels } = this.props();
+    const { rows, room, columnLabels } = this.props();
+    const below = room.height - columnHeaderHeight(columnLabels, false) - SCROLLBAR;
+    const bar = rows * ROW_HEIGHT > below ? SCROLLBAR : 0;
     return {
-      width: Math.max(40, room.width - this.headWidth - SCROLLBAR),
+      width: Math.max(40, room.width - this.headWidth - bar),
       height: Math.max(24, room.height - columnHeaderHeight(columnLabels, true) - SCROLLBAR),
     };
   });

@@ -30,7 +30,8 @@ export const RUNGS = [
 ] as const;
 export const EXACT_RUNG = RUNGS.length - 1;
 /** Of exact numbers: closer where all rows fit then. */
-const [LEAST_ROW, ROW_HEIGHT] = [19, 24];
+const LEAST_ROW = 19;
+export const ROW_HEIGHT = 24;
 /** No column of exact numbers is narrower, in pixels. */
 export const NARROWEST = 40;
 /** The part of a matrix that must be in sight for it to start with exact numbers. */
