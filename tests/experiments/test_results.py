@@ -124,7 +124,7 @@ def test_words_in_colour() -> None:
     assert "&lt;not&gt;" in page
     assert found.note() in page
     strongest = found.scores[found.tokens.index(found.strongest)]
-    ground = "#e67e22" if strongest > 0 else "#3b7dbf"  # the house's orange and blue, in full
+    ground = "#E67E22" if strongest > 0 else "#3B7DBF"  # the house's orange and blue, in full
     assert f"background:{ground}" in page
 
 

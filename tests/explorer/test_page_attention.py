@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from playwright.sync_api import Page, expect
 
 import glassformer
+from glassformer.colours import Scale
 from glassformer.decoding import Greedy
-from glassformer.documents.colours import Scale
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import pixels_of
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from torch import Tensor, nn
 
 import glassformer
-from glassformer.documents.colours import DIVERGING
+from glassformer.colours import DIVERGING
 from glassformer.documents.heat_maps import scale_of
 from glassformer.tracing import Step, trace
 from tests.explorer.conftest import Visit

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from glassformer.documents.colours import Scale
+from glassformer.colours import Scale
 from glassformer.training.snapshots import read_attention
 from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import PATIENCE

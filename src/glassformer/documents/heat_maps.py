@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from glassformer.documents.colours import Scale
+from glassformer.colours import Scale
 from glassformer.documents.trace_words import TraceWords, words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture.memory import Index, View, as_floats, index_of

@@ -7,9 +7,9 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 
+from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
 from glassformer.documents.card_lines import mathml_lines
-from glassformer.documents.colours import hex_colour, ink_on
 from glassformer.documents.renderer import Renderer
 from glassformer.tracing.formula import number
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from xml.etree import ElementTree
 
+from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
 from glassformer.documents.card_lines import tex_lines
-from glassformer.documents.colours import hex_colour, ink_on
 from glassformer.documents.parts import Drawing
 from glassformer.documents.renderer import Renderer
 from glassformer.errors import TraceError

@@ -22,7 +22,7 @@ import numpy as np
 from glassformer.language import columns_of
 
 if TYPE_CHECKING:
-    from glassformer.documents.colours import Colour
+    from glassformer.colours import Colour
     from glassformer.documents.heat_maps import Matrix
     from glassformer.documents.trace_words import TraceWords
     from glassformer.tracing import Cell, Step, Trace

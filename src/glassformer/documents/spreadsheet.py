@@ -10,9 +10,9 @@ import io
 import math
 from typing import Any
 
+from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
 from glassformer.documents.card_lines import text_lines
-from glassformer.documents.colours import hex_colour, ink_on
 from glassformer.documents.renderer import Renderer
 from glassformer.documents.workbook import TraceSheets, new_book, steps_behind
 

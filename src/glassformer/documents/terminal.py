@@ -23,8 +23,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 from rich.tree import Tree as Branches
 
+from glassformer.colours import BLUE, ORANGE, hex_colour, ink_on
 from glassformer.documents import parts as p
-from glassformer.documents.colours import BLUE, ORANGE, hex_colour, ink_on
 from glassformer.documents.renderer import Renderer
 from glassformer.language import Prose
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from glassformer.colours import BLUE, ORANGE, WHITE, hex_colour
 from glassformer.documents.card_lines import legend_text
-from glassformer.documents.colours import BLUE, ORANGE, WHITE, hex_colour
 from glassformer.documents.heat_maps import row_labels, scale_of, shape_text, unwritten_places
 from glassformer.documents.trace_data import Addresses, all_steps, note_in
 from glassformer.documents.trace_words import TraceWords, meaning

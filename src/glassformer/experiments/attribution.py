@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer.colours import signed_colour
 from glassformer.errors import TraceError, UnknownNameError, expect_whole
 from glassformer.experiments.charts import Picture, colour, coloured_words, heat_map, limit_of
 from glassformer.experiments.differentiation import gradients
@@ -117,8 +118,7 @@ class WordScores(Result):
         limit = limit_of(self.scores)
         shown = []
         for token, score in zip(self.tokens, self.scores, strict=True):
-            ground = colour(score, limit)
-            rgb = ";".join(str(int(ground[at : at + 2], 16)) for at in (1, 3, 5))
+            rgb = ";".join(map(str, signed_colour(score, limit)))
             shown.append(f"\x1b[48;2;{rgb}m\x1b[38;2;29;36;48m {token} \x1b[0m")
         return " ".join(shown)
 

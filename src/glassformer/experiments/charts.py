@@ -1,7 +1,4 @@
-"""Pictures of results as SVG, without any library: a heat map, bars, coloured words.
-
-Colours are those of the whole house: signed numbers from blue over white to orange.
-"""
+"""Pictures of results as SVG, without any library: a heat map, bars, coloured words."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
+from glassformer.colours import hex_colour, signed_colour
 from glassformer.errors import TraceError
 from glassformer.files import as_path, write_whole
 
-_BLUE, _WHITE, _ORANGE = (59, 125, 191), (247, 247, 247), (230, 126, 34)
 _STYLE = """\
 .gf-chart { --ink: #1d2430; --quiet: #5f6878; --paper: #fcfcfa; --line: #c9ced8;
   font-family: system-ui, "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif;
@@ -87,11 +84,8 @@ def text_width(said: str, size: float = _SIZE) -> float:
 
 
 def colour(value: float, limit: float) -> str:
-    """`#rrggbb` between blue (−limit), white (0) and orange (limit)."""
-    share = max(-1.0, min(1.0, value / limit if limit else 0.0))
-    far = _ORANGE if share >= 0 else _BLUE
-    mixed = (round(w + (f - w) * abs(share)) for w, f in zip(_WHITE, far, strict=True))
-    return "#{:02x}{:02x}{:02x}".format(*mixed)
+    """The colour of a signed number as `#RRGGBB`; white for NaN."""
+    return hex_colour(signed_colour(0.0 if math.isnan(value) else value, limit))
 
 
 def limit_of(values: Sequence[float] | Tensor) -> float:

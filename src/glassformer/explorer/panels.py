@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.colours import Scale
+from glassformer.colours import Scale
 from glassformer.documents.heat_maps import may_have_holes, scale_of
 from glassformer.errors import InputError
 from glassformer.explorer.schemas import (

@@ -23,7 +23,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from glassformer.documents.colours import Scale
+from glassformer.colours import Scale
 from glassformer.documents.map_layout import ArrowKind, BoxKind
 from glassformer.documents.trace_data import NotFinite, json_number
 from glassformer.language import Bilingual, Language

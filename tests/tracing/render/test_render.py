@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.colours import Scale
 from glassformer.documents import FORMATS, render
-from glassformer.documents.colours import Scale
 from glassformer.documents.heat_maps import scale_of
 from glassformer.documents.renderer import write_file
 from glassformer.documents.trace_data import Addresses, all_steps

@@ -15,7 +15,7 @@ import numpy as np
 from glassformer.claims import Outcome
 from glassformer.claims.properties import ScoreSpread, spread_by_width
 from glassformer.claims.query_claims import WIDTHS
-from glassformer.documents.colours import Scale, hex_colour
+from glassformer.colours import Scale, hex_colour
 from glassformer.language import Language, words
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.colours import Scale, hex_colour, ink_on
+from glassformer.colours import Scale, hex_colour, ink_on
 from glassformer.documents.heat_maps import limit_of
 from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width

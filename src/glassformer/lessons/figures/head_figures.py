@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from glassformer.documents.colours import Scale
+from glassformer.colours import Scale
 from glassformer.documents.heat_maps import shape_text
 from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
@@ -62,7 +62,7 @@ class PipelineSteps:
 
     @property
     def is_masked(self) -> bool:
-        return (f"{self.path}.hidden" if self.path else "hidden") in self.trace
+        return join(self.path, "hidden") in self.trace
 
     @property
     def divisor(self) -> float:

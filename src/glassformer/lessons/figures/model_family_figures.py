@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.colours import Scale, hex_colour, ink_on
+from glassformer.colours import Scale, hex_colour, ink_on
 from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (

@@ -20,7 +20,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.colours import Scale, hex_colour, ink_on
+from glassformer.colours import Scale, hex_colour, ink_on
 from glassformer.documents.heat_maps import matrix, scale_of
 from glassformer.language import Language, words
 from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Role, SvgDrawing, text_width

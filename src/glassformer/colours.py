@@ -37,7 +37,12 @@ class Scale:
             return None
         if self.kind == "probability":
             return _between(CIVIDIS, number)
-        return _between(DIVERGING, (number / self.limit + 1) / 2)
+        return signed_colour(number, self.limit)
+
+
+def signed_colour(number: float, limit: float) -> Colour:
+    """Blue at −limit, white at 0, orange at the limit; what lies beyond has the colour there."""
+    return _between(DIVERGING, (number / limit + 1) / 2)
 
 
 def _between(stops: tuple[Colour, ...], share: float) -> Colour:
