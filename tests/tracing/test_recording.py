@@ -159,7 +159,7 @@ def test_bad_arguments() -> None:
         trace(small_model(), torch.ones(1, 3), wrong=1)
     with pytest.raises(TraceError, match="expected a module or a function, got int"):
         trace(3, torch.ones(1))  # type: ignore[arg-type]  # the error is what is tested
-    with pytest.raises(TraceError, match=r"glassformer\.load\('toy'\)\.trace\(…\)"):
+    with pytest.raises(TraceError, match=r"glassformer\.load\('toy'\) opens a model"):
         trace("toy", "I am happy")  # type: ignore[arg-type]  # the error is what is tested
     with pytest.raises(TraceError, match="missing a required argument: 'input'"):
         trace(small_model())

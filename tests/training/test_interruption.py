@@ -116,7 +116,7 @@ def test_ctrl_c_in_the_final_test_ends_at_once_and_the_run_can_resume(
 ) -> None:
     config = tiny("shakespeare")
     with monkeypatch.context() as patch:
-        signal_after(patch, run_module, "Beam")
+        signal_after(patch, run_module, "final_beam")
         with pytest.raises(KeyboardInterrupt):
             train(config, tmp_path / "run")
     assert not (tmp_path / "run/model").exists()
