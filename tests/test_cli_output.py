@@ -1,5 +1,8 @@
 """Where commands write: closed streams, places that cannot be written, files that stay whole."""
 
+import io
+import json
+import shutil
 import sys
 from pathlib import Path
 from typing import get_args
@@ -7,6 +10,7 @@ from typing import get_args
 import pytest
 import torch
 
+from glassformer.checkpoint import SHIPPED
 from glassformer.cli import run
 from glassformer.cli.output import Format, show_size
 from glassformer.cli.run_command import lines_of
@@ -117,3 +121,33 @@ def test_a_size_has_a_digit_before_its_point(n_bytes: int, shown: str) -> None:
 def test_commands_offer_every_format() -> None:
     offered, known = {*get_args(Format), "json"}, {*FORMATS, "pdf"}  # slides, printed
     assert offered == known, "Format in cli/output.py differs from FORMATS in documents/renderer.py"
+
+
+class _Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_labels_of_a_stranger_do_not_command_the_terminal(
+    is_terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that read a pipe get the label as it is."""
+    folder = tmp_path / "model"
+    shutil.copytree(SHIPPED / "toy", folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["labels"] = ["\x1b]0;renamed\x07\x1b[2J", "\x9b2J\x1b[31mred"]
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", (_Terminal if is_terminal else io.TextIOWrapper)(written))
+    assert run(["run", str(folder), "I am not happy", "I am happy"]) == 0
+    said = written.getvalue().decode()
+    if is_terminal:
+        assert r"\x1b]0;renamed\x07\x1b[2J" in said and "\\x9b2J\x1b[31mred" in said
+    else:
+        assert all(label in said for label in config["labels"])
+
+
+def test_a_message_does_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "no/such\x1b[2Jmodel", "a text"]) != 0
+    assert r"such\x1b[2Jmodel" in capsys.readouterr().err

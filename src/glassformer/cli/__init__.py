@@ -10,9 +10,10 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 from cyclopts import (
     App,
@@ -45,6 +46,8 @@ from glassformer.language import (
 __all__ = ["app", "run"]
 
 _NOTED = "glassformer-noted"  # how stdout treats what its encoding cannot hold
+_OBEYED = re.compile(r"\x1b\[[0-9;]*m|([\x00-\x08\x0b-\x1f\x7f-\x9f])")
+"""What a terminal obeys: colours, which we use, and what only an untrusted file would print."""
 _OPTION = re.compile(r"(-[a-zA-Z]|--[a-zA-Z][\w.-]*)(=|$)", re.ASCII)
 
 say = words("glassformer.cli.messages")
@@ -191,7 +194,33 @@ def _prepare_streams() -> list[str]:
             # console's code page. A terminal keeps its own encoding.
             chosen = stream.isatty() or "PYTHONIOENCODING" in os.environ
             stream.reconfigure(encoding=None if chosen else "utf-8", errors=errors)
+            if name == "stdout" and stream.isatty():
+                sys.stdout = _Screen(stream)
     return lost
+
+
+class _Screen:
+    """A terminal that shows control characters instead of obeying them, colours excepted.
+
+    Labels, tokens and what a model continues come from its folder. `\\x1b]0;…` in one of them would
+    rename the window, other sequences clear the screen or write to the clipboard.
+    """
+
+    def __init__(self, stream: TextIOWrapper) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_harmless(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self._stream.writelines(map(_harmless, lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _harmless(text: str) -> str:
+    return _OBEYED.sub(lambda found: f"\\x{ord(found[1]):02x}" if found[1] else found[0], text)
 
 
 def _taken_for_an_option(command: str, arguments: Sequence[str]) -> str | None:
@@ -210,5 +239,5 @@ def _reader_left() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"glassformer: {message}\n")
+    sys.stderr.write(f"glassformer: {_harmless(message)}\n")
     return code
