@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
 from glassformer.training import acceleration, command, processes, train
 from glassformer.training.command import main
+from glassformer.training.evaluation import Scores, is_better
 from glassformer.training.learner import Loss, model_loss
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.run_folder import RunFolder
@@ -265,6 +266,20 @@ def test_the_config_of_another_program_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"port": 80}', encoding="utf-8")
     with pytest.raises(GlassformerError, match="port"):
         train(tiny("shakespeare"), tmp_path)
+
+
+def test_of_equal_scores_the_lower_loss_is_kept() -> None:
+    def scores(main: str, **values: float) -> Scores:
+        return Scores(main, values, {})
+
+    assert is_better(scores("accuracy", accuracy=1.0, loss=0.1), 1.0, 0.2)
+    assert not is_better(scores("accuracy", accuracy=1.0, loss=0.3), 1.0, 0.2)
+    assert not is_better(scores("accuracy", accuracy=0.9, loss=0.1), 1.0, 0.2)
+    assert is_better(scores("accuracy", accuracy=1.0, loss=0.3), 0.9, 0.2)
+    assert is_better(scores("loss", loss=0.1), 0.2, 0.2)
+    assert not is_better(scores("loss", loss=0.2), 0.2, 0.2)
+    # A checkpoint of an earlier version has no loss.
+    assert not is_better(scores("accuracy", accuracy=1.0, loss=0.1), 1.0, None)
 
 
 def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:

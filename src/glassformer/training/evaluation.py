@@ -58,13 +58,16 @@ def final_beam(config: RunConfig) -> Beam:
     return Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
 
 
-def is_better(scores: Scores, best: float | None) -> bool:
-    """Whether these scores beat the best so far."""
+def is_better(scores: Scores, best: float | None, best_loss: float | None) -> bool:
+    """Whether these scores beat the best so far.
+
+    Of equal scores, the lower loss decides: of a few held-out examples, all are soon right.
+    """
     if best is None:
         return True
-    if scores.main in _LOWER_IS_BETTER:
-        return scores.value < best
-    return scores.value > best
+    if scores.value == best:
+        return best_loss is not None and scores.values.get("loss", math.inf) < best_loss
+    return (scores.value < best) == (scores.main in _LOWER_IS_BETTER)
 
 
 @dataclass(frozen=True)

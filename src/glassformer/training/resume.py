@@ -39,13 +39,14 @@ class Progress:
     seconds: float = 0.0
     """In training steps, without evaluation and saving."""
     best_score: float | None = None
+    best_loss: float | None = None
     best_step: int = 0
     n_worse: int = 0
     """Evaluations since the best one."""
 
     def forget_best(self) -> None:
         """Compare with no earlier score."""
-        self.best_score, self.best_step, self.n_worse = None, 0, 0
+        self.best_score, self.best_loss, self.best_step, self.n_worse = None, None, 0, 0
 
 
 @dataclass(frozen=True)

@@ -310,8 +310,9 @@ class Trainer:
 
     def _keep_if_best(self, scores: Scores) -> None:
         progress = self.progress
-        if is_better(scores, progress.best_score):
-            progress.best_score, progress.best_step = scores.value, progress.step
+        if is_better(scores, progress.best_score, progress.best_loss):
+            progress.best_score, progress.best_loss = scores.value, scores.values.get("loss")
+            progress.best_step = progress.step
             progress.n_worse = 0
             if self.config.loop.select == "best":
                 self.best = {n: p.detach().clone() for n, p in self.model.named_parameters()}
