@@ -74,6 +74,21 @@ def llama() -> Trace:
     return trace(LlamaForCausalLM(LlamaConfig(**SIZES, **heads, **ENDS)).eval(), IDS)
 
 
+def mixtral() -> Trace:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_local_experts": 2}
+    return trace(MixtralForCausalLM(MixtralConfig(**SIZES, **heads, **ENDS)).eval(), IDS)
+
+
+def gpt_neox() -> Trace:
+    """Rotates the first quarter of each head."""
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    config = GPTNeoXConfig(**SIZES | {"hidden_size": 16}, num_attention_heads=2, **ENDS)
+    return trace(GPTNeoXForCausalLM(config).eval(), IDS)
+
+
 def torch_encoder() -> Trace:
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
     return trace(nn.TransformerEncoder(layer, 1).eval(), torch.randn(1, 3, 8))
@@ -92,6 +107,8 @@ MODELS: dict[str, Callable[[], Trace]] = {
     "GPT-2": gpt2,
     "BERT": bert,
     "Llama": llama,
+    "Mixtral": mixtral,
+    "GPT-NeoX": gpt_neox,
     "a user's": lambda: trace(Plain(), torch.randn(3, 4)),
 }
 
@@ -258,6 +275,13 @@ FORMULAS = {
         "H[2, 1] = Σₖ N[2, k]·W_1[1, k] + b_1[1]",
     ("Llama", "model.layers.0.self_attn.q_embed", (1, 2, 3)):
         "Q_rot[1, 2, 3] = Q_cos[1, 2, 3] + Q_sin[1, 2, 3]",
+    ("Llama", "model.layers.0.self_attn.key_states", (2, 3)):
+        "K[2, 3] = Σₖ N[2, k]·W_K[3, k]",
+    ("Llama", "model.layers.0.self_attn.keys", (0, 2, 3)): "K_rot′[2, 3] = K_rot[2, 3]",
+    ("Mixtral", "model.layers.0.self_attn.scores", (1, 2, 0)):
+        "S[1, 2, 0] = Σₖ Q_rot[1, 2, k]·K_rot[0, k]",
+    ("GPT-NeoX", "gpt_neox.layers.0.attention.scores", (1, 2, 0)):
+        "S[1, 2, 0] = Σₖ Q_rot[1, 2, k]·K_rot[1, 0, k]",
     ("Llama", "model.layers.0.mlp.gate_proj", (2, 1)): "G[2, 1] = Σₖ N[2, k]·W_gate[1, k]",
     ("torch.nn encoder", "layers.0.linear1", (2, 1)):
         "H[2, 1] = Σₖ N[2, k]·W_1[1, k] + b_1[1]",
@@ -270,3 +294,14 @@ FORMULAS = {
 def test_the_structure_tells_the_symbols(model: str, step: str, index: tuple[int, ...]) -> None:
     card = traced(model)[step][index].card()
     assert f"{card.name} = {card.formula}" == FORMULAS[model, step, index]
+
+
+@pytest.mark.parametrize("model", ["Llama", "Mixtral", "GPT-NeoX"])
+def test_what_is_rotated_is_not_called_as_before(model: str) -> None:
+    t = traced(model)
+    attention = t.found_stages.attentions[0].stages
+    for side, letter in (("queries", "Q"), ("keys", "K")):
+        rotation = attention[f"{side}_rotated"]
+        after = list(t.steps)[list(t.steps).index(rotation) :]
+        assert letter not in {str(t.naming.symbol(step)) for step in after if step.is_main}
+        assert str(t.naming.symbol(attention[side])) == f"{letter}_rot"

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -314,7 +315,7 @@ def test_another_gradient_than_autograds_is_refused_with_its_cause(
 def test_a_loss_cut_off_from_its_parameters_is_refused(
     function: Callable[[Tensor], Tensor],
 ) -> None:
-    with pytest.raises(TraceError, match="or detach or no_grad cuts it off"):
+    with pytest.raises(TraceError, match="or detach, no_grad or an operator"):
         traced_step(Map(function))
 
 
@@ -411,6 +412,7 @@ def test_a_model_that_computes_gradients_itself() -> None:
         (Map(torch.relu), X, lambda y: y, r"the loss must be one number, got \(2, 3, 4\)"),
         (Map(torch.relu), X, lambda y: 3.0, "the loss must be one number, got float"),
         (Map(torch.relu), X, lambda y: torch.ones(1), "does not depend on any parameter"),
+        (Map(torch.special.bessel_j0), X, lambda y: y.sum(), "operator without a derivative"),
         (torch.relu, X, lambda y: y.sum(), "expected a module to train"),
     ],
 )
@@ -425,6 +427,13 @@ def test_what_cannot_be_traced_is_refused_and_nothing_changes(
         trace_training_step(model, x, loss=loss, optimiser=optimiser)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(p, was) for p, was in zip(parameters, before, strict=True))
+
+
+def test_eigenvalues_have_gradients_though_their_vectors_are_not_asked_for() -> None:
+    model = Map(lambda x: torch.linalg.eigvals(x[0, :3, :3]).abs())
+    traced, expected = traced_and_gradients(model, X, loss=lambda y: y.square().mean())
+    torch.testing.assert_close(traced["gradients.map.weight"].value, expected["map.weight"])
+    assert traced.verify().ok
 
 
 def test_a_wrong_derivative_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,6 +479,27 @@ class Mixed(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         normed: Tensor = self.norm(x.bfloat16())
         return normed
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_autocast_of_the_model_or_around_the_call_is_followed(inside: bool) -> None:
+    """Gradients of float32 parameters are as exact as the bfloat16 they come from."""
+
+    class Cast(nn.TransformerEncoderLayer):
+        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+            with torch.autocast("cpu", torch.bfloat16) if inside else nullcontext():
+                return super().forward(x)
+
+    torch.manual_seed(0)
+    model, x = Cast(64, 2, 128, dropout=0.0, batch_first=True), torch.randn(1, 64, 64)
+    with nullcontext() if inside else torch.autocast("cpu", torch.bfloat16):
+        traced, _ = traced_and_gradients(model, x, loss=lambda y: y.float().square().mean())
+        again = trace(model, x)
+    assert {traced[name].dtype for name in ("linear1", "linear2")} == {torch.bfloat16}
+    assert traced["gradients.linear1.weight"].dtype == torch.float32
+    assert traced.verify(sample=2000).ok
+    assert again["linear1"].dtype == torch.bfloat16
+    assert not any("differ from the module's result" in str(note) for note in again.notes)
 
 
 def test_sums_that_a_kernel_keeps_in_bfloat16_are_held_against_bfloat16() -> None:

@@ -388,8 +388,8 @@ def _ancestors(step: Step) -> dict[int, Step]:
 
 def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
     """x · cos + turned(x) · sin, where `turned` swaps the halves of x and negates one."""
-    while rotated.op in COPIES and views_read(rotated):
-        rotated = writer_of(views_read(rotated)[0])
+    while (rotated.op in COPIES or _joins_positions(rotated)) and views_read(rotated):
+        rotated = writer_of(views_read(rotated)[-1])
     if rotated.op in ("cat", "stack"):  # only a part of each head is rotated, or one half each
         parts = [writer_of(view) for view in views_read(rotated)]
         if {part.op for part in parts} == {"add", "sub"} and all(map(_is_of_products, parts)):
@@ -410,6 +410,12 @@ def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
                 yield "cosine_part", other
                 yield "rotated", rotated
                 return
+
+
+def _joins_positions(step: Step) -> bool:
+    """Whether it appends whole vectors to others: to those in a cache."""
+    read = views_read(step)
+    return step.op == "cat" and bool(read) and read[-1].shape[-1:] == step.shape[-1:]
 
 
 def _is_of_products(step: Step) -> bool:

@@ -153,7 +153,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
             _BUSY.recording = True
             with (
                 torch.no_grad(),
-                torch.autocast("cpu", enabled=False),
+                _as_autocast(),
                 _without_compiling(),
                 recorder.paths.followed(),
                 torch._C._AutoDispatchBelowAutograd(),
@@ -163,6 +163,11 @@ def recording(recorder: Recorder) -> Iterator[None]:
         finally:
             _BUSY.recording = False
             recorder.forget_frames()
+
+
+def _as_autocast() -> torch.autocast:
+    """Autocast as the caller has it, without its cache: casts under no_grad have no gradient."""
+    return torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"), cache_enabled=False)
 
 
 @contextmanager

@@ -149,6 +149,13 @@ class Names:
         self.is_textbook = textbook
         self._given = dict(given or {})
         self._windows = trace.found_stages.windows
+        # What the scores multiply: perhaps no longer the rotation itself, but rotated.
+        self._rotated = {
+            id(attention.stages[side]): _STAGES[f"{side}_rotated"]
+            for attention in trace.found_stages.attentions
+            for side in ("queries", "keys")
+            if f"{side}_rotated" in attention.stages
+        }
         self._symbols: dict[int, Symbol] = {}
         self._axes: dict[int, tuple[WrittenAxis, ...]] = {}
         self._sights: dict[int, Sight] = {}
@@ -315,7 +322,8 @@ class Names:
             return Symbol("x")
         if len(_PROJECTED.intersection(stages)) > 1:
             return None  # a packed tensor keeps its own name
-        return next((symbol for stage, symbol in _STAGES.items() if stage in stages), None)
+        rotated = self._rotated.get(id(step))
+        return rotated or next((_STAGES[stage] for stage in _STAGES if stage in stages), None)
 
     def _of_structure(self, step: Step) -> Symbol | None:
         """By the parameter it takes, or the tensor it copies."""

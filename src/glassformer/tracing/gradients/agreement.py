@@ -32,20 +32,21 @@ class Agreement:
     """Compares a recorded step with the actual one; `notes` hold the result.
 
     Each operator rounds to its dtype. These errors are independent, so that over n operators they
-    grow to √n · ε, which matters for shorter dtypes.
+    grow to √n · ε (`rounding`), which matters where shorter dtypes are computed with: under
+    autocast, the gradients of float32 parameters are only as exact as bfloat16.
     """
 
     def __init__(
         self,
         parameters: Mapping[str, nn.Parameter],
         optimiser: str,
-        operators: int,
+        rounding: float,
         contributions: Sequence[Tensor],
         reasons: Reasons,
     ) -> None:
         self._parameters = parameters
         self._optimiser = optimiser
-        self._operators = operators
+        self._rounding = rounding
         self._contributions = contributions
         """Every gradient of the backward pass before it was added to others."""
         self._reasons = reasons
@@ -71,8 +72,8 @@ class Agreement:
             real = made.get(name, torch.zeros_like(gradient))
             apart, size = gaps(gradient, real), _largest(real)
             gap = _largest(apart)
-            share = max(_GRADIENT, self._rounding_of(gradient.dtype))
-            if gap > share * size and gap > self._lost_by_cancelling(gradient.dtype):
+            share = max(_GRADIENT, self._rounding)
+            if gap > share * size and gap > self._lost_by_cancelling():
                 raise self._reasons.for_another(name, self._parameters[name], gap, size)
             self._same_gradients &= gap == 0
             self._doubtful[name] = apart > share * real.detach().abs()
@@ -83,10 +84,7 @@ class Agreement:
         elif worst:
             self.notes.append(Note("close gradients", worst=f"{worst:.0e}", name=where))
 
-    def _rounding_of(self, dtype: torch.dtype) -> float:
-        return torch.finfo(dtype).eps * math.sqrt(self._operators)
-
-    def _lost_by_cancelling(self, dtype: torch.dtype) -> float:
+    def _lost_by_cancelling(self) -> float:
         """The rounding error of a sum whose terms cancel (a bias before a batch norm).
 
         The terms are at most as large as the largest gradient, and as many as its cells.
@@ -96,12 +94,12 @@ class Agreement:
             largest = max((_largest(part.nan_to_num(0, 0, 0)) for part in parts), default=0)
             terms = max((part.numel() for part in parts), default=1)
             self._cancelled = math.sqrt(terms) * largest
-        return self._rounding_of(dtype) * self._cancelled
+        return self._rounding * self._cancelled
 
     def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
         """Compare the recorded new weights with the optimiser's; `rescales` as in `Method`."""
         worst, where, same = 0.0, "", True
-        rounding: dict[str, float] = {}
+        lost: dict[str, float] = {}
         for name, weight in shown.items():
             real, doubtful = self._parameters[name].detach(), self._doubtful[name]
             apart, change = gaps(weight, real), _largest(gaps(real, self._before[name]))
@@ -118,15 +116,15 @@ class Agreement:
             if sound:
                 worst, where = max((worst, where), (sound / max(change, sound), name))
             if gap > _NOTABLE * change:
-                rounding[name] = gap
+                lost[name] = gap
         if same:
             self.notes.append(Note("same weights"))
         elif worst:
             self.notes.append(Note("close weights", worst=f"{worst:.0e}", name=where))
-        if rounding:
-            self.notes.append(self._rounding(rounding, rescales))
+        if lost:
+            self.notes.append(self._lost_digits(lost, rescales))
 
-    def _rounding(self, lost: dict[str, float], rescales: bool) -> Note:
+    def _lost_digits(self, lost: dict[str, float], rescales: bool) -> Note:
         """The note on updates from gradients that lost digits to rounding."""
         names = list(lost)
         made = {name: self._parameters[name].grad for name in names}
@@ -155,8 +153,11 @@ def _largest(tensor: Tensor) -> float:
 class Reasons:
     """What can make autograd's gradients others than the derivatives of the recorded operators."""
 
-    def __init__(self, loss: Tensor, recorded: Tensor, differentiates: bool, drawn: str) -> None:
+    def __init__(
+        self, loss: Tensor, recorded: Tensor, differentiates: bool, drawn: str, rounding: float
+    ) -> None:
         """`recorded` is the recorded loss; `drawn` names random operators on parameters' paths."""
+        self._rounding = rounding
         self._loss, self._recorded, self._drawn = loss.detach().clone(), recorded, drawn
         self._nodes = list(_graph(loss))
         self._differentiates = differentiates
@@ -190,7 +191,7 @@ class Reasons:
     def _is_another_run(self) -> bool:
         """Whether the loss itself differs by more than rounding."""
         apart = abs(float(self._loss) - float(self._recorded))
-        rounding = math.sqrt(torch.finfo(self._loss.dtype).eps)
+        rounding = max(math.sqrt(torch.finfo(self._loss.dtype).eps), self._rounding)
         return apart > rounding * max(abs(float(self._loss)), 1e-6)
 
     def _cause(self, parameter: Tensor) -> tuple[str, dict[str, Any]]:

@@ -135,14 +135,13 @@ class Backward:
         self._active = _depends_on(recorder, forward.calls, forward.parameters.values())
         self.contributions: list[Tensor] = []
         """Every gradient before it is added to others."""
-        self.operators = 0
-        """How many operators the backward pass ran."""
+        self.rounding = 0.0
+        """The relative rounding error of all operators up to here: each rounds to its dtype."""
 
     def run(self, loss: View) -> dict[str, Tensor]:
         """The gradient of each parameter that the loss depends on, by name."""
         if id(loss.version) not in self._active:
             raise self._independent()
-        start = len(self._recorder.calls)
         one = torch.ones_like(self._recorder.tensor_of(loss))
         self._add(loss, one, self._forward.title(loss.version))
         for call in reversed(self._forward.calls):
@@ -152,7 +151,7 @@ class Backward:
             for name, view in self._forward.parameters.items()
             if id(view.version) in self._parts
         }
-        self.operators = len(self._recorder.calls) - start
+        self.rounding = math.hypot(*map(_rounding, self._recorder.calls))
         return gradients
 
     def _independent(self) -> TraceError:
@@ -282,14 +281,20 @@ class Backward:
 def no_gradient() -> TraceError:
     """The error for a loss that no parameter moves."""
     return TraceError(
-        "the loss does not depend on any parameter that requires a gradient, or detach or no_grad "
-        "cuts it off"
+        "the loss does not depend on any parameter that requires a gradient, or detach, no_grad or "
+        "an operator without a derivative cuts it off"
     )
 
 
 def _is_constant(operator: Operator) -> bool:
     """Whether an operator's numbers are given, such as random ones, and have no derivative."""
     return rules.is_given(operator) and derivatives.find(operator) is None
+
+
+def _rounding(call: Call) -> float:
+    """What its results are rounded to: under autocast, more coarsely than the parameters."""
+    made = [view.dtype for view in call.outputs if view is not None]
+    return max((torch.finfo(d).eps for d in made if d.is_floating_point or d.is_complex), default=0)
 
 
 def _depends_on(
@@ -445,7 +450,8 @@ class TrainingRecorder(Recorder):
             return
         if call.operator.name == "detach" or any(map(self.is_stopped, call.inputs())):
             for tensor in as_list(result):
-                setattr(tensor, _STOPPED, True)
+                if isinstance(tensor, Tensor):  # an output that was not asked for is None
+                    setattr(tensor, _STOPPED, True)
 
     def _sees_stops(self) -> bool:
         """Not inside an autograd function of the model's own, which runs without gradients."""

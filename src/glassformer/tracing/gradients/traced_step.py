@@ -182,7 +182,7 @@ class _Step:
             raise no_gradient()
         backward = self._backward
         recorded = self._outputs["loss"].tensor()
-        reasons = Reasons(loss, recorded, program.differentiates, backward.drawn)
+        reasons = Reasons(loss, recorded, program.differentiates, backward.drawn, backward.rounding)
         try:
             loss.backward()
         except RuntimeError as error:
@@ -193,7 +193,7 @@ class _Step:
         agreement = Agreement(
             self._parameters(),
             type(self._optimiser).__name__,
-            backward.operators,
+            backward.rounding,
             backward.contributions,
             reasons,
         )
