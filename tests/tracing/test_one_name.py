@@ -27,7 +27,7 @@ from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation
 from glassformer.lessons.by_hand import by_hand_trace
 from glassformer.nn.attention import basic_self_attention
-from glassformer.tracing import Cell, Trace, trace
+from glassformer.tracing import Cell, Trace, trace, trace_training_step
 from glassformer.tracing.formula import equals, to_json, to_mathml, to_tex, to_text
 from tests.tracing.render.xlsx import write_workbook
 
@@ -305,3 +305,31 @@ def test_what_is_rotated_is_not_called_as_before(model: str) -> None:
         after = list(t.steps)[list(t.steps).index(rotation) :]
         assert letter not in {str(t.naming.symbol(step)) for step in after if step.is_main}
         assert str(t.naming.symbol(attention[side])) == f"{letter}_rot"
+
+
+def test_a_copied_part_of_a_packed_projection_keeps_its_symbol() -> None:
+    """Queries that the backward pass copies are queries, not QKV."""
+
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv = nn.Linear(8, 24)
+
+        def forward(self, x: Tensor) -> Tensor:
+            parts = self.qkv(x).chunk(3, -1)
+            queries, keys, values = (part.view(2, 5, 2, 4).transpose(1, 2) for part in parts)
+            weights = torch.softmax(torch.einsum("bhid,bhjd->bhij", queries, keys), -1)
+            return torch.einsum("bhij,bhjd->bhid", weights, values)
+
+    torch.manual_seed(0)
+    model = Packed()
+    t = trace_training_step(
+        model,
+        torch.randn(2, 5, 8),
+        loss=lambda y: y.square().mean(),
+        optimiser=torch.optim.SGD(model.parameters(), lr=0.1),
+    )
+    copies = [s for s in t.steps if s.name.startswith("gradients.") and s.op == "clone"]
+    symbols = {str(t.naming.symbol(step)) for step in copies}
+    assert {"Q", "K", "V"} <= symbols
+    assert "QKV" not in symbols

@@ -383,6 +383,45 @@ def test_a_parameter_of_the_loss_and_one_without_axes_are_trained_too() -> None:
     assert temperature != 2.0
 
 
+class Waves(nn.Module):
+    """A filter with complex parameters, one for each frequency."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter = nn.Parameter(torch.randn(5, dtype=torch.complex64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.irfft(torch.fft.rfft(x) * self.filter, n=8)
+
+
+@pytest.mark.parametrize("kind", [SGD, AdamW, RMSprop, Adagrad])
+def test_complex_parameters_move_as_pairs_of_numbers(kind: type[Optimizer]) -> None:
+    torch.manual_seed(0)
+    model, x = Waves(), torch.randn(3, 8)
+    optimiser = kind(model.parameters(), lr=1e-2)  # type: ignore[call-arg]
+    for _ in range(2):
+        t = trace_training_step(model, x, loss=lambda y: y.square().mean(), optimiser=optimiser)
+        new = t["update.filter.weight"]
+        assert torch.equal(new.value, torch.view_as_real(model.filter.detach()))
+        assert new[1, 0].reproduced
+        assert t.verify().ok
+
+
+def test_a_difference_without_doubtful_gradients_is_not_blamed_on_them() -> None:
+    """AdamW rounds bfloat16 weights in another order than ours; their gradients are the same."""
+    torch.manual_seed(0)
+    model = nn.Linear(8, 8).bfloat16()
+    t = trace_training_step(
+        model,
+        torch.randn(4, 8).bfloat16(),
+        loss=lambda y: y.float().square().mean(),
+        optimiser=AdamW(model.parameters(), lr=1e-2),
+    )
+    notes = [str(note) for note in t.notes]
+    assert any("new weights equal the optimiser's up to" in note for note in notes)
+    assert not any("lose digits" in note for note in notes), notes
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

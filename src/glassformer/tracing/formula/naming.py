@@ -286,9 +286,10 @@ class Names:
         whole = step.name.rpartition(".")[0]  # without the operator that computed it
         if name.partition(".through.")[0] not in self._trace and whole in self._trace:
             if not _shows(self._trace[whole], step):  # a part of the derivative: `exp(x)`, 2x
-                given = [operand.step for operand in step.operands if operand.step is not None]
-                moved = step.op in _MOVED and given
-                return self.symbol(given[0]) if moved else Symbol(step.op.strip("_"))
+                given = [operand.view for operand in step.operands if operand.step is not None]
+                if step.op not in _MOVED or not given or not given[0].numel:
+                    return Symbol(step.op.strip("_"))
+                return self.symbol(self.find(given[0], (0,) * given[0].ndim)[0])
             name = whole.removeprefix("gradients.")
         name, _, through = name.partition(".through.")
         of = replace(self._known(name), lead="∂")

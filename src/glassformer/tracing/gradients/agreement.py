@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
 from glassformer.errors import TraceError
-from glassformer.tracing.capture.memory import gaps
+from glassformer.tracing.capture.memory import as_real, gaps
 from glassformer.tracing.notes import Note
 
 # The rounding error of another summation order, relative to the maximum of a float32 tensor.
@@ -51,7 +51,7 @@ class Agreement:
         """Every gradient of the backward pass before it was added to others."""
         self._reasons = reasons
         self._cancelled: float | None = None
-        self._before = {name: p.detach().clone() for name, p in parameters.items()}
+        self._before = {name: as_real(p.detach()).clone() for name, p in parameters.items()}
         self._largest = 0.0
         self._doubtful: dict[str, Tensor] = {}
         """By parameter, the cells whose gradients agree in few digits only."""
@@ -60,7 +60,7 @@ class Agreement:
 
     def compare_gradients(self, shown: Mapping[str, Tensor]) -> None:
         """Compare the recorded gradients with autograd's."""
-        made = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
+        made = {n: as_real(p.grad) for n, p in self._parameters.items() if p.grad is not None}
         self._largest = max(map(_largest, made.values()), default=0.0)
         for name in made.keys() - shown.keys():
             if made[name].any():
@@ -101,7 +101,7 @@ class Agreement:
         worst, where, same = 0.0, "", True
         lost: dict[str, float] = {}
         for name, weight in shown.items():
-            real, doubtful = self._parameters[name].detach(), self._doubtful[name]
+            real, doubtful = as_real(self._parameters[name].detach()), self._doubtful[name]
             apart, change = gaps(weight, real), _largest(gaps(real, self._before[name]))
             gap = _largest(apart)
             same &= gap == 0
@@ -115,8 +115,8 @@ class Agreement:
             sound = _largest(apart[~doubtful])
             if sound:
                 worst, where = max((worst, where), (sound / max(change, sound), name))
-            if gap > _NOTABLE * change:
-                lost[name] = gap
+            if (unsure := _largest(apart[doubtful])) > _NOTABLE * change:
+                lost[name] = unsure
         if same:
             self.notes.append(Note("same weights"))
         elif worst:
@@ -128,7 +128,9 @@ class Agreement:
         """The note on updates from gradients that lost digits to rounding."""
         names = list(lost)
         made = {name: self._parameters[name].grad for name in names}
-        sizes = [_largest(g[self._doubtful[name]]) for name, g in made.items() if g is not None]
+        sizes = [
+            _largest(as_real(g)[self._doubtful[name]]) for name, g in made.items() if g is not None
+        ]
         others = f", … ({len(names)})" if len(names) > _LISTED else ""
         said = {
             "names": ", ".join(names[:_LISTED]) + others,

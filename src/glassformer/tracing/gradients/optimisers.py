@@ -85,6 +85,8 @@ def method_of(optimiser: Optimizer) -> Method:
             "first_state and written_update (docs/trace.md)"
         )
     for group in optimiser.param_groups:
+        if kind is Adafactor and any(parameter.is_complex() for parameter in group["params"]):
+            raise TraceError("Adafactor cannot update complex parameters")
         for option in ("differentiable", "capturable"):
             if group.get(option):
                 raise TraceError(f"an optimiser with {option}=True cannot be traced")
@@ -426,6 +428,10 @@ class Updates:
         weight = self._recorder.tensor_of(self._recorder.view_of(parameter))
         note = _notes(scribe, f"update.{self._names[id(parameter)]}")
         state = self._states[id(parameter)]
+        if weight.is_complex() and self.method.remembers is not None:
+            # As in torch, real and imaginary parts are numbers of their own, as in the gradient.
+            weight = torch.view_as_real(weight)
+            state = {name: torch.view_as_real(kept) for name, kept in state.items()}
         return self.method.update(ParameterUpdate(note, weight, gradient, state, group, shared))
 
     def _shared_numbers(
