@@ -391,7 +391,8 @@ class Waves(nn.Module):
         self.filter = nn.Parameter(torch.randn(5, dtype=torch.complex64))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.fft.irfft(torch.fft.rfft(x) * self.filter, n=8)
+        filtered: Tensor = torch.fft.irfft(torch.fft.rfft(x) * self.filter, n=8)
+        return filtered
 
 
 @pytest.mark.parametrize("kind", [SGD, AdamW, RMSprop, Adagrad])
