@@ -220,6 +220,16 @@ def alibi(score: Tensor, _batch: Tensor, head: Tensor, query: Tensor, key: Tenso
     return score + POSITIONS[head] * (key - query)
 
 
+def test_a_number_that_vmap_makes_a_tensor_has_a_rule() -> None:
+    """To multiply whole numbers by 0.1, vmap converts both factors."""
+    t = trace(
+        lambda x: torch.vmap(lambda row, i: row - i * 0.1)(x, torch.arange(2)), torch.randn(2, 3)
+    )
+    report = t.verify()
+    assert report.ok and not report.opaque
+    assert [step[()].numbers for step in t.steps if step.op == "to" and not step.shape] == ["0.1"]
+
+
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("shared_keys", [False, True])
 def test_flex_attention_is_expanded(shared_keys: bool) -> None:

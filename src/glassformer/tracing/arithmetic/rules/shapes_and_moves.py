@@ -137,8 +137,10 @@ def _cast(value: e.Expression, source: View, call: Call, output: int = 0) -> e.E
 
 @rule("clone", "contiguous", "to", "_to_copy", "type_as")
 def copy(call: Call, index: Index) -> e.Expression:
-    """The same cell of the source."""
-    source = call.view(call.operator.parameters[0])
+    """The same cell of the source, or a number that vmap made a tensor."""
+    source = call.operand(call.operator.parameters[0])
+    if not isinstance(source, View):
+        return e.Number(source)
     return _cast(broadcast(source, index), source, call)
 
 
