@@ -276,6 +276,24 @@ def test_labels_follow_the_tokens_to_every_step() -> None:
     assert traced.outputs["output"].labels == (None, text)
 
 
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda x: x.flip(0),
+        lambda x: torch.cat([x[:2], x[:1]]),
+        lambda x: x[torch.tensor([0, 2, 1])],
+    ],
+)
+def test_rows_in_another_order_do_not_keep_their_labels(
+    moved: Callable[[Tensor], Tensor],
+) -> None:
+    traced = trace(
+        lambda x: moved(x) + 0, torch.randn(3, 2), axis_labels={"x": ["I", "am", "here"]}
+    )
+    assert traced["x"].labels[0] == ("I", "am", "here")
+    assert all(step.labels == (None, None) for step in traced.steps if step.role == "activation")
+
+
 def test_labels_that_fit_no_axis_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="unknown input or output 'x'"):
         trace(torch.exp, torch.ones(2), axis_labels={"x": ["a", "b"]})

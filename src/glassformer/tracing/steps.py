@@ -421,7 +421,8 @@ def _along(
 ) -> tuple[str, ...] | None:
     """The labels that an operand gives to one axis of a step; `start` is what its first cell reads.
 
-    An operand does so if its cell moves by one place when the output cell does.
+    An operand does so if its cell moves by one place when the output cell does, from the first to
+    the last: not backwards, as `flip` reads, and not on to another operand, as in `cat`.
     """
     size = step.shape[axis]
     fitting = [
@@ -436,11 +437,20 @@ def _along(
             continue
         other, second = view.owner(there)
         changed = [a for a, (x, y) in enumerate(zip(first, second, strict=False)) if x != y]
-        if other is owner and len(changed) == 1 and second[changed[0]] == 1:
+        along = [(first[a], second[a]) for a in changed]
+        if other is owner and along == [(0, 1)]:
             texts = known[id(owner)][changed[0]]
-            if texts is not None and len(texts) == size:
+            end = tuple(size - 1 if a == changed[0] else at for a, at in enumerate(first))
+            if texts is not None and len(texts) == size and _reads(step, axis, owner, end):
                 return texts
     return None
+
+
+def _reads(step: Step, axis: int, owner: Step, end: Index) -> bool:
+    """Whether the last cell along an axis reads a certain cell of an operand."""
+    last = tuple(step.shape[axis] - 1 if a == axis else 0 for a in range(len(step.shape)))
+    read = (view.owner(at) for view, at in _cells_read(step, last))
+    return any(other is owner and place == end for other, place in read)
 
 
 def _cells_read(step: Step, index: Index) -> list[tuple[View, Index]]:
