@@ -192,14 +192,17 @@ class Evaluation:
         with np.errstate(all="ignore"):
             return float(self._of(part, ()))
 
-    def terms(self, reduce: e.Reduce) -> npt.NDArray[np.float64]:
-        """The values that a reduction combines, in order."""
-        found = self._terms.get(id(reduce))
-        if found is None:
-            with np.errstate(all="ignore"):
-                found = reduce, self._rows(reduce, ()).astype(np.float64)
-            self._terms[id(reduce)] = found  # with the reduction, whose id nothing else can take
-        return found[1]
+    def terms(self, reduce: e.Reduce, scope: tuple[e.Axis, ...] = ()) -> npt.NDArray[np.float64]:
+        """The values that a reduction combines, in order; their axis follows those of a scope."""
+        if not scope and id(reduce) in self._terms:
+            return self._terms[id(reduce)][1]
+        inner = scope + reduce.axes
+        with np.errstate(all="ignore"):
+            values = np.broadcast_to(self._of(reduce.body, inner), [axis.size for axis in inner])
+        rows = values.reshape(*values.shape[: len(scope)], -1).astype(np.float64)
+        if not scope:
+            self._terms[id(reduce)] = reduce, rows  # a reduction that is kept keeps its id
+        return rows
 
     def relative_difference(self, shown: float, dtype: torch.dtype = torch.float32) -> float:
         """|shown − value|, relative to max(|value|, Σ|terms|, largest |operand|).
@@ -250,7 +253,7 @@ class Evaluation:
             case e.Operation(operator=operator, left=left, right=right):
                 return _OPERATIONS[operator](self._of(left, scope), self._of(right, scope))
             case e.Reduce(kind=kind, rank=rank):
-                rows = self._rows(expression, scope) if scope else self.terms(expression)
+                rows = self.terms(expression, scope)
                 return np.asarray(_REDUCTIONS[kind](rows, rank), dtype=np.float64)
             case e.Function(name=name, arguments=arguments):
                 return FUNCTIONS[name](*(self._of(part, scope) for part in arguments))
@@ -324,13 +327,6 @@ class Evaluation:
             places.append(np.where(whole < 0, whole + size, whole) if lookup.wrap else whole)
         return self._read(lookup.view.array[tuple(places)])
 
-    def _rows(self, reduce: e.Reduce, scope: tuple[e.Axis, ...]) -> npt.NDArray[Any]:
-        """What a reduction combines, along a last axis after those of the scope."""
-        inner = scope + reduce.axes
-        shape = tuple(axis.size for axis in inner)
-        values = np.broadcast_to(self._of(reduce.body, inner), shape)
-        return values.reshape(*shape[: len(scope)], -1)
-
 
 class RunningSums(Evaluation):
     """An evaluation that rounds to a dtype after every addition, as some kernels do."""
@@ -345,7 +341,7 @@ class RunningSums(Evaluation):
                 terms = [self._of(term, scope) for term in e.summands_of(expression)]
                 rows = np.stack(np.broadcast_arrays(*terms), -1)
             case e.Reduce(kind="sum"):
-                rows = self._rows(expression, scope)
+                rows = self.terms(expression, scope)
             case _:
                 return super()._of(expression, scope)
         total = np.zeros(rows.shape[:-1])
