@@ -24,7 +24,6 @@ commands can print it in Chinese: errors.toml holds the translation under the En
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
 from functools import cache
 from math import inf
 from numbers import Real
@@ -161,6 +160,8 @@ _DID_YOU_MEAN = {
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     """The end of an error message: the nearest known names, or the known ones if none is near."""
+    from difflib import get_close_matches  # only for an error: no command waits for it
+
     known = list(known)
     last = f".{name.rpartition('.')[-1]}"
     near = (

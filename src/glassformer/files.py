@@ -9,7 +9,6 @@ import errno
 import json
 import math
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -285,7 +284,9 @@ def replaced_folder(target: Path) -> Iterator[Path]:
 
     A folder that was there before is kept until the new one is complete.
     """
-    from tempfile import mkdtemp  # its random numbers take a tenth of the command's start
+    # Compressors and random numbers: imported above, they take a tenth of every command's start.
+    from shutil import rmtree
+    from tempfile import mkdtemp
 
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -295,10 +296,11 @@ def replaced_folder(target: Path) -> Iterator[Path]:
         if target.exists():
             old = Path(mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
             _put_aside_and_rename(work, target, old)
+            rmtree(old, ignore_errors=True)
         else:
             work.rename(target)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        rmtree(work, ignore_errors=True)
 
 
 def _put_aside_and_rename(work: Path, target: Path, old: Path) -> None:
@@ -309,7 +311,6 @@ def _put_aside_and_rename(work: Path, target: Path, old: Path) -> None:
         (old / "model").rename(target)  # fails if another process has put its own there
         old.rmdir()
         raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def remove_half_written(folder: Path) -> None:

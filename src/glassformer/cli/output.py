@@ -1,7 +1,6 @@
 """Where a command writes: to the screen, or atomically to a file."""
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -109,7 +108,11 @@ def write_documents(
 
 def screen_width() -> int | None:
     """The columns of the terminal; None where the output goes to a file or to another program."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size  # compressors come with it
+
+    return get_terminal_size().columns
 
 
 def wrapped(text: str) -> str:
