@@ -131,11 +131,7 @@ def sweep(
     `progress=True` draws a bar on stderr. With `store`, each number is written to that file as soon
     as it is known, and a sweep that was interrupted goes on where it stopped.
     """
-    known = swept_layers(trace, over, stage)
-    for layer in layers or ():
-        if layer not in known:
-            raise UnknownNameError("layer", layer, known)
-    layers = known if layers is None else list(layers)
+    layers = _chosen(layers, swept_layers(trace, over, stage))
     steps = [trace.stages[layer] for layer in layers]
     sizes = [step.shape[-2] if over == "position" else heads_of(step)[1] for step in steps]
 
@@ -162,7 +158,6 @@ def sweep(
         "other": there,
         "runs": [float(pick(run).value) for run in runs],
     })  # fmt: skip
-    batched = None if callable(measure) else _batched(measured)
     done = record.read(values)
     show = _Bar() if progress is True else progress or (lambda *_: None)
     if other is not None and over == "position":  # a text may be shorter than the other
@@ -170,13 +165,8 @@ def sweep(
         sizes = list(map(min, sizes, others))
     places = [(row, at) for row, size in enumerate(sizes) for at in range(size)]
     waiting = [place for place in places if place not in done]
-    for group in _groups(waiting, batched.most if batched is not None else 1):
-        found = _together(batched, [edits(*place) for place in group], before)
-        if found is None:
-            batched, found = None, []
-            for place in group:
-                with trace.edit(edits(*place)) as changed:
-                    found.append(float(pick(changed).value))
+    together = None if callable(measure) else _batched(measured)
+    for group, found in _measured_after(edits, waiting, trace, pick, before, together):
         for (row, column), value in zip(group, found, strict=True):
             values[row, column] = value
             record.add(row, column, value)
@@ -206,6 +196,37 @@ def swept_layers(trace: Trace, over: Over = "position", stage: str | None = None
     if not layers:
         raise UnknownNameError("stage", wanted, {stage_called(n)[1] for n in trace.stages})
     return layers
+
+
+def _chosen(layers: Sequence[str] | None, known: list[str]) -> list[str]:
+    """The layers that were asked for, all by default."""
+    for layer in layers or ():
+        if layer not in known:
+            raise UnknownNameError("layer", layer, known)
+    return known if layers is None else list(layers)
+
+
+_Place = tuple[int, int]
+"""A layer and a position or head, by number."""
+
+
+def _measured_after(
+    edits: Callable[[int, int], Edits],
+    places: list[_Place],
+    trace: Trace,
+    pick: Callable[[Trace], Measured],
+    before: float,
+    batched: BatchedReplay | None,
+) -> Iterator[tuple[list[_Place], list[float]]]:
+    """The measure after the edits of each place: many replayed together, or one after the other."""
+    for group in _groups(places, batched.most if batched is not None else 1):
+        found = _together(batched, [edits(*place) for place in group], before)
+        if found is None:
+            batched, found = None, []
+            for place in group:
+                with trace.edit(edits(*place)) as changed:
+                    found.append(float(pick(changed).value))
+        yield group, found
 
 
 def _batched(measured: Measured) -> BatchedReplay | None:
@@ -241,7 +262,7 @@ def _changes(edit: Edits) -> bool:
     )
 
 
-def _groups(places: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:
+def _groups(places: list[_Place], most: int) -> Iterator[list[_Place]]:
     """Places of one layer, so many at a time."""
     while places:
         row = places[0][0]
@@ -263,7 +284,7 @@ class _Record:
             )
         self._sweep = None if path is None else json.loads(json.dumps(sweep()))
 
-    def read(self, values: Tensor) -> set[tuple[int, int]]:
+    def read(self, values: Tensor) -> set[_Place]:
         """Take in what an earlier call found, and say which places it was.
 
         Any file may have been named: nothing is written before its first line is that of the sweep.
@@ -304,7 +325,7 @@ class _Record:
         except (ValueError, RecursionError):
             raise self._foreign() from None
 
-    def _entry(self, line: Any, values: Tensor) -> tuple[tuple[int, int], float]:
+    def _entry(self, line: Any, values: Tensor) -> tuple[_Place, float]:
         try:
             place, value = (line["row"], line["column"]), line["value"]
         except (TypeError, KeyError):
