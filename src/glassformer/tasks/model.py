@@ -519,29 +519,37 @@ class Model(ABC):
         self.check_why(at)
         if not isinstance(answer, Translated):
             return self.words(answer.input)
-        best = list(answer.alternatives[0].ids)
-        if not best:
-            raise EmptyTextError("the answer has no token that words could explain")
-        end = self.writer.special.end
-        if answer.alternatives[0].ended and end is not None:
-            best.append(end)  # that the text ends here was decided, too
-        if self.task == "translate":
-            (read,) = self.read([answer.input])
-            if read.empty:
-                raise EmptyTextError("the text is empty: a model needs at least one token")
-            chosen = range(len(best)) if at is None else [self._written_place(best, at)]
-            output = next(
-                iter(self.pass_over(read.ids, best[: chosen[-1]]).trace().outputs.values())
-            )
-            cells = [output[0, position, best[position]] for position in chosen]
-            return word_table(cells) if at is None else words(cells[0])
-        place = self._written_place(best, at or 0)
-        prompt = self.forward_pass(answer.input).ids
-        whole = [*prompt, *best[:place]]
+        if self.task == "generate":
+            return words(self._continued_cell(answer, at or 0))
+        cells = self._translated_cells(answer, at)
+        return word_table(cells) if at is None else words(cells[0])
+
+    def _translated_cells(self, answer: Translated, at: int | str | None) -> list[Cell]:
+        """The logits of the tokens of a translation, or of one of them."""
+        ids = self._written_ids(answer)
+        (read,) = self.read([answer.input])
+        if read.empty:
+            raise EmptyTextError("the text is empty: a model needs at least one token")
+        chosen = range(len(ids)) if at is None else [self._written_place(ids, at)]
+        output = _output(self.pass_over(read.ids, ids[: chosen[-1]]).trace())
+        return [output[0, place, ids[place]] for place in chosen]
+
+    def _continued_cell(self, answer: Translated, at: int | str) -> Cell:
+        """The logit of one token of a continuation."""
+        ids = self._written_ids(answer)
+        place = self._written_place(ids, at)
+        whole = [*self.forward_pass(answer.input).ids, *ids[:place]]
         if answer.cut or (self.max_tokens is not None and len(whole) > self.max_tokens):
             raise TooLongError(len(whole), len(whole) - 1)
         output = _output(self.pass_over(whole).trace())
-        return words(output[0, len(whole) - 1, best[place]])
+        return output[0, len(whole) - 1, ids[place]]
+
+    def _written_ids(self, answer: Translated) -> list[int]:
+        """The tokens that were written, the end token among them."""
+        best, end = answer.alternatives[0], self.writer.special.end
+        if not best.ids:
+            raise EmptyTextError("the answer has no token that words could explain")
+        return [*best.ids, end] if best.ended and end is not None else list(best.ids)
 
     def _written_place(self, ids: Sequence[int], at: int | str) -> int:
         """Where a token stands among those that were written."""
