@@ -70,7 +70,6 @@ def cases(tmp: Path) -> dict[str, Case]:
         ),
         "embed": (CLASSIFIER.embed, {"texts": ["you"], "batch_size": 2}, ("texts", "batch_size")),
         "can_read": (CLASSIFIER.can_read, {"text": "you"}, ("text",)),
-        "knows_nothing_of": (CLASSIFIER.knows_nothing_of, {"text": "you"}, ("text",)),
         "translate": (
             TRANSLATOR.translate,
             {"texts": ["you"], "beam": 1, "n_best": 1, "batch_size": 2, "search": None, **two},

@@ -15,7 +15,6 @@ from glassformer.claims.costs import (
     Timing,
     attention_cost,
     attention_parameters,
-    feed_forward_parameters,
     growth,
     time_calls,
 )
@@ -23,8 +22,6 @@ from glassformer.claims.properties import LayerKind, layer_cost, make_layer, pat
 from glassformer.nn import (
     AttentionConfig,
     Block,
-    FeedForward,
-    FeedForwardConfig,
     MultiHeadAttention,
     count_parameters,
     set_attention,
@@ -86,19 +83,6 @@ def test_attention_formula_agrees_with_the_module(
 ) -> None:
     config = AttentionConfig(n_heads=n_heads, n_kv_heads=1 if shared else None, **settings)
     assert attention_parameters(8, config) == parameters_by_part(MultiHeadAttention(8, config))
-
-
-@pytest.mark.parametrize("activation", ["relu", "swiglu"])
-@pytest.mark.parametrize("bias", [True, False])
-def test_feed_forward_formula_agrees_with_the_module(activation: Any, bias: bool) -> None:
-    config = FeedForwardConfig(d_ff=24, activation=activation, bias=bias)
-    assert feed_forward_parameters(8, config) == parameters_by_part(FeedForward(8, config))
-
-
-def test_feed_forward_of_one_layer_has_one_map() -> None:
-    config = FeedForwardConfig(n_layers=1)
-    assert feed_forward_parameters(8, config) == {"expand": 8 * 8 + 8}
-    assert feed_forward_parameters(8, config) == parameters_by_part(FeedForward(8, config))
 
 
 @pytest.mark.parametrize("n_positions", [1, 7])

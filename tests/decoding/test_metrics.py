@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from glassformer.decoding.metrics import accuracy, bleu, chrf, perplexity, perplexity_per_byte, rmse
+from glassformer.decoding.metrics import accuracy, bleu, chrf, perplexity, rmse
 from glassformer.errors import ConfigError, InputError
 
 REFERENCES = ["The cat sat on the mat.", "You win or you die."]
@@ -60,7 +60,6 @@ def test_the_small_scores_by_hand() -> None:
     assert accuracy(["a", "b", "c", "d"], ["a", "b", "x", "d"]) == 0.75
     assert rmse([1, 2, 5], [1, 4, 5]) == pytest.approx(math.sqrt(4 / 3))
     assert perplexity(total_loss=10 * math.log(8), n_tokens=10) == pytest.approx(8)
-    assert perplexity_per_byte(total_loss=10 * math.log(8), n_bytes=30) == pytest.approx(2)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,6 @@ def test_the_small_scores_by_hand() -> None:
         (lambda: bleu("a text", ["a text"]), "got one string"),
         (lambda: accuracy([], []), "at least one"),
         (lambda: perplexity(1.0, 0), "at least one token"),
-        (lambda: perplexity_per_byte(1.0, 0), "at least one byte"),
     ],
 )
 def test_bad_input_is_one_clear_line(wrong: object, message: str) -> None:

@@ -17,7 +17,7 @@ from timeit import Timer
 import torch
 
 from glassformer.errors import ConfigError
-from glassformer.nn.config import AttentionConfig, FeedForwardConfig
+from glassformer.nn.config import AttentionConfig
 
 
 def attention_parameters(d_model: int, config: AttentionConfig) -> dict[str, int]:
@@ -34,17 +34,6 @@ def attention_parameters(d_model: int, config: AttentionConfig) -> dict[str, int
         counts["to_output"] = _linear(config.n_heads * d_value, d_model, config.output_bias)
     if config.score == "additive":
         counts["score_vector"] = config.n_heads * d_head
-    return counts
-
-
-def feed_forward_parameters(d_model: int, config: FeedForwardConfig) -> dict[str, int]:
-    """Parameters of each layer of a feed-forward; with width 4k and biases 8k² + 5k in all."""
-    if config.n_layers == 1:
-        return {"expand": _linear(d_model, d_model, config.bias)}
-    counts = {"expand": _linear(d_model, config.d_ff, config.bias)}
-    if config.activation == "swiglu":
-        counts["gate"] = _linear(d_model, config.d_ff, config.bias)
-    counts["contract"] = _linear(config.d_ff, d_model, config.bias)
     return counts
 
 

@@ -75,13 +75,6 @@ def perplexity(total_loss: float, n_tokens: int) -> float:
     return math.exp(total_loss / n_tokens)
 
 
-def perplexity_per_byte(total_loss: float, n_bytes: int) -> float:
-    """The same per byte of the text, which compares models with different vocabularies."""
-    if n_bytes < 1:
-        raise InputError(f"perplexity needs at least one byte, got {n_bytes}")
-    return math.exp(total_loss / n_bytes)
-
-
 def rmse(predicted: Sequence[float], expected: Sequence[float]) -> float:
     """Root of the mean squared error."""
     _check_pairs(predicted, expected)

@@ -208,11 +208,6 @@ class Model(ABC):
         expect(text, str, "a text", InputError)
         return not self.read([text])[0].empty
 
-    def knows_nothing_of(self, text: str) -> bool:
-        """Whether every token of a text is unknown, so that the answer means nothing."""
-        expect(text, str, "a text", InputError)
-        return self.read([text])[0].unknown
-
     def count_unknown(self, text: str) -> tuple[int, int]:
         """How many tokens of a text the vocabulary does not know, and how many there are."""
         tokenizer = self.reader
