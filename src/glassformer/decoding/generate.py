@@ -20,7 +20,6 @@ from glassformer.decoding.stepper import (
     PrefixStepper,
     SlidingStepper,
     Stepper,
-    check_filled,
 )
 from glassformer.errors import ConfigError, InputError, expect, expect_whole
 from glassformer.modes import evaluating
@@ -143,7 +142,14 @@ def _check(
         expect_whole(end, "end", 0)
     expect_whole(max_new, "max_new", None, None)  # `Stop` checks its size
     _check_ids(sequences)
-    check_filled(sequences, what)  # before batches are made, which count their own
+    empty = next((i for i, ids in enumerate(sequences) if not len(ids)), None)
+    if empty is not None:
+        raise InputError(
+            "the {what} of sequence {empty} is empty; a model needs at least one token, "
+            "such as the start or end token",
+            what=what,
+            empty=empty,
+        )
 
 
 def _check_ids(sequences: Sequence[Ids]) -> None:

@@ -49,7 +49,6 @@ class ModelStepper:
         prefixes: Sequence[Ids],
         sources: Sequence[Ids] | None = None,
     ) -> None:
-        _check(prefixes, "prefix")
         device = model.to_vocabulary.weight.device
         self.model = model
         self.cache = model.decoder.start_cache()
@@ -62,7 +61,6 @@ class ModelStepper:
                     "cannot be decoded step by step; set output.flattened = false"
                 )
             assert sources is not None, "an encoder-decoder reads a source"
-            _check(sources, "source")
             source, self.memory_is_token = pad(sources, device)
             self.memory = model.encoder(source, is_token=self.memory_is_token)
         self._prefix, self._prefix_is_token = pad(prefixes, device, left=True)
@@ -127,8 +125,6 @@ class PrefixStepper:
     """A `Stepper` over a baseline without a cache: it rereads every prefix from its beginning."""
 
     def __init__(self, model: Translator, prefixes: Sequence[Ids], sources: Sequence[Ids]) -> None:
-        _check(prefixes, "prefix")
-        _check(sources, "source")
         device = next(model.parameters()).device
         padded, is_token = pad(sources, device)
         self.model = model
@@ -260,21 +256,3 @@ def pad(
     if left:
         places = places.flip(0)
     return padded, places < torch.tensor(lengths, device=device)[:, None]
-
-
-def _check(batch: Sequence[Ids], what: str) -> None:
-    if not batch:
-        raise InputError("there is nothing to decode: no sequences were given")
-    check_filled(batch, what)
-
-
-def check_filled(sequences: Sequence[Ids], what: str) -> None:
-    """Refuse an empty sequence, by its number among those given."""
-    empty = next((i for i, ids in enumerate(sequences) if not len(ids)), None)
-    if empty is not None:
-        raise InputError(
-            "the {what} of sequence {empty} is empty; a model needs at least one token, "
-            "such as the start or end token",
-            what=what,
-            empty=empty,
-        )
