@@ -104,7 +104,7 @@ def test_trap_12_cached_beams_are_uncached_beams(model: LanguageModel | Seq2Seq,
     """Caches follow the beams, and removing dead positions changes nothing."""
     read = sources(4) if isinstance(model, Seq2Seq) else None
     begun = [[START]] * 4 if read else sources(4, seed=3)
-    beam, stop = Beam(size=size, n_best=size), Stop.after(END, 20, 4)
+    beam, stop = Beam(size=size, n_best=size), Stop(END, (20,) * 4)
     with torch.no_grad():
         fast = beam_search(ModelStepper(model, begun, read), beam, stop, ledger=True)
         slow = beam_search(Uncached(model, begun, read), beam, stop, ledger=True)
@@ -278,5 +278,5 @@ def test_a_step_waits_for_the_device_once(
             raise AssertionError("nobody was to leave")
 
     noise = Noise()
-    beam_search(noise, Beam(size=3), Stop.after(END, 12, 5))
+    beam_search(noise, Beam(size=3), Stop(END, (12,) * 5))
     assert transfers == noise.n_steps + 1 > 2

@@ -93,7 +93,7 @@ def is_done(
 
 def found(beam: Beam, n_texts: int, leaving: bool) -> tuple[list[tuple[list[Text], int]], MadeUp]:
     stepper = MadeUp(n_texts, leaving)
-    decoded = beam_search(stepper, beam, Stop.after(END, LIMIT, n_texts), ledger=True)
+    decoded = beam_search(stepper, beam, Stop(END, (LIMIT,) * n_texts), ledger=True)
     results = []
     for one in decoded:
         assert one.ledger is not None
@@ -132,5 +132,5 @@ def test_an_ended_best_is_remembered_while_more_results_are_wanted() -> None:
 
     for n_best, n_steps in ((1, 1), (2, 2)):
         stepper = EndsEarly(1, leaving=False)
-        beam_search(stepper, Beam(size=4, n_best=n_best, stop="best"), Stop.after(END, 20, 1))
+        beam_search(stepper, Beam(size=4, n_best=n_best, stop="best"), Stop(END, (20,)))
         assert stepper.n_steps == n_steps

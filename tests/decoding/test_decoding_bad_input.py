@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.decoding import Beam, Greedy, Sampling, Stop, extend, stream, translate
+from glassformer.decoding import Beam, Greedy, Sampling, extend, stream, translate
 from glassformer.decoding.fast.workers import by_length
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import Seq2Seq, build, presets
@@ -42,8 +42,6 @@ def test_wrong_numbers_are_refused() -> None:
         extend(language_model(), read, end=END, max_new=10**20)
     with pytest.raises(ConfigError, match=r"n_samples must be from 1 to 1,024 .* got 100000"):
         Sampling(n_samples=10**11)
-    with pytest.raises(ConfigError, match="one max_new for each of 3 sequences, got 2"):
-        Stop.after(END, [1, 2], 3)
     with pytest.raises(ConfigError, match="batch_size"):
         list(by_length([1, 2], -1))
 

@@ -177,7 +177,7 @@ def test_a_sequence_does_not_depend_on_its_neighbours() -> None:
 
 def test_samples_that_share_a_cache_are_those_that_do_not() -> None:
     model, prompts = language_model(kind="llama"), sources(3)
-    search, stop = Sampling(n_samples=3, seed=3), Stop.after(END, 10, 3)
+    search, stop = Sampling(n_samples=3, seed=3), Stop(END, (10,) * 3)
     with torch.no_grad():
         fast, slow = (
             collect(steps(stepper, RandomChooser(search, prompts), stop, 3), stop, 3)

@@ -3,7 +3,6 @@
 Plain data without tensors, for a person or a page to read; ids are not yet text.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -106,15 +105,3 @@ class Stop:
             )
         if longest >= 2**63:  # lengths are compared as integers of 64 bits
             raise ConfigError("max_new must be below 2**63, got {longest}", longest=longest)
-
-    @classmethod
-    def after(cls, end: int | None, max_new: int | Sequence[int], n_sequences: int) -> "Stop":
-        """The same limit for all sequences, or one for each."""
-        limits = (max_new,) * n_sequences if isinstance(max_new, int) else tuple(max_new)
-        if len(limits) != n_sequences:
-            raise ConfigError(
-                "expected one max_new for each of {n_sequences} sequences, got {n_limits}",
-                n_sequences=n_sequences,
-                n_limits=len(limits),
-            )
-        return cls(end, limits)

@@ -144,7 +144,7 @@ def _tempered(word: str, temperature: float) -> dict[str, float]:
 
 def search(method: str, temperature: float = 1.0, *, n_samples: int = 1) -> Decoded:
     """Decode from the table, with the ledger of every step if one sentence is asked for."""
-    stop = Stop.after(_END, _LONGEST, 1)
+    stop = Stop(_END, (_LONGEST,))
     if method == "beam":
         return beam_search(
             TableStepper(), Beam(size=_BEAM, length_penalty=0.0, stop="exact"), stop, ledger=True
