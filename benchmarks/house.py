@@ -3,6 +3,7 @@
     python -m benchmarks.house              # sizes, repeated names, five walks of data
     python -m benchmarks.house --json FILE  # the same as data
     python -m benchmarks.house --beside FILE  # with the figures of an earlier commit beside ours
+    python -m benchmarks.house --list "audit by-hand"  # a walk's functions, in order
 
 A walk is one thing that a user does. It runs in a process of its own under a profile, which counts
 the functions of ours that are entered, the files they stand in and the deepest stack of our frames,
@@ -97,7 +98,7 @@ from pathlib import Path
 
 SOURCE = {source!r}
 ROOT = {root!r}
-entered, deepest, n_hops = {}, 0, 0  # entered: a dict for its order
+entered, deepest, n_hops = {}, 0, 0
 model_file = None
 
 def profile(frame, event, arg):
@@ -105,7 +106,7 @@ def profile(frame, event, arg):
     code = frame.f_code
     if event != "call" or not code.co_filename.startswith(SOURCE): return
     if code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<"):  # a def
-        entered[code.co_filename[len(SOURCE) + 1 :], code.co_qualname] = None
+        entered[code.co_filename[len(SOURCE) + 1 :], code.co_qualname] = code.co_firstlineno
     depth, at = 0, frame
     while at is not None:
         depth += at.f_code.co_filename.startswith(SOURCE)
@@ -165,7 +166,8 @@ def scores(made):
 """
 
 _CODA = """
-print(json.dumps({"entered": list(entered), "deepest": deepest, "hops": n_hops}))
+places = [[*function, line] for function, line in entered.items()]
+print(json.dumps({"entered": places, "deepest": deepest, "hops": n_hops}))
 """
 
 
@@ -174,6 +176,8 @@ class Walk(NamedTuple):
 
     entered: list[tuple[str, str]]
     """Functions of ours as (file, name), in the order in which they were first entered."""
+    lines: list[int]
+    """Where each of them begins."""
     deepest: int
     hops: int
 
@@ -201,7 +205,9 @@ def walk(name: str) -> Walk:
     if done.returncode:
         raise SystemExit(f"the walk {name!r} failed:\n{done.stderr}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return Walk([(file, said) for file, said in found["entered"]], found["deepest"], found["hops"])
+    entered = [(file, name) for file, name, _ in found["entered"]]
+    lines = [line for _, _, line in found["entered"]]
+    return Walk(entered, lines, found["deepest"], found["hops"])
 
 
 def _is_face(node: ast.stmt) -> bool:
@@ -257,7 +263,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--beside", type=Path, help="figures of another commit, to show first")
+    parser.add_argument("--list", choices=WALKS, help="only this: the functions of one walk")
     options = parser.parse_args()
+    if options.list:
+        taken = walk(options.list)
+        for (file, name), line in zip(taken.entered, taken.lines, strict=True):
+            print(f"{file}:{line}: {name}")
+        return
     figures: dict[str, dict[str, object]] = {
         "sizes": sizes(),
         "walks": {name: walk(name).figures for name in WALKS},
