@@ -278,6 +278,8 @@ def test_numbers_of_any_library_are_taken() -> None:
             "nothing is downloaded: a model of the Hu",
         ),
         (lambda toy, t: t["scores"], r"did you mean '[\w.]+attention.scores'\?$"),
+        (lambda toy, t: t["weight"], r"did you mean .*attention.weights'"),
+        (lambda toy, t: t["wieghts"], r"did you mean '[\w.]+attention.weights'\?$"),
         (lambda toy, t: ablate(t, t), "expected the name of a step or module, got Trace"),
     ],
 )

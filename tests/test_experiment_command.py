@@ -143,7 +143,7 @@ def test_files_and_two_models(capsys: pytest.CaptureFixture[str], tmp_path: Path
         loaded.model.to_classes.weight.mul_(2)  # type: ignore[union-attr, operator]
     checkpoint.save(later, loaded)
     shown = asked(capsys, "compare", "toy", TEXT, "--with", str(later))
-    assert shown.startswith("Two runs, largest differences first: 2 steps differ")
+    assert shown.startswith("Two runs, largest differences first (steps that differ: 2)")
 
 
 @pytest.mark.parametrize(

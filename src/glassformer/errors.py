@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from itertools import zip_longest
 from math import inf
 from numbers import Real
 from operator import index
@@ -163,12 +164,10 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     from difflib import get_close_matches  # only for an error: no command waits for it
 
     known = list(known)
-    last = f".{name.rpartition('.')[-1]}"
     near = (
         [one for one in known if one.casefold() == name.casefold()][:3]
         or get_close_matches(name, known, n=3, cutoff=0.9)  # a typo
-        # `model.n_heads` for `model.attention.n_heads`: the right name in the wrong place.
-        or [one for one in known if one.endswith(last)][:3]
+        or _near_last_parts(name, known)[:3]
         or get_close_matches(name, known, n=3, cutoff=0.6)
     )
     if near:
@@ -179,6 +178,23 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     if len(known) > most:
         return Fragment.of("; there are {names} and {n} more", names=listed, n=len(known) - most)
     return Fragment.of("; there are {names}", names=listed)
+
+
+def _near_last_parts(name: str, known: list[str]) -> list[str]:
+    """Names that end like this one: `model.attention.n_heads` for `model.n_heads`.
+
+    For `weight`, `a.weight` and `a.weights` may be meant: one of each ending comes first.
+    """
+    endings: dict[str, list[str]] = {}
+    for one in sorted(known, key=lambda one: not one.endswith(f".{name}")):
+        rest, _, last = one.rpartition(".")
+        if rest:
+            endings.setdefault(last, []).append(one)
+    asked = name.rpartition(".")[-1]
+    longer = [last for last in endings if asked and last.startswith(asked)]
+    near = sorted(longer, key=len) or get_close_matches(asked, endings, n=3, cutoff=0.8)
+    by_turns = zip_longest(*(endings[last] for last in near))
+    return [one for turn in by_turns for one in turn if one is not None]
 
 
 def expect(

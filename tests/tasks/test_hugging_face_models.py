@@ -249,8 +249,11 @@ def test_only_pickles(
     for command in (["run"], ["trace"], ["explain", "--words"]):
         said = refused(capsys, command[0], str(folder), "x", *command[1:])
         assert "pytorch_model.bin, a format that can run code" in said
-        assert ".save_pretrained('converted')" in said
     assert "a format that can run code" in refused(capsys, "explore", "--model", str(folder))
+
+    advice = said.rpartition("in Python: ")[2]
+    exec(advice, {"transformers": transformers})
+    assert gf.load(folder).task == "generate"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from glassformer.experiments.intervention import place_of
 from glassformer.experiments.lens import ONE_ROW
 from glassformer.experiments.measure import Measured, label_of, same_in, trace_of, value_in
 from glassformer.experiments.result import Result, aligned, heading, say
-from glassformer.language import as_language, columns_of, padded
+from glassformer.language import as_language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.stages import stages_called
 from glassformer.tracing.step_graph import writer_of
@@ -104,14 +104,12 @@ class WordScores(Result):
         return coloured_words(self.title(language), self.tokens, self.scores)
 
     def text(self, language: str = "en", width: int | None = None) -> str:
-        width = max(map(columns_of, self.tokens))
         longest = max(map(abs, self.scores)) or 1.0
-        lines = [self.title(language), ""]
+        lines = []
         for token, score in zip(self.tokens, self.scores, strict=True):
             bar = "█" * round(20 * abs(score) / longest)
-            line = f"{padded(token, width)}  {score:+.4g}  {'-' if score < 0 else ''}{bar}"
-            lines.append(line.rstrip())
-        return "\n".join(lines)
+            lines.append([token, f"{score:+.4g}", f"-{bar}" if bar and score < 0 else bar])
+        return "\n".join([self.title(language), "", *aligned(lines, width)])
 
     def coloured(self) -> str:
         """The text for a terminal of 24-bit colours: orange raises the number, blue lowers it."""

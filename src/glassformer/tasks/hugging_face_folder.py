@@ -156,13 +156,17 @@ def _no_weights(path: Path) -> CheckpointError:
         return CheckpointError(
             "{path} is not a whole model folder: it has no {weights}", path=path, weights=WEIGHTS
         )
+    named = read_config(path).get("architectures")
+    kind = named[0] if isinstance(named, list) and named else ""
+    is_name = isinstance(kind, str) and kind.isidentifier()  # it is advised as code to run
     return CheckpointError(
         "{path} has its weights as {held}, a format that can run code, and no {weights}; where you "
-        "trust it, convert it: transformers.AutoModel.from_pretrained({folder!r})"
-        ".save_pretrained('converted')",
+        "trust it, convert it in Python: transformers.{kind}.from_pretrained({folder!r})"
+        ".save_pretrained({folder!r})",
         path=path,
         held=held[0],
         weights=WEIGHTS,
+        kind=kind if is_name else "AutoModel",  # which leaves out the head
         folder=str(path),
     )
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.errors import InputError
+from glassformer.errors import Fragment, InputError
 from glassformer.files import as_path, open_regular
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def read_image(source: str | Path) -> Image:
         raise InputError(
             "cannot read the image {path}: {reason}",
             path=path,
-            reason=error.strerror or "it is none of " + ", ".join(_FORMATS),
+            reason=error.strerror
+            or Fragment.of("it is none of {formats}", formats=", ".join(_FORMATS)),
         ) from None
     except Exception as error:  # decoders raise anything for a damaged file
         raise InputError(

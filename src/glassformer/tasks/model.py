@@ -278,11 +278,11 @@ class Model(ABC):
         tokenizer = self.reader
         mask = tokenizer.special.mask
         assert mask is not None, "a model without a mask token has no task `fill`"
-        for number, one in enumerate(read):
+        for text, one in zip(texts, read, strict=True):
             if mask not in one.ids:
                 raise InputError(
-                    "text {number} has no gap to fill: write {mask} where a word is missing",
-                    number=number,
+                    "{text!r:.40} has no gap to fill: write {mask} where a word is missing",
+                    text=text,
                     mask=tokenizer.token(mask),
                 )
         answers = []

@@ -124,9 +124,7 @@ class Trace:
                 step=found["name"],
                 index=", ".join(map(_as_written, _parts(found["index"]))),
             )
-        names = {*self._by_name, *self.stages}
-        longer = [known for known in names if known.endswith(f".{name}")]
-        raise UnknownNameError("step", name, longer or names)
+        raise UnknownNameError("step", name, {*self._by_name, *self.stages})
 
     def _ipython_key_completions_(self) -> list[str]:
         """What Tab offers after `t["` in IPython and Jupyter."""
