@@ -1,10 +1,11 @@
 """The campaign: thousands of ways to fail, and the outcome of each.
 
-    python -m tests.campaign [SECTION …] [--share 0.1] [--jobs 2]     (or: make campaign)
+    python -m tests.campaign [SECTION …] [--share 0.1] [--seed 1] [--jobs 2]  (or: make campaign)
 
 A case fails if it ends in a traceback, by a signal, not in time, with more than 1 GiB, or with
 another answer than the right one. The table comes last; the exit code is 1 if anything failed.
-`--share` runs a part of each section, `--jobs` as many sections beside one another.
+`--share` runs a part of each section, `--seed` draws other cases, `--jobs` runs as many sections
+beside one another.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from tests.campaign.hostile_answers import hostile_answers
 from tests.campaign.hostile_folders import hostile_folders
 from tests.campaign.hostile_hugging_face import EXECUTED, hostile_hugging_face
 from tests.campaign.hostile_images import hostile_images
+from tests.campaign.hostile_requests import Asked, hostile_requests, refusal_of
 from tests.campaign.sandbox import Ended, command, forked
 from tests.campaign.strangers import bad_calls, bad_commands, hostile_examples, hostile_files
 from tests.training.made import make_data, registered, tiny
@@ -70,10 +72,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Campaign:
-    """The working folder, and the share of cases to run."""
+    """The working folder, the share of cases to run, and the seed that draws them."""
 
     folder: Path
     share: float
+    seed: int
 
     def count(self, whole: int) -> int:
         return max(1, round(self.share * whole))
@@ -110,7 +113,7 @@ def training_case(name: str, campaign: Campaign, **changes: object) -> Callable[
 
 def kills(campaign: Campaign, section: Section) -> None:
     """SIGKILL at a random moment, then `--resume`: the same bits as an uninterrupted run."""
-    rng = random.Random(0)
+    rng = random.Random(campaign.seed)
     per_recipe = campaign.count(17)
     for name in RECIPES:
         run = training_case(name, campaign)
@@ -165,7 +168,7 @@ def _same(ended: Ended, whole: Path, folder: Path) -> str:
 
 def damage(campaign: Campaign, section: Section) -> None:
     """Bits flipped in and bytes cut from every file of a run and of a model folder."""
-    rng = random.Random(0)
+    rng = random.Random(campaign.seed)
     # Of the states 6, 9 and 12 the last is taken away: damage to one leaves another.
     run = training_case("shakespeare", campaign, loop__steps=12, loop__keep=3)
     whole = campaign.folder / "damage-whole"
@@ -196,6 +199,15 @@ def damage(campaign: Campaign, section: Section) -> None:
             how = _damaged(model / file.name, rng, at)
             ended = command("run", str(model), "the dog", "--max-new", "5")
             section.note(f"model {file.name} {how}", ended.refusal_complaint, ended)
+    stored = campaign.folder / "sweep.jsonl"
+    sweep = ("experiment", "sweep", "toy", "I am not happy", "--store", str(stored))
+    section.note("sweep", command(*sweep).refusal_complaint)
+    good = stored.read_bytes()
+    for at in range(campaign.count(24)):
+        stored.write_bytes(good)
+        how = _damaged(stored, rng, at)
+        ended = command(*sweep)
+        section.note(f"sweep {how}", ended.refusal_complaint, ended)
 
 
 def _damaged(file: Path, rng: random.Random, at: int) -> str:
@@ -224,14 +236,14 @@ def _damaged(file: Path, rng: random.Random, at: int) -> str:
 
 
 def folders(campaign: Campaign, section: Section) -> None:
-    for name, folder in hostile_folders(campaign.folder, campaign.count(300)):
+    for name, folder in hostile_folders(campaign.folder, campaign.count(300), campaign.seed):
         ended = command("run", str(folder), "x" * 200 + " I am not happy", "--max-new", "5")
         section.note(name, ended.refusal_complaint, ended)
 
 
 def foreign_folders(campaign: Campaign, section: Section) -> None:
     """Folders of Hugging Face; none of their code may run."""
-    for case in hostile_hugging_face(campaign.folder, campaign.count(600)):
+    for case in hostile_hugging_face(campaign.folder, campaign.count(600), campaign.seed):
         ended = command("run", str(case.folder), case.text, "--max-new", "5")
         executed = "executed" if (case.folder / EXECUTED).exists() else ""
         section.note(case.name, executed or ended.refusal_complaint, ended)
@@ -242,7 +254,7 @@ def images(campaign: Campaign, section: Section) -> None:
     from tests.tasks.foreign_folders import FOLDERS
 
     model = str(FOLDERS["vit"].write(campaign.folder / "vit"))
-    for name, file in hostile_images(campaign.folder, campaign.count(150)):
+    for name, file in hostile_images(campaign.folder, campaign.count(150), campaign.seed):
         ended = command("run", model, str(file))
         section.note(name, ended.refusal_complaint, ended)
 
@@ -258,7 +270,7 @@ def answers(campaign: Campaign, section: Section) -> None:
 
 
 def examples(campaign: Campaign, section: Section) -> None:
-    for name, file in hostile_examples(campaign.folder, campaign.count(300)):
+    for name, file in hostile_examples(campaign.folder, campaign.count(300), campaign.seed):
         ended = command("audit", str(file))
         complaint = ended.complaint if ended.code in (0, 1) else ended.refusal_complaint
         section.note(name, complaint, ended)
@@ -268,7 +280,7 @@ def commands(campaign: Campaign, section: Section) -> None:
     here = Path.cwd()
     os.chdir(campaign.folder)
     try:
-        for line in bad_commands(campaign.count(300)):
+        for line in bad_commands(campaign.count(400), campaign.seed):
             ended = command(*line)
             section.note(" ".join(line)[:120], ended.refusal_complaint, ended)
     finally:
@@ -277,7 +289,7 @@ def commands(campaign: Campaign, section: Section) -> None:
 
 def single_files(campaign: Campaign, section: Section) -> None:
     """Single-file checkpoints of other programs, each loaded or refused in one line."""
-    for name, load, file in hostile_files(campaign.folder, campaign.count(200)):
+    for name, load, file in hostile_files(campaign.folder, campaign.count(200), campaign.seed):
         ended = forked(lambda load=load, file=file: _refused(lambda: load(file), True))  # type: ignore[misc]
         section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-200:]), ended)
 
@@ -288,6 +300,19 @@ def calls(campaign: Campaign, section: Section) -> None:
     for name, call, makes_sense in found[: campaign.count(len(found))]:
         ended = forked(lambda call=call, ok=makes_sense: _refused(call, ok))  # type: ignore[misc]
         section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-200:]), ended)
+
+
+def requests(campaign: Campaign, section: Section) -> None:
+    """Requests to the explorer, each to a server of its own."""
+    for name, asked, is_good in hostile_requests(campaign.count(500), campaign.seed):
+
+        def case(asked: Asked = asked, is_good: bool = is_good) -> int:
+            wrong = refusal_of(asked, is_good)
+            print(wrong, file=sys.stderr)
+            return 1 if wrong else 0
+
+        ended = forked(case, 120)
+        section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-300:]), ended)
 
 
 def _refused(call: Callable[[], object], may_answer: bool) -> int:
@@ -337,17 +362,17 @@ KNOWN: dict[str, Callable[[Campaign, Section], None]] = {
     section.__name__: section
     for section in (
         kills, workers, damage, folders, foreign_folders, images, single_files, answers,
-        examples, commands, calls, traces, load, slow_clients,
+        examples, commands, calls, requests, traces, load, slow_clients,
     )
 }  # fmt: skip
 
 
-def run(name: str, share: float) -> tuple[Section, float]:
+def run(name: str, share: float, seed: int) -> tuple[Section, float]:
     """A section, in a folder of its own, and the seconds that it took."""
     torch.set_num_threads(1)
     section, began = Section(name), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        campaign = Campaign(Path(folder), share)
+        campaign = Campaign(Path(folder), share, seed)
         use_made_data(campaign.folder)
         KNOWN[name](campaign, section)
     print(f"{name}: {section.cases} cases, {len(section.failures)} failures", flush=True)
@@ -358,13 +383,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help="all if none is named")
     parser.add_argument("--share", type=float, default=1.0, help="of each section's cases")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw of cases")
     parser.add_argument("--jobs", type=int, default=1, help="sections at once")
     options = parser.parse_args()
     if unknown := set(options.sections) - set(KNOWN):
         parser.error(f"unknown sections {sorted(unknown)}; there are {', '.join(KNOWN)}")
     fork = multiprocessing.get_context("fork")  # torch is imported
     with ProcessPoolExecutor(options.jobs, mp_context=fork) as pool:
-        done = list(pool.map(run, options.sections or KNOWN, repeat(options.share)))
+        done = list(
+            pool.map(run, options.sections or KNOWN, repeat(options.share), repeat(options.seed))
+        )
     print(
         f"\n{'section':<12}{'cases':>7}{'failures':>10}{'peak MiB':>10}{'slowest':>9}{'minutes':>9}"
     )

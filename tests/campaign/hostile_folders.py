@@ -5,6 +5,7 @@ Every maker is a generator that gives the same cases for the same seed.
 
 import copy
 import json
+import math
 import os
 import random
 import shutil
@@ -19,9 +20,9 @@ Spoil = Callable[[Path, random.Random], str]
 
 # Replacements for a good value.
 ODD: tuple[Any, ...] = (
-    None, True, -1, 0, 1, 2**31, 2**63, 2**70, 10**9, 1.5, -0.0, 1e308, "", "x", "𝕏" * 1000, [], {},
-    [[]], {"a": {}}, ["x"] * 1000, "../../etc/passwd", "\x00", "<script>", "NaN", [None],
-    [0] * 10_000,
+    None, True, -1, 0, 1, 2**31, 2**63, 2**70, 10**9, 10**400, 1.5, -0.0, 1e308, math.inf, math.nan,
+    "", "x", "𝕏" * 1000, [], {}, [[]], {"a": {}}, ["x"] * 1000, "../../etc/passwd", "\x00",
+    "<script>", "NaN", "\ud800", [None], [0] * 10_000,
 )  # fmt: skip
 
 

@@ -100,7 +100,15 @@ _HEADS: tuple[str, ...] = (
 
 def hostile_examples(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[str, Path]]:
     """Files for `glassformer audit`."""
-    rng = random.Random(seed)
+    for at, text in enumerate(hostile_texts(count, random.Random(seed))):
+        file = folder / f"example{at}.json"
+        file.write_text(text, encoding="utf-8")
+        yield f"{at} {text[60:110]!r}", file
+        file.unlink()
+
+
+def hostile_texts(count: int, rng: random.Random) -> list[str]:
+    """What such files hold."""
     shipped = [
         json.loads(file.read_text(encoding="utf-8"))
         for file in sorted((MODELS.parent / "audit/examples").glob("*.json"))
@@ -134,52 +142,54 @@ def hostile_examples(folder: Path, count: int, seed: int = 0) -> Iterator[tuple[
         for _ in range(rng.choice((1, 1, 2, 3))):
             data = mutated_json(data, rng)
         texts.append(json.dumps(data))
-    for at, text in enumerate(texts[:count]):
-        file = folder / f"example{at}.json"
-        file.write_text(text, encoding="utf-8")
-        yield f"{at} {text[60:110]!r}", file
-        file.unlink()
+    return texts[:count]
 
 
 # --- command lines ---
 
-_COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    # a command: arguments that it takes, then its options
-    "run": (
-        ("toy", "I am"),
+_COMMANDS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    # a command, arguments that it takes, then its options
+    ("run", ("toy", "I am"),
         ("--batch-size", "--weights", "--max-new", "--beam", "--n-best", "--length-penalty",
-         "--temperature", "--top-k", "--top-p", "--seed", "--ids", "--as"),
-    ),
-    "explain": (
-        ("toy", "I am", "--at", "logits[0]"),
-        ("--at", "--depth", "--terms", "--target", "--as"),
-    ),
-    "trace": (("toy", "I am"), ("--output", "--step", "--target", "--lang")),
-    "train": (
-        ("text", "--text", "no-such-file.txt"),
+         "--temperature", "--top-k", "--top-p", "--seed", "--ids", "--as")),
+    ("explain", ("toy", "I am", "--at", "logits[0]"),
+        ("--at", "--depth", "--terms", "--target", "--as")),
+    ("explain", ("toy", "I am", "--words"), ("--at", "--depth", "--json", "--target")),
+    ("trace", ("toy", "I am"), ("--output", "--step", "--target", "--lang")),
+    ("train", ("text", "--text", "no-such-file.txt"),
         ("--loop.steps", "--model.d_model", "--out", "--config", "--optimiser.lr", "--x.y",
-         "--text"),
-    ),
-    "audit": (("masked",), ("--lang", "--to", "--output")),
-    "lesson": (("masked",), ("--lang", "--to", "--output", "--off", "--set", "--row")),
-    "exercise": (("scores", "no-such-file.py"), ("--lang", "--output")),
-    "experiment": (
-        ("words", "toy", "I am"),
+         "--text")),
+    ("audit", ("masked",), ("--lang", "--to", "--output")),
+    ("audit", ("by-hand", "--to", "html", "-o", "audit.html"), ("--to", "-o", "--json")),
+    ("lesson", ("masked",), ("--lang", "--to", "--output", "--off", "--set", "--row")),
+    *(("lesson", ("by-hand", "--to", to, "-o", place), ("--to", "-o", "--set", "--ask"))
+      for to in ("md", "tex", "html", "slides", "worksheet", "xlsx", "pdf", "json", "svg")
+      for place in ("no/such/folder/x", ".", "/dev/full", "lesson" + "x" * 300)),
+    ("exercise", ("scores", "no-such-file.py"), ("--lang", "--output")),
+    ("exercise", ("scores", "-o", "scores.py"), ("--lang", "-o", "--json")),
+    *(("experiment", (kind, "toy", "I am not", *more),
         ("--at", "--less", "--other", "--with", "--part", "--head", "--position", "--neuron",
-         "--to", "--texts", "--over", "--stage", "--store", "--method", "--baseline"),
-    ),
-    "claims": (("C01", "C02"), ("--lang", "--to", "--plot", "--output")),
-    "export": (("toy", "--to", "nowhere", "-o", "x"), ("--to", "--out")),
-    "evaluate": (("toy",), ("--data", "--split", "--device")),
-    "describe": (("gpt2",), ("--d-model", "--n-heads")),
-    "models": ((), ("--x",)),
-    "recipes": ((), ("--x",)),
-    "data": ((), ("--data", "--archive")),
-    "explore": (("--model", "no-such-model", "--no-open"), ("--port", "--model", "--host")),
-}  # fmt: skip
+         "--to", "--texts", "--over", "--stage", "--store", "--method", "--baseline", "--heads",
+         "--neurons", "--score", "--side", "-o", "--json"))
+      for kind, *more in (
+          ("words",), ("lens",), ("parts",), ("heads",), ("composition",),
+          ("ablate", "--part", "encoder.blocks.0.attention"),
+          ("patch", "--part", "encoder.blocks.0.attention", "--other", "I am"),
+          ("sweep", "--over", "head"), ("sweep", "--store", "sweep.jsonl"),
+          ("compare", "--other", "I am"))),
+    ("claims", ("C01", "C02"), ("--lang", "--to", "--plot", "--output")),
+    ("export", ("toy", "--to", "nowhere", "-o", "x"), ("--to", "--out")),
+    ("evaluate", ("toy",), ("--data", "--split", "--device")),
+    ("describe", ("gpt2",), ("--d-model", "--n-heads")),
+    ("models", (), ("--x",)),
+    ("recipes", (), ("--x",)),
+    ("data", (), ("--data", "--archive")),
+    ("explore", ("--model", "no-such-model", "--no-open"), ("--port", "--model", "--host")),
+)  # fmt: skip
 _BAD_WORDS = (
     "", "-1", "0.5", "99999999999999999999", "1e999", "nan", "inf", "x", "--", "-", "-x", "é", "%s",
-    "\u202e", "../../../etc/shadow", "/", "/dev/full/x", "a" * 5_000, "logits[", "logits[0,0,0,0]",
+    "\u202e", "../../../proc/version", "/dev/zero", "/", "/dev/full/x", "/dev/full", "/dev/stdin",
+    "a" * 5_000, "logits[", "logits[0,0,0,0]",
     "[]", "{}", "\n", "💩", "None", "0x10", "1_000", "*", "~", "$HOME", "; true",
 )  # fmt: skip
 
@@ -188,8 +198,7 @@ def bad_commands(count: int, seed: int = 0) -> Iterator[tuple[str, ...]]:
     """Command lines: a bad word for an option or an argument, options unknown, doubled, cut off."""
     rng = random.Random(seed)
     for _ in range(count):
-        name = rng.choice(list(_COMMANDS))
-        arguments, options = _COMMANDS[name]
+        name, arguments, options = rng.choice(_COMMANDS)
         line = list(arguments)
         way = rng.randrange(5)
         if way == 0 and line:

@@ -205,7 +205,8 @@ def test_a_file_that_is_no_store_is_left_as_it_is(content: bytes, tmp_path: Path
 @pytest.mark.parametrize(
     "line",
     ["5", "{}", '{"row": 99, "column": 0, "value": 1}', '{"row": -1, "column": 0, "value": 1}',
-     '{"row": 0, "column": 0, "value": "x"}', '{"row": 0.5, "column": 0, "value": 1}'],
+     '{"row": 0, "column": 0, "value": "x"}', '{"row": 0.5, "column": 0, "value": 1}',
+     '{"row": 0, "column": 0, "value": true}', f'{{"row": 0, "column": 0, "value": {10**400}}}'],
 )  # fmt: skip
 def test_a_line_of_a_store_that_cannot_be_is_refused(line: str, tmp_path: Path) -> None:
     run = trace(made("gpt2"), IDS)

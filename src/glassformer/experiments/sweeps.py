@@ -327,15 +327,16 @@ class _Record:
 
     def _entry(self, line: Any, values: Tensor) -> tuple[_Place, float]:
         try:
-            place, value = (line["row"], line["column"]), line["value"]
-        except (TypeError, KeyError):
+            place, given = (line["row"], line["column"]), line["value"]
+            value = float(given)
+        except (TypeError, ValueError, KeyError, OverflowError):
             raise self._foreign() from None
         fits = all(
             type(at) is int and 0 <= at < n for at, n in zip(place, values.shape, strict=True)
         )
-        if not fits or type(value) not in (int, float):
+        if not fits or type(given) not in (int, float):
             raise self._foreign()
-        return place, float(value)
+        return place, value
 
     def _foreign(self) -> TraceError:
         return TraceError("{path} is not a file of a sweep: give another store=", path=self._path)
