@@ -151,3 +151,12 @@ def test_labels_of_a_stranger_do_not_command_the_terminal(
 def test_a_message_does_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["run", "no/such\x1b[2Jmodel", "a text"]) != 0
     assert r"such\x1b[2Jmodel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["lesson masked a\nb", "run no/such\nmodel text", "models\nx"])
+def test_a_message_is_one_line_whatever_it_names(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(line.split(" ")) in (1, 2)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.endswith("\n")

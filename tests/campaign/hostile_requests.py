@@ -104,7 +104,7 @@ def hostile_requests(count: int, seed: int = 0) -> Iterator[tuple[str, Asked, bo
     while len(asked) < count:
         address, body = rng.choice(_GOOD)
         for _ in range(rng.choice((1, 1, 2))):
-            body = mutated_json(body, rng)
+            body = mutated_json(body, rng) if body else body
         asked.append(Asked("POST", address, json.dumps(body)))
         words = (quote(rng.choice(_WORDS), safe="") for _ in range(5))
         asked.append(Asked("GET", rng.choice(_ADDRESSES).format(*words)))

@@ -239,5 +239,6 @@ def _reader_left() -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"glassformer: {_harmless(message)}\n")
+    line = _harmless(message).replace("\n", r"\n")  # of a name: our messages have none
+    sys.stderr.write(f"glassformer: {line}\n")
     return code
