@@ -64,6 +64,15 @@ def test_a_given_number_has_no_arithmetic() -> None:
     assert cell_arithmetic(FromPrint(made), made["a"], (0, 0)) == []
 
 
+@pytest.mark.parametrize("printed", [7, [7, 7], [[[7]]], [[7, 7, 7], [7, 7, 7]]])
+def test_a_number_of_a_shape_that_the_formula_does_not_give_has_no_arithmetic(
+    printed: Any,
+) -> None:
+    made = example(A, B, {"id": "c", "formula": "a @ b", "printed": printed, "decimals": 0})
+    last = tuple(size - 1 for size in np.shape(printed))
+    assert cell_arithmetic(FromPrint(made), made["c"], last) == []
+
+
 @pytest.mark.parametrize("name", example_names())
 def test_the_arithmetic_of_shipped_examples_gives_what_the_audit_computes(name: str) -> None:
     """Each number at face value: the first line's value is the recomputed one."""

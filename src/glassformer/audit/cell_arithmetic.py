@@ -52,8 +52,14 @@ class ArithmeticLine:
 
 
 def cell_arithmetic(page: FromPrint, step: PrintedStep, at: Index) -> list[ArithmeticLine]:
-    """How a number of a step follows from what is printed; empty for what is given or in words."""
+    """How a number of a step follows from what is printed; empty for what is given or in words.
+
+    Also where the step prints another shape than its formula gives, so that it has no such place.
+    """
     if step.tree is None or step.id not in page.computed or step.id in page.misfits:
+        return []
+    value = page.computed[step.id]
+    if not isinstance(value, BoundedNumbers) or len(value.shape) != len(at):
         return []
     try:
         return _Expansion(page).lines(step.tree, at, f"{step.id}{_place(at)}")
