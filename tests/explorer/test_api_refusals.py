@@ -53,6 +53,13 @@ def test_a_usual_refusal_has_a_code_and_its_figures(
     assert all(str(figure) in told["detail"] for figure in figures.values())
 
 
+def test_half_a_pair_of_surrogates_is_refused_like_any_other_name(client: TestClient) -> None:
+    """JSON can hold one, the answer's encoding cannot."""
+    body, head = r'{"model": "a\ud800b", "text": "I am"}', {"Content-Type": "application/json"}
+    answer = client.post("/api/traces", content=body, headers=head)
+    assert (answer.status_code, answer.json()["figures"]) == (404, {"name": "a?b"})
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -72,7 +73,14 @@ def problem(
 ) -> JSONResponse:
     """A one-line error; common ones have a code and figures, for the page to translate."""
     told = Problem(detail=" ".join(detail.split()), zh=zh, code=code, figures=figures or {})
-    return JSONResponse(told.model_dump(), status, headers)
+    return _ProblemResponse(told.model_dump(), status, headers)
+
+
+class _ProblemResponse(JSONResponse):
+    """A problem may quote half a surrogate pair: JSON can hold one, UTF-8 cannot."""
+
+    def render(self, content: object) -> bytes:
+        return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _ours(_request: Request, error: Exception) -> JSONResponse:
