@@ -19,7 +19,6 @@ from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.language import words
 from glassformer.lessons import EXERCISES, LESSONS, Exercise, exercise
 from glassformer.lessons.exercises import solutions
-from glassformer.lessons.exercises.exercise_check import copied, is_same
 from glassformer.lessons.exercises.exercise_track import (
     exercise_notebook,
     parts_of,
@@ -27,6 +26,7 @@ from glassformer.lessons.exercises.exercise_track import (
     solution,
     starter,
 )
+from glassformer.lessons.exercises.result_comparison import copied, is_same
 
 WRONG_ANSWERS = wrong_answers()
 
@@ -212,11 +212,26 @@ FINDINGS: list[tuple[str, str, str, str]] = [
     ("scores", "def f(q): return q", "raised", "TypeError: f() takes 1 positional argument but"),
     ("scores", "def f(q, k):\n  exit()", "raised", "Line 2: SystemExit"),
     ("scores", "def f(q, k): raise NotImplementedError", "unwritten", "is not written yet"),
-    ("greedy", "def f(n, s, e, m): return torch.tensor([1, 2])", "value", "got [1, 2]"),
+    ("greedy", "def f(n, s, e, m): return torch.tensor([3, 2])", "value", "got tensor([3, 2])"),
     ("greedy", "def f(n, s, e, m): return None", "nothing", "None"),
     ("greedy", "def f(n, s, e, m): return torch.ones(2).numpy()", "value", "got array("),
     ("greedy", "def f(n, s, e, m): return [torch.ones(2), 3]", "value", "got [tensor("),
-    ("beam-step", "def f(l, t): return t, t", "value", "Expected ("),
+    ("beam-step", "def f(l, t): return t, t", "tuple length", "Expected 3 tensors, got 2."),
+    ("beam-step", "def f(l, t): return t", "tuple", "Expected a tuple of 3 tensors, got Tensor."),
+    ("scores", "def f(q, k): return q, q @ k.mT", "with others", "one of 2. Return it alone."),
+    ("scores", "def f(q, k): return torch.einsum('qe,ke->qk', q, k)", "axes in front",
+     "Count axes from the end"),
+    ("softmax", "def f(s): return torch.softmax(s, dim=1)", "axes in front", "Right for matrices"),
+    ("softmax", "def f(s): return s - s.max(dim=-1)", "largest and place", "Take `.values`"),
+    ("split-heads", "def f(x, h): return x.view(2, 3, h, 6 / h)", "size no whole number", "`//`"),
+    ("merge-heads", "def f(x): return x @ x", "product", "a has as many columns as b has rows."),
+    ("attention", "def f(q, k, v, m=None): return v if m else q", "differs", "numbers differ"),
+    ("attention", "def f(q, k, v, m=None):\n  r = torch.softmax(q @ k.mT / 3 ** .5, -1) @ v\n"
+     "  return q * m if m else r", "condition", "Line 3: a tensor of several values"),
+    ("attention", "def f(q, k, v, m=None): return q * ~m", "none argument",
+     "`if mask is not None`"),
+    ("loss", "def f(l, ids, p): return F.cross_entropy(l[:, :-1], ids[:, 1:])", "targets",
+     "(N, V)"),
     ("basic", "def f(x):\n  r = torch.softmax(x @ x.T, -1) @ x\n  x += 1\n  return r", "changed",
      "changes its inputs"),
 ]  # fmt: skip

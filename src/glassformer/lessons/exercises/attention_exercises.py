@@ -76,12 +76,15 @@ def _softmax_cases() -> Cases:
     draw = numbers(2)
     hidden = draw(2, 2, 3, 5)
     hidden[..., 3] = -math.inf
+    one_far_below = draw(2, 10)
+    one_far_below[:, 4] = -750.0
     return [
         (draw(3, 3),),
         (draw(2, 4),),
         (draw(3, 4) * 3 + torch.tensor([[1000.0], [-1000.0], [0.0]]),),
         (draw(2, 3) + 1000,),
         (hidden,),
+        (one_far_below,),
     ]
 
 

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from glassformer.documents import render_text
-from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Code, Document, Paragraph, with_code
 from glassformer.errors import ConfigError
 from glassformer.language import Bilingual, Language, Words, words
@@ -35,6 +34,14 @@ from glassformer.lessons.exercises.exercise_track import (
     solution,
 )
 from glassformer.lessons.exercises.feedback import Feedback
+from glassformer.lessons.exercises.result_comparison import (
+    axes_of,
+    copied,
+    difference,
+    is_same,
+    kind,
+    known_error,
+)
 from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
 
 say = words("glassformer.lessons.exercises.feedback")
@@ -46,8 +53,6 @@ _IMPORTS = {
     "F": "import torch.nn.functional as F", "Tensor": "from torch import Tensor",
 }  # fmt: skip
 """What a learner may use without having imported it, and the line that does."""
-_TOLERANCE = 2e-5
-"""Relative to the largest number: some hundred roundings of float32. A slip changes far more."""
 SECONDS = 10.0
 """For all calls of a learner's function together."""
 
@@ -200,7 +205,7 @@ class _ExerciseJudge:
         if any(isinstance(case.given.error, NotImplementedError) for case in wrong):
             return self._wrong("unwritten", say, function=self.exercise.function)
         if wrong:
-            return self._known_slip(compared) or self._described(wrong[0])
+            return self._known_slip(compared) or self._described(wrong[0], compared)
         if any(call.changed for call in calls):
             return self._wrong("changed", say)
         text = say.both("right", count=len(cases))
@@ -231,21 +236,23 @@ class _ExerciseJudge:
                 shows = shows or not case.agrees
         return shows
 
-    def _described(self, case: _Compared) -> Feedback:
+    def _described(self, case: _Compared, compared: list[_Compared]) -> Feedback:
         """What is wrong with a result that no known slip explains."""
-        shapes = ", ".join(map(_kind, case.arguments))
+        shapes = ", ".join(map(kind, case.arguments))
         error = case.given.error
         if isinstance(error, NameError) and error.name in _IMPORTS:
             code, line = _IMPORTS[error.name], self._line(error)
             return self._wrong("not imported", say, name=error.name, code=code, line=line)
         if error is not None and self._turns_all_axes(error, case.arguments):
             return self._wrong("all axes turned", say, line=self._line(error), arguments=shapes)
+        if _only_axes_in_front(case, compared):
+            return self._wrong("axes in front", say, arguments=shapes)
         if error is not None:
             said = " ".join(str(error).split())[:160]
-            kind = type(error).__name__
+            name = type(error).__name__
             return self._wrong(
-                "raised", say, error=f"{kind}: {said}" if said else kind, line=self._line(error),
-                arguments=shapes,
+                known_error(error) or "raised", say, error=f"{name}: {said}" if said else name,
+                line=self._line(error), arguments=shapes,
             )  # fmt: skip
         key, facts = difference(case.given.result, case.right)
         return self._wrong(key, say, arguments=shapes, **facts)
@@ -274,6 +281,13 @@ class _ExerciseJudge:
         return own[-1].lineno or "?" if own else "?"
 
 
+def _only_axes_in_front(case: _Compared, compared: list[_Compared]) -> bool:
+    """Whether an answer is right for all inputs but those with more axes."""
+    alike = [one for one in compared if len(one.arguments) == len(case.arguments)]
+    has_fewer = [axes_of(one.arguments) < axes_of(case.arguments) for one in alike]
+    return any(has_fewer) and [one.agrees for one in alike] == has_fewer
+
+
 def _is_elsewhere(file: str) -> bool:
     """Whether a file is neither ours nor torch's: for a callable object, such as a module."""
     return not file.startswith((str(Path(__file__).parent), str(Path(torch.__file__).parent)))
@@ -296,99 +310,3 @@ def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
     except (Exception, SystemExit) as error:
         return _Call(error=error)
     return _Call(result, changed=not is_same(given, arguments))
-
-
-def copied(value: Any, dtype: torch.dtype | None = None) -> Any:
-    """Arguments with tensors of their own; those of floats as `dtype`, if given."""
-    match value:
-        case Tensor():
-            return value.clone().to(dtype if dtype and value.is_floating_point() else value.dtype)
-        case tuple() | list():
-            return type(value)(copied(item, dtype) for item in value)
-        case dict():
-            return {key: copied(item, dtype) for key, item in value.items()}
-    return value
-
-
-# --- comparing ---------------------------------------------------------------------------------
-
-
-def is_same(given: Any, wanted: Any) -> bool:
-    """Whether two results are the same: kind, shape, and numbers up to rounding."""
-    if isinstance(wanted, Tensor):
-        return (
-            isinstance(given, Tensor)
-            and given.shape == wanted.shape
-            and _sort(given) == _sort(wanted)
-            and not bool(_places(given, wanted).any())
-        )
-    if isinstance(wanted, tuple | list):
-        return (
-            isinstance(given, tuple | list)
-            and len(given) == len(wanted)
-            and all(map(is_same, given, wanted))
-        )
-    if isinstance(wanted, dict):
-        return given.keys() == wanted.keys() and all(is_same(given[k], wanted[k]) for k in wanted)
-    try:
-        return bool(given == wanted)
-    except Exception:  # objects of a learner's may compare in any way
-        return False
-
-
-def _sort(x: Tensor) -> str:
-    return "bool" if x.dtype == torch.bool else "float" if x.is_floating_point() else "int"
-
-
-def _places(given: Tensor, wanted: Tensor) -> Tensor:
-    """Where two tensors of one shape differ by more than rounding."""
-    one, other = given.detach().double(), wanted.detach().double()
-    finite = other[other.isfinite()].abs()
-    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
-    return ~torch.isclose(one, other, rtol=0.0, atol=_TOLERANCE * scale, equal_nan=True)
-
-
-def difference(given: Any, wanted: Any) -> tuple[str, dict[str, object]]:
-    """What tells a wrong result from the right one: the key of a sentence, and its facts."""
-    if given is None:
-        return "nothing", {}
-    if isinstance(wanted, tuple) and isinstance(given, tuple | list) and len(given) == len(wanted):
-        for one, other in zip(given, wanted, strict=True):
-            if not is_same(one, other):
-                return difference(one, other)
-    if not isinstance(wanted, Tensor):
-        return "value", {"given": f"{_plain(given)!r:.60}", "wanted": f"{wanted!r:.60}"}
-    if not isinstance(given, Tensor):
-        return "type", {"kind": type(given).__name__}
-    if given.shape != wanted.shape:
-        return "shape", {"given": tuple(given.shape), "wanted": tuple(wanted.shape)}
-    if _sort(given) != _sort(wanted):
-        return "dtype", {"given": given.dtype, "wanted": say[f"sort {_sort(wanted)}"]}
-    place = tuple(_places(given, wanted).nonzero()[0].tolist())
-    if bool(given[place].isnan()):
-        return "nan", {"place": list(place), "wanted": _number(wanted[place])}
-    return "differs", {
-        "place": list(place),
-        "given": _number(given[place]),
-        "wanted": _number(wanted[place]),
-        "count": int(_places(given, wanted).sum()),
-        "all": wanted.numel(),
-    }
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, Tensor) else value
-
-
-def _number(x: Tensor) -> str:
-    return str(x.item()) if _sort(x) != "float" else f"{x.item():.6g}"
-
-
-def _kind(argument: Any) -> str:
-    """An argument as a hint shows it: `tensor 3×4`, a number itself."""
-    match argument:
-        case Tensor():
-            return f"tensor {shape_text(argument.shape)}".rstrip()
-        case bool() | int() | float() | None:
-            return str(argument)
-    return "…"
