@@ -228,10 +228,10 @@ def test_a_sweep_is_a_picture_whose_squares_open(visit: Visit) -> None:
 
 
 def test_a_sweep_can_be_cancelled(visit: Visit) -> None:
-    page = visit("#/en-de?text=A+dog.&view=experiments&tab=sweep")
+    page = visit("#/en-de?text=A+dog.&view=experiments&tab=lens")
     held: list[object] = []
     page.route("**/experiments/sweep", lambda route: held.append(route))  # the server takes long
-    page.get_by_role("button", name="Sweep", exact=True).click()
+    page.get_by_role("tab", name="Sweep").click()  # so few heads are swept at once
     expect(page.get_by_role("progressbar", name="Layers done")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Sweep", exact=True)).to_be_visible()
@@ -240,6 +240,10 @@ def test_a_sweep_can_be_cancelled(visit: Visit) -> None:
     page.get_by_role("button", name="Sweep", exact=True).click()
     expect(page.get_by_text("9 of 9 layers")).to_be_visible()
     expect(page.locator("[data-effect]")).to_have_count(9 * 6)
+    heads = page.get_by_role("columnheader")
+    expect(heads).to_have_text([f"head {number}" for number in range(1, 7)])
+    last = page.get_by_role("rowheader").last
+    expect(last).to_have_text("decoder layer 3, cross-attention")
 
 
 def test_layers_and_parts_of_a_translation(visit: Visit) -> None:

@@ -321,16 +321,15 @@ class _CellFields(dict[str, object]):
     def value(self) -> str:
         return digits(self._step.view.array[self._index])
 
-    def bias(self) -> str:
-        return self._p.plain("sum bias") if has_bias(self._step) else ""
-
-    def products(self) -> str:
-        count = len(_products(self._step, self._index))
-        return (
-            self._p.say("sum products", count=count)
-            if count > 1
-            else self._p.plain("sum products one")
-        )
+    def sum(self) -> str:
+        """How many products were added up, and whether a bias."""
+        count = len(_products(self._step, self._index)[1])
+        bias = self._p.plain("sum bias") if has_bias(self._step) else ""
+        if count > 1:
+            return self._p.say("sum products", count=count, bias=bias)
+        if bias:
+            return self._p.say("sum products one", bias=bias)
+        return self._p.plain("sum products alone")
 
     def part(self) -> str:
         return largest_part(self._p, self._step, self._index)
@@ -344,18 +343,19 @@ def has_bias(step: Step) -> bool:
     return step.op == "addmm" or any(operand.argument == "bias" for operand in step.operands)
 
 
-def _products(step: Step, index: Index) -> Row:
-    """The products that a number of a linear map adds up."""
-    _, products = Card(step[index]).factors()
+def _products(step: Step, index: Index) -> tuple[list[Row], Row]:
+    """What a number of a linear map multiplies, and the products that it adds up."""
+    factors, products = Card(step[index]).factors()
     if not len(products):
         raise UntoldError
-    return products
+    return factors, products
 
 
 def largest_part(p: Phrasing, step: Step, index: Index) -> str:
-    products = _products(step, index)
+    factors, products = _products(step, index)
     if len(products) == 1:
-        return p.say("sum one", part=digits(products[0]))
+        first, second = (digits(row[0]) for row in factors)
+        return p.say("sum one", first=first, second=second)
     if not products.any():
         return p.say("sum zero")
     return p.say("sum part", part=digits(products[int(np.argmax(np.abs(products)))]))

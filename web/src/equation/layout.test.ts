@@ -45,14 +45,21 @@ it('signs take their room', () => {
 it('what fits grows until it fills the screen', () => {
   const box = { width: 900, height: 400 };
   expect(largestThatFits(box, [wish(200)], [100])).toBe(2);
-  const grown = largestThatFits(box, [wish(250), wish(250)], [150, 150]);
+  const grown = largestThatFits(box, [wish(250), wish(250)], [150, 150]) ?? 0;
   expect(grown).toBeGreaterThan(1.3); // side by side: 2 · 286 · 1.55 is nearly 900
   expect(grown * 2 * 286).toBeLessThanOrEqual(900);
   // on one line at nearly its size, rather than on two a little larger
   expect(largestThatFits(box, [wish(400), wish(400)], [150, 150])).toBe(1);
   const four = [wish(250), wish(250), wish(250), wish(250)];
   expect(largestThatFits(box, four, [100, 100, 100, 100])).toBeGreaterThan(1.2);
-  expect(largestThatFits(box, four, [100, 100, 100, 100], 1)).toBe(1);
-  expect(largestThatFits(box, [wish(1000)], [100])).toBe(1);
-  expect(largestThatFits(box, [wish(200)], [500])).toBe(1);
+  expect(largestThatFits(box, four, [100, 100, 100, 100], 1)).toBe(null);
+  expect(largestThatFits(box, [wish(1000)], [100])).toBe(null);
+  expect(largestThatFits(box, [wish(200)], [500])).toBe(null);
+});
+
+it('what nearly fits becomes a little smaller rather than be cut', () => {
+  const box = { width: 900, height: 400 };
+  expect(largestThatFits(box, [wish(450), wish(450)], [150, 150], 1)).toBe(0.9);
+  expect(largestThatFits(box, [wish(450), wish(450)], [150, 150], 1, 1)).toBe(null);
+  expect(largestThatFits(box, [wish(480), wish(480)], [150, 150], 1)).toBe(null);
 });

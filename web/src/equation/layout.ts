@@ -65,22 +65,25 @@ export function allotHeights(
 
 /** Nothing grows to more than twice its size: a matrix of one number needs no more. */
 const MOST_GROWTH = 2;
+/** Letters can still be read a little smaller, which is better than a matrix that is cut. */
+const LEAST_GROWTH = 0.9;
 const GROWTH_STEP = 0.05;
 /** An equation on one line reads so much better that it may be so much smaller, for each line. */
 const LINE_BREAK = 0.2;
 
 /**
- * How much larger panels can be drawn so that all of them, whole, fill a box, on so many lines;
- * 1 where they do not fit as they are. `heights` are those of the panels.
+ * How much larger panels can be drawn so that all of them, whole, fill a box, on so many lines, or
+ * how much smaller they must be; null where they do not fit. `heights` are those of the panels.
  */
 export function largestThatFits(
   box: { width: number; height: number },
   wishes: readonly Wish[],
   heights: readonly number[],
   mostLines = Infinity,
-): number {
-  let best = { growth: 1, score: 0 };
-  for (let growth = MOST_GROWTH; growth > 0.99; growth -= GROWTH_STEP) {
+  least = LEAST_GROWTH,
+): number | null {
+  let best = { growth: 0, score: 0 };
+  for (let growth = MOST_GROWTH; growth > least - 0.01; growth -= GROWTH_STEP) {
     const width = box.width / growth - 1;
     if (wishes.some((wish) => wish.width + wish.signs > width)) continue;
     const counts = packed(width, wishes, (wish) => wish.width).map(({ length }) => length);
@@ -92,7 +95,7 @@ export function largestThatFits(
     const score = growth * (1 - LINE_BREAK * (counts.length - 1));
     if (height <= box.height / growth && score > best.score) best = { growth, score };
   }
-  return Math.round(100 * best.growth) / 100;
+  return best.score === 0 ? null : Math.round(100 * best.growth) / 100;
 }
 
 function lines(available: number, wishes: readonly Wish[], mostLines: number): Wish[][] {

@@ -15,10 +15,12 @@ it.each([
 
 it('is below the matrices that it would cover, where there is room', () => {
   const cell = { left: 100, right: 150 };
-  const above = { left: 400, right: 700, bottom: 200 };
-  const beside = { left: 20, right: 300, bottom: 480 };
+  const above = { left: 400, right: 700, bottom: 200, isOwn: false };
+  const beside = { left: 20, right: 300, bottom: 480, isOwn: true };
   const seen = { view, cell, bottom: 500, card: 400 };
   expect(placeCard({ ...seen, panels: [above, beside] })).toEqual({ left: 590, top: 210 });
+  const wide = { ...beside, right: 800 }; // the cell is in it, and is not covered
+  expect(placeCard({ ...seen, panels: [above, wide] })).toEqual({ left: 590, top: 210 });
   const low = { ...above, bottom: 400 };
   expect(placeCard({ ...seen, panels: [low, beside] })).toEqual({ left: 590, top: 8 });
 });

@@ -7,7 +7,7 @@ import { MARGIN, type Size } from './camera';
 const NAMES = 56;
 /** A tower alone on the screen is drawn so large at least, for its steps to be read; but so much
  * wider is no loss, since name and steps of a part have the screen for themselves when it is near. */
-const [LEAST_ZOOM, LEAST_ADDED] = [0.8, 0.5];
+const [LEAST_ZOOM, LEAST_ADDED] = [0.72, 0.5];
 
 /** The same picture with its columns further apart: towers and pieces of them keep their left half. */
 export function widened(info: MapInfo, screen: Size): MapInfo {
