@@ -319,6 +319,37 @@ def test_a_loss_cut_off_from_its_parameters_is_refused(
         traced_step(Map(function))
 
 
+def test_a_layer_converted_to_the_type_it_has_is_trained() -> None:
+    """`module.to(dtype)` runs under no_grad and gives back the very parameters (Switch)."""
+
+    class Router(Map):
+        def forward(self, x: Tensor) -> Tensor:
+            self.map = self.map.to(x.dtype)
+            with torch.no_grad():
+                x.contiguous()
+            return super().forward(x)
+
+    model = Router(lambda x: torch.empty_like(x).fill_(2) * x)
+    for _ in range(2):  # nothing stays behind on the parameters
+        traced, gradients = traced_and_gradients(model, X, loss=lambda y: y.square().sum())
+        assert gradients.keys() == {"map.weight", "map.bias"}
+        assert all(
+            torch.equal(traced[f"gradients.{name}"].value, gradient)
+            for name, gradient in gradients.items()
+        )
+        assert traced.verify().ok
+
+
+def test_unwritten_memory_is_no_random_number() -> None:
+    """A gradient that is lost elsewhere is not blamed on `empty_like`."""
+    hooked = Map(lambda x: torch.empty_like(x).fill_(2) * x)
+    next(hooked.parameters()).register_hook(lambda gradient: gradient * 2)
+    with pytest.raises(TraceError, match="a hook changes it"):
+        traced_and_gradients(hooked, X, loss=lambda y: y.sum())
+    with pytest.raises(TraceError, match="does not depend on any parameter"):
+        traced_step(Map(lambda x: torch.empty_like(x).fill_(2)))
+
+
 def test_a_hook_is_named_where_it_changes_a_gradient() -> None:
     model = Map(lambda x: x * 2)
     next(model.parameters()).register_hook(lambda gradient: gradient * 2)

@@ -171,6 +171,7 @@ class Backward:
             call.operator.name
             for call in self._forward.calls
             if _is_constant(call.operator)
+            and not rules.is_unwritten(call.operator)
             and any(
                 id(view.version) in self._active and not self._recorder.is_stopped(view)
                 for view in call.inputs()
@@ -428,6 +429,8 @@ class TrainingRecorder(Recorder):
         super().__init__(paths, budget, stop)
         self._follows_stops = follows_stops
         self._stopped: set[int] = set()
+        self._arguments: set[int] = set()
+        """The tensors passed to the operator that runs, by identity."""
 
     def is_stopped(self, view: View) -> bool:
         """Whether an operator read this argument through a `detach`, or under `no_grad`."""
@@ -437,6 +440,7 @@ class TrainingRecorder(Recorder):
         values = list(values)
         viewed, paused = super()._views(values, origin), not torch.is_grad_enabled()
         if self._sees_stops():
+            self._arguments |= {id(value) for value in values if isinstance(value, Tensor)}
             self._stopped |= {
                 id(view)
                 for value, view in zip(values, viewed, strict=True)
@@ -446,12 +450,17 @@ class TrainingRecorder(Recorder):
 
     def _note_result(self, call: Call, result: Any) -> None:
         super()._note_result(call, result)
+        given, self._arguments = self._arguments, set()
         if not self._sees_stops() or not self.views or self.views[-1] is not call:
             return
-        if call.operator.name == "detach" or any(map(self.is_stopped, call.inputs())):
-            for tensor in as_list(result):
-                if isinstance(tensor, Tensor):  # an output that was not asked for is None
-                    setattr(tensor, _STOPPED, True)
+        detaches = call.operator.name == "detach"
+        if not detaches and not any(map(self.is_stopped, call.inputs())):
+            return
+        for tensor in as_list(result):
+            # Without a detach, what was passed in is as before: under no_grad, `weight.to(dtype)`
+            # may be the weight itself. An output that was not asked for is None.
+            if isinstance(tensor, Tensor) and (detaches or id(tensor) not in given):
+                setattr(tensor, _STOPPED, True)
 
     def _sees_stops(self) -> bool:
         """Not inside an autograd function of the model's own, which runs without gradients."""
