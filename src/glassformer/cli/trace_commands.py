@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -189,6 +190,10 @@ def _loader(model: str | None, runs: Path | None = None) -> Callable[[], ASGIApp
             from glassformer.explorer.training_watch import WatchedRun
 
             state.watched = WatchedRun(run)
-        return create_api(state)
+        api = create_api(state)
+        # What was imported stays. A collection that looked at all of it, every ten traces or so,
+        # would hold up the page for a tenth of a second.
+        gc.freeze()
+        return api
 
     return load

@@ -49,8 +49,8 @@ NO_ANSWER = "—"
 def answer_of(opened: OpenTrace) -> schemas.Answer:
     """The answer of a trace, cached."""
     if opened.answer is None:
-        output = _Output(next(iter(opened.trace.outputs.values())))
-        said = _said(opened, opened.trace, output)
+        named = opened.trace if opened.reran else opened.root.trace
+        said = _said(opened, opened.trace, _Output.of(opened.trace, named))
         if opened.task == "generate" and opened.loaded is not None and not opened.edits:
             written = opened.loaded.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
             said = said.model_copy(update={"continuation": written.text})
@@ -59,23 +59,27 @@ def answer_of(opened: OpenTrace) -> schemas.Answer:
 
 
 def answer_after(opened: OpenTrace, edited: Trace) -> schemas.Answer:
-    """The answer of an edited run; its cells are named as in the trace that was edited.
-
-    Naming a cell takes the labels of all steps before it, which takes longer than the replay.
-    """
-    output = next(iter(edited.outputs.values()))
-    before = next(iter(opened.trace.outputs.values()))
-    alike = (before.name, tuple(before.shape)) == (output.name, tuple(output.shape))
-    return _said(opened, edited, _Output(output, before if alike else None))
+    """The answer of an edited run, which is not opened."""
+    return _said(opened, edited, _Output.of(edited, opened.trace))
 
 
 class _Output:
     """The step with the answer, and the step by which its cells are named."""
 
-    def __init__(self, step: Step, named: Step | None = None) -> None:
+    def __init__(self, step: Step, named: Step) -> None:
         self.number = step.number
         self._step = step
-        self._named = step if named is None else named
+        self._named = named
+
+    @classmethod
+    def of(cls, trace: Trace, before: Trace) -> _Output:
+        """The output of a trace, named as in the trace before an edit if that has one like it.
+
+        Naming a cell takes the labels of all steps before it, which takes longer than the replay.
+        """
+        step, named = (next(iter(one.outputs.values())) for one in (trace, before))
+        alike = (named.name, tuple(named.shape)) == (step.name, tuple(step.shape))
+        return cls(step, named if alike else step)
 
     @property
     def chances(self) -> npt.NDArray[np.float64]:
