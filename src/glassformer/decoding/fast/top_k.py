@@ -44,7 +44,7 @@ class _Chunked(NamedTuple):
     normalisers: Float[Tensor, "B R"]
 
 
-def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
+def _chunks(x: Float[Tensor, "... V"]) -> Float[Tensor, "... C W"]:
     """The whole chunks of each row."""
     n_chunks = x.size(-1) // _CHUNK
     chunks: Tensor = x[..., : n_chunks * _CHUNK].unflatten(-1, (n_chunks, _CHUNK))
@@ -54,18 +54,17 @@ def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
 def _some_rows_at_a_time(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chunked:
     """For a CPU: a few rows are read from memory once, and their exponentials never written."""
     logits = logits.to(precision)
-    n_chunks = logits.size(-1) // _CHUNK
-    whole = n_chunks * _CHUNK
     maxima, normalisers = [], []
     for rows in logits.flatten(0, 1).split(_ROWS_AT_ONCE):
-        of_chunks = rows[:, :whole].unflatten(-1, (n_chunks, _CHUNK)).amax(dim=-1)
-        largest = torch.cat([of_chunks, rows[:, whole:]], dim=-1).amax(dim=-1, keepdim=True)
+        of_chunks = _chunks(rows).amax(dim=-1)
+        rest = rows[:, of_chunks.size(-1) * _CHUNK :]
+        largest = torch.cat([of_chunks, rest], dim=-1).amax(dim=-1, keepdim=True)
         sums = (rows - largest).exp_().sum(dim=-1, keepdim=True)
         maxima.append(of_chunks)
         normalisers.append(largest + sums.log())  # log Σ exp of the row
     shape = logits.shape[:2]
     return _Chunked(
-        logits, torch.cat(maxima).view(*shape, n_chunks), torch.cat(normalisers).view(shape)
+        logits, torch.cat(maxima).unflatten(0, shape), torch.cat(normalisers).view(shape)
     )
 
 
