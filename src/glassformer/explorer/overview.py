@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter, defaultdict
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -296,8 +297,11 @@ def _layout(opened: OpenTrace) -> dict[str, Any]:
     trace, steps, first = opened.trace, opened.steps, _first(opened.trace).number
     operands = {step.number: step.operands for step in steps}
     readers, labels = _readers(operands), dict[tuple[str, ...], int]()
+    source = cache(source_info)  # equal layers share their lines
     return {
-        "steps": [_step(step, operands[step.number], labels, readers) for step in steps],
+        "steps": [
+            _step(step, operands[step.number], labels, readers, source(step.line)) for step in steps
+        ],
         "labels": list(labels),
         "tree": tree_of(trace, steps, first),
         "attention": attention_layers(trace),
@@ -323,6 +327,7 @@ def _step(
     operands: tuple[Operand, ...],
     labels: dict[tuple[str, ...], int],
     readers: dict[int, list[int]],
+    source: schemas.SourceInfo | None,
 ) -> schemas.StepInfo:
     """A step; each list of labels gets a place in `labels` where it has none yet."""
     names = step.trace.naming
@@ -338,7 +343,7 @@ def _step(
         scale=scale_of(step),
         operands=operands,
         readers=readers[step.number],
-        source=source_info(step.line),
+        source=source,
         is_expanded=step.expanded,
         title=role_title(role_of(step)),
     )
