@@ -170,13 +170,15 @@ def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
     """
     if not sizes.size:
         return 1.0
+    most = float(sizes.max())
     place = 0.99 * (sizes.size - 1)
     below = int(place)
+    if np.count_nonzero(2 * sizes >= most) >= sizes.size - below:
+        return most or 1.0  # the percentile is one of these: usual, and found without sorting
     above = min(below + 1, sizes.size - 1)
     low, high = np.partition(sizes.reshape(-1), (below, above))[[below, above]]
     part = place - below  # counted from the nearer of the two, as numpy does
     limit = low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
-    most = float(sizes.max())
     return (most if most <= 2 * limit else float(limit)) or most or 1.0
 
 
