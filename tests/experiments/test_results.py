@@ -24,6 +24,7 @@ from glassformer.experiments import (
     sweep,
     words,
 )
+from glassformer.experiments.charts import Picture, heat_map, text_width
 from glassformer.language import columns_of
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
@@ -156,3 +157,38 @@ def test_a_result_fits_a_narrow_terminal(kind: str) -> None:
     words_of = [sorted(text.split()) for text in (result.text(), result.text(width=80))]
     heads = len(words_of[1]) - len(words_of[0])  # a grid in several parts repeats its rows' names
     assert heads >= 0 and {*words_of[0]} == {*words_of[1]}
+
+
+def drawn_texts(picture: Picture) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(picture.svg()).iter("{http://www.w3.org/2000/svg}text"))
+
+
+def test_upright_labels_begin_below_the_title() -> None:
+    one, _ = runs()
+    texts = drawn_texts(composition([one], "keys").plot())
+    (title,) = [float(text.attrib["y"]) for text in texts if text.get("class") == "title"]
+    upright = [text for text in texts if "rotate" in text.get("transform", "")]
+    assert {text.text for text in upright} == {
+        f"transformer.h.{at}.attn head {h}" for at in range(3) for h in (0, 1)
+    }
+    for text in upright:
+        _, y = text.attrib["transform"].partition("(")[2].partition(")")[0].split()
+        assert float(y) - text_width(text.text or "") > title
+    (long,) = drawn_texts(heat_map("t", ["a"], ["b" * 40 + "c" * 40], torch.ones(1, 1)))[1:2]
+    assert (long.text or "").startswith("bb") and (long.text or "").endswith("cc")
+    assert text_width(long.text or "") <= 320
+
+
+def test_the_picture_of_the_lens_shows_what_each_layer_says() -> None:
+    one, _ = runs()
+    found = logit_lens(one)
+    inside = [text.text for text in drawn_texts(found.plot()) if "on-" in text.get("class", "")]
+    assert inside == [row["answer 1"] for row in found.rows()]
+
+
+def test_the_scale_of_a_map_begins_at_its_least_sign() -> None:
+    signed = heat_map("t", ["a"], ["b", "c"], torch.tensor([[1.26, -0.002]]))
+    texts = [text.text for text in drawn_texts(signed)]
+    assert "1.26" in texts and "0.00" in texts and "-1.3" in texts and "1.3" in texts
+    shares = [text.text for text in drawn_texts(heat_map("t", ["a"], ["b"], torch.ones(1, 1)))]
+    assert shares[-2:] == ["0", "1"]

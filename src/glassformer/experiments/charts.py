@@ -37,6 +37,7 @@ _STYLE = """\
 _SIZE = 12.0
 _MOST_BARS = 60
 """Longer lists are cut: the rest stands in the rows."""
+_MOST_TURNED, _MOST_FIELD = 320.0, 104.0  # pixels: longer labels lose their middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,26 @@ def limit_of(values: Sequence[float] | Tensor) -> float:
     return float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
 
 
-def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Tensor) -> Picture:
-    """A coloured field for each number, the number in it where there is room, and a scale."""
+def heat_map(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Tensor,
+    said: Sequence[Sequence[str]] | None = None,
+) -> Picture:
+    """A coloured field for each number, and a scale.
+
+    In the field stands what is `said` of it, else the number where there is room.
+    """
     numbers = values.double().tolist()
     left = 16 + max(map(text_width, rows), default=0)
     wide = 44.0 if len(columns) <= 16 else 24.0
+    if said is not None:
+        longest = max((text_width(one) for line in said for one in line), default=0)
+        wide = min(_MOST_FIELD, max(24.0, longest + 8))
+    columns = [_fitted(column, _MOST_TURNED) for column in columns]
     turned = any(text_width(column) > wide - 4 for column in columns)
-    above = 44 + (min(140.0, max(map(text_width, columns))) if turned else _SIZE)
+    above = 44 + (max(map(text_width, columns)) if turned else _SIZE)
     limit = limit_of(values.reshape(-1))
     drawn = [_text(16, 24, title, "title")]
     for at, column in enumerate(columns):
@@ -114,24 +128,36 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Te
             if np.isnan(number):
                 continue
             where = f'x="{left + wide * x_at:g}" y="{y:g}" width="{wide - 1:g}" height="23"'
-            said = escape(f"{row} · {columns[x_at]}: {number:.4g}")
+            label = f"{row} · {columns[x_at]}: {number:.4g}"
+            inside = _short(number, limit) if wide > 40 else ""
+            if said is not None:
+                inside = _fitted(said[y_at][x_at], wide - 6)
+                label += f" · {said[y_at][x_at]}"
             fill = colour(number, limit)
-            drawn.append(f'<rect {where} fill="{fill}"><title>{said}</title></rect>\n')
-            if wide > 40:
+            drawn.append(f'<rect {where} fill="{fill}"><title>{escape(label)}</title></rect>\n')
+            if inside:
                 ink = "on-dark" if abs(number) > 0.8 * limit else "on-light"
-                drawn.append(
-                    _middle(left + wide * (x_at + 0.5), y + 16, _short(number, limit), ink)
-                )
+                drawn.append(_middle(left + wide * (x_at + 0.5), y + 16, inside, ink))
     bottom = above + 8 + 24 * len(rows)
-    drawn.append(_scale(left, bottom + 14, limit))
+    drawn.append(_scale(left, bottom + 14, limit, signed=bool((values < 0).any())))
     width = max(left + wide * len(columns) + 16, left + 280, 32 + text_width(title, 14))
     return Picture(title, width, bottom + 44, "".join(drawn))
 
 
+def _fitted(said: str, room: float) -> str:
+    """A text with its middle left out where it is wider than the room."""
+    if text_width(said) <= room:
+        return said
+    kept = len(said) - 1
+    while kept > 1 and text_width(said[:kept]) + _SIZE * 0.6 > room:
+        kept -= 1
+    return f"{said[: kept - kept // 2]}…{said[len(said) - kept // 2 :]}"
+
+
 def _short(number: float, limit: float) -> str:
-    """Two digits of the largest number of a map, and as many decimals for the others."""
-    decimals = max(0, 1 - math.floor(math.log10(limit)))
-    return f"{number:.{decimals}f}" if decimals <= 3 else f"{number:.0e}"
+    """Digits that fit a field, as many decimals for all numbers of a map."""
+    decimals = max(0, (2 if limit >= 1 else 1) - math.floor(math.log10(limit)))
+    return f"{number:z.{decimals}f}" if decimals <= 3 else f"{number:.0e}"
 
 
 def bars(title: str, labels: Sequence[str], values: Sequence[float]) -> Picture:
@@ -151,7 +177,9 @@ def bars(title: str, labels: Sequence[str], values: Sequence[float]) -> Picture:
             f'<rect x="{x:g}" y="{y + 3:g}" width="{long:g}" height="15" '
             f'fill="{colour(limit if value >= 0 else -limit, limit)}"/>\n'
         )
-        drawn.append(_text(middle + half + 8, y + 14, f"{value:+.4g}", "quiet"))
+        drawn.append(
+            _text(middle + half + 8, y + 14, f"{value:{'+' if signed else ''}.4g}", "quiet")
+        )
     bottom = 40 + 22 * len(labels)
     drawn.append(f'<path class="line" d="M{middle:g} 36V{bottom:g}"/>\n')
     width = max(middle + half + 90, 32 + text_width(title, 14))
@@ -195,14 +223,15 @@ def _turned(x: float, y: float, said: str) -> str:
     return f'<text transform="translate({x:g} {y:g}) rotate(-90)">{escape(said)}</text>\n'
 
 
-def _scale(x: float, y: float, limit: float) -> str:
+def _scale(x: float, y: float, limit: float, *, signed: bool) -> str:
     """What the colours mean."""
     steps = 24
+    least = -1 if signed else 0
     fields = [
         f'<rect x="{x + 60 + 5 * at:g}" y="{y:g}" width="5" height="12" '
-        f'fill="{colour(2 * at / (steps - 1) - 1, 1)}"/>\n'
+        f'fill="{colour(least + (1 - least) * at / (steps - 1), 1)}"/>\n'
         for at in range(steps)
     ]
-    low, high = f"{-limit:.2g}", f"{limit:.2g}"
+    low, high = f"{least * limit:.2g}", f"{limit:.2g}"
     ends = _text(x + 54, y + 11, low, "quiet", "end") + _text(x + 186, y + 11, high, "quiet")
     return "".join([*fields, ends])

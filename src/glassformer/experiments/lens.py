@@ -88,12 +88,13 @@ class LayerAnswers(Result):
         return {"output": self.output}
 
     def plot(self, language: str = "en") -> Picture:
-        """The logit of the last layer's answer at each position, as each layer has it."""
+        """The likeliest answer of each layer, on the logit that it gives to the last one's."""
         tokens = self._positions()
         values = self.values.reshape(len(self.layers), -1, len(tokens), self.values.shape[-1])[:, 0]
         final = values[-1].argmax(-1)
         shown = values.gather(-1, final[None, :, None].expand(len(values), -1, 1))[..., 0]
-        return heat_map(self.title(language), self.layers, tokens, shown)
+        said = [[answers[0][0] for answers in best] for best in self._likeliest()]
+        return heat_map(self.title(language), self.layers, tokens, shown, said)
 
 
 def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:
