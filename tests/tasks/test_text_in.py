@@ -120,7 +120,25 @@ def test_explore_opens_a_page_with_a_text_field(toy: GlassformerModel) -> None:
     with gf.explore(
         module, TEXT, tokenizer=words, open_page=False, wait=False, port=0
     ) as page:  # fmt: skip
+        assert page.trace is not None
         assert page.trace["ids"].labels[1] == ("I", "am", "not", "happy")
+
+
+def test_explore_without_a_text_opens_on_the_field_for_one() -> None:
+    module = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 2))
+    with gf.explore(module, tokenizer="ids", open_page=False, wait=False, port=0) as page:
+        address, _, link = page.address.partition("#")
+        assert page.trace is None and link == "/"
+        with urllib.request.urlopen(f"{address}api/models", timeout=60) as answer:
+            first = json.load(answer)[0]
+        assert (first["name"], first["task"], first["examples"]) == ("Sequential", "module", [])
+        request = urllib.request.Request(
+            f"{address}api/traces",
+            json.dumps({"model": "Sequential", "text": "3 1"}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert ["3", "1"] in json.load(answer)["labels"]
 
 
 def masked(subwords: bool) -> GlassformerModel:

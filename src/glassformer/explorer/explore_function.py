@@ -32,10 +32,11 @@ _HEIGHT = 760
 
 
 class Exploration:
-    """A page open on a trace; `close()` or the end of a `with` block stops its server."""
+    """A page that is served; `close()` or the end of a `with` block stops its server."""
 
-    def __init__(self, recorded: Trace, serving: Serving, link: str) -> None:
+    def __init__(self, recorded: Trace | None, serving: Serving, link: str) -> None:
         self.trace = recorded
+        """What the page opened on, unless it waits for a text."""
         self.address = f"{serving.address}{link}"
         self._serving = serving
         serving.start()
@@ -91,7 +92,8 @@ def explore(
     """Run a module or a function once, and open a page on which every number can be clicked.
 
     A `Model`, or a module with its `tokenizer`, is run on a text, and the page has a field for
-    others: `explore(load("toy"), "I am not happy")`, `explore(module, "a text", tokenizer=…)`.
+    others: `explore(load("toy"), "I am not happy")`, `explore(module, "a text", tokenizer=…)`;
+    without a text it opens on that field.
     `axis_labels` names the positions of an input: `{"input_ids": ["I", "am"]}`. Other keywords are
     the module's own. `open_page=False` starts no browser; in a notebook the page is the cell's
     output. `wait=False` lets a script go on while the page is open: it ends when the script ends.
@@ -105,6 +107,7 @@ def explore(
     state = State.of()
     if tokenizer is not None and isinstance(module_or_function, nn.Module):
         module_or_function = as_model(module_or_function, tokenizer=tokenizer)
+    recorded: Trace | None
     if isinstance(module_or_function, Model):
         recorded, link = _open_text(state, module_or_function, *inputs, **keywords)
     else:
@@ -123,14 +126,16 @@ def explore(
 
 
 def _open_text(
-    state: State, model: Model, text: str, target: str | None = None
-) -> tuple[Trace, str]:
-    """Put the model on a card with a text field, and open its pass over a text."""
+    state: State, model: Model, text: str | None = None, target: str | None = None
+) -> tuple[Trace | None, str]:
+    """Put the model on a card with a text field, and open its pass over a text if one is given."""
     from glassformer.explorer.model_list import open_text
 
     cards = state.catalogue.cards
     state.catalogue.cards = [card for card in cards if card.name != model.name]
     state.own.append(state.models.keep(model, text))
+    if text is None:
+        return None, "#/"
     opened = state.store.keep(open_text(model, model.name, text, target))
     return opened.trace, f"#/trace/{opened.id}"
 

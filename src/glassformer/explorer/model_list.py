@@ -186,8 +186,8 @@ class Models:
         self._loaded: OrderedDict[str, Model] = OrderedDict()
         self._kept: dict[str, Model] = {}
 
-    def keep(self, model: Model, text: str) -> schemas.ModelInfo:
-        """Take in a model that is in memory; answers its card, with a text to try."""
+    def keep(self, model: Model, text: str | None) -> schemas.ModelInfo:
+        """Take in a model that is in memory; answers its card, with a text to try if there is one."""
         self._kept[model.name] = model
         return card_of(model, text)
 
@@ -253,8 +253,8 @@ def task_of(model: Model) -> schemas.Task:
     return next(known, "module")
 
 
-def card_of(model: Model, text: str) -> schemas.ModelInfo:
-    """The card of a model in memory, with a text to try."""
+def card_of(model: Model, text: str | None) -> schemas.ModelInfo:
+    """The card of a model in memory, with a text to try if there is one."""
     return schemas.ModelInfo(
         name=model.name,
         task=task_of(model),
@@ -262,7 +262,7 @@ def card_of(model: Model, text: str) -> schemas.ModelInfo:
         summary=say.both("yours", made=type(model.module).__name__),
         n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
         max_tokens=model.max_tokens,
-        examples=[text],
+        examples=[] if text is None else [text],
     )
 
 

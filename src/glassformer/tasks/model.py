@@ -594,7 +594,7 @@ class Model(ABC):
                 for path, _, call in [stage_called(name)]
             }
 
-    def explore(self, text: str, **options: Any) -> Any:
+    def explore(self, text: str | None = None, **options: Any) -> Any:
         """The page on this model, opened on a text: what `glassformer.explore` returns."""
         from glassformer import explore
 
