@@ -58,6 +58,10 @@ def through(name: str, folder: Path, said: list[str]) -> list[str]:
             wrong.append(f"explorer: {answer.text[:200]}")
         elif made.tokenizer and not answer.json()["labels"]:
             wrong.append("explorer: no labels")
+        elif made.task in ("classify", "fill", "tag"):
+            there = answer.json()["answer"]["text"].strip("␣")
+            if there not in model.answer([text])[0].to_text():
+                wrong.append(f"explorer answers {there}")
     said.append(f"{name:18s} {model.kind:38s} {'; '.join(wrong) or 'all doors'}")
     return wrong
 
@@ -81,6 +85,10 @@ def _unlike(model: HuggingFaceModel, made: Folder, traced: Trace, text: str) -> 
     tokens, last = output.labels[-2] if output.value.dim() > 2 else None, output.labels[-1]
     if made.tokenizer is not None and output.value.dim() > 2 and tokens is None:
         wrong.append("no tokens on the positions")
+    if made.family == "vit" and ["[CLS]", "y0x0", "y0x1", "y1x0", "y1x1"] not in [
+        list(texts or ()) for step in traced.steps for texts in step.labels
+    ]:
+        wrong.append("no patches on the positions")
     if made.task in ("classify", "tag") and last != CLASSES:
         wrong.append(f"classes are labelled {last}")
     if made.task in ("fill", *_WRITES) and (last is None or len(last) != output.shape[-1]):

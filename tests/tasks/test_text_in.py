@@ -257,3 +257,6 @@ def test_an_image_classifier_opens_a_file_or_a_test_image(
         for text, status in (("test:3", 201), (str(folder / "three.png"), 201), ("/x.png", 400)):
             answer = client.post("/api/traces", json={"model": "digits", "text": text})
             assert answer.status_code == status, answer.text
+            if status == 201:
+                assert answer.json()["answer"]["text"] == names[int(wanted.argmax())]
+                assert answer.json()["answer"]["n_tokens"] == 0  # pixels are no words

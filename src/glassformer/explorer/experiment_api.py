@@ -451,7 +451,8 @@ def _texts(opened: OpenTrace, ids: list[int]) -> list[str]:
     """Classes or tokens by their numbers."""
     model = opened.loaded
     if model is None or opened.task == "module":
-        return [str(id_) for id_ in ids]
+        labels = next(iter(opened.trace.outputs.values())).labels[-1]
+        return [str(id_) if labels is None else labels[id_] for id_ in ids]
     if opened.task == "classify":
         return [model.labels[id_] if model.labels else str(id_) for id_ in ids]
     return model.writer.display_tokens(ids)

@@ -30,7 +30,7 @@ from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 _TASKS: dict[str, schemas.Task] = {
     "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate",
-    "MaskedLanguageModel": "module", "ImageClassifier": "module", "TextEncoder": "module",
+    "MaskedLanguageModel": "module", "ImageClassifier": "classify", "TextEncoder": "module",
 }  # fmt: skip
 _ORDER = ("en-de", "toy", "en-zh", "imdb", "shakespeare")
 """The best first: the translator's attention shows most; imdb's is nearly flat."""
@@ -134,17 +134,19 @@ def _few_words(folder: Path) -> list[str]:
 def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> schemas.ModelInfo:
     """A folder of Hugging Face: what it is for is known when its module is loaded."""
     architecture = str((config.get("architectures") or [config.get("model_type")])[0])
+    of_images = "ForImageClassification" in architecture
     endings: dict[str, schemas.Task] = {
-        "ForSequenceClassification": "classify", "ForConditionalGeneration": "translate",
-        "ForCausalLM": "generate", "LMHeadModel": "generate",
+        "ForSequenceClassification": "classify", "ForImageClassification": "classify",
+        "ForConditionalGeneration": "translate", "ForCausalLM": "generate",
+        "LMHeadModel": "generate",
     }  # fmt: skip
     return schemas.ModelInfo(
         name=name,
         task=next((task for end, task in endings.items() if architecture.endswith(end)), "module"),
         title=Bilingual(name, name),
-        summary=say.both("yours", made=architecture),
+        summary=say.both("yours image" if of_images else "yours", made=architecture),
         n_parameters=_count(check_folder(folder)[1]),
-        examples=["Hello"],
+        examples=[] if of_images else ["Hello"],
     )
 
 
@@ -187,7 +189,7 @@ class Models:
         self._kept: dict[str, Model] = {}
 
     def keep(self, model: Model, text: str | None) -> schemas.ModelInfo:
-        """Take in a model that is in memory; answers its card, with a text to try if there is one."""
+        """Take in a model that is in memory; answers its card, perhaps with a text to try."""
         self._kept[model.name] = model
         return card_of(model, text)
 
@@ -248,13 +250,11 @@ def open_text(
 
 def task_of(model: Model) -> schemas.Task:
     """What the page shows as a model's answer; the outputs alone where it knows no better."""
-    answers_text = model.tokenizer is not None  # an image has no tokens to be unknown
-    known = (task for task in _ANSWERED if answers_text and model.tasks[:1] == (task,))
-    return next(known, "module")
+    return next((task for task in _ANSWERED if model.tasks[:1] == (task,)), "module")
 
 
 def card_of(model: Model, text: str | None) -> schemas.ModelInfo:
-    """The card of a model in memory, with a text to try if there is one."""
+    """The card of a model in memory, perhaps with a text to try."""
     return schemas.ModelInfo(
         name=model.name,
         task=task_of(model),

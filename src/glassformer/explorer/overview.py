@@ -94,13 +94,69 @@ class _Output:
 
 def _said(opened: OpenTrace, trace: Trace, output: _Output) -> schemas.Answer:
     model = opened.loaded
-    if model is None or opened.task == "module":
-        shapes = [shape_text(step.shape) for step in trace.outputs.values()]
-        return schemas.Answer(task="module", text=", ".join(shapes), output=output.number)
-    said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
+    task = None if model is None else next(iter(model.tasks), None)
+    if model is None or task not in ("classify", "translate", "generate", "fill", "tag", "score"):
+        return _shapes(trace, output)
+    if task == "classify":
+        said = _class(model, output)
+    elif task == "fill":
+        said = _filled(opened, model, output) or _shapes(trace, output)
+    elif task == "tag":
+        said = _shapes(trace, output, _tagged(opened, model, output))
+    elif task == "score":
+        said = _shapes(trace, output, f"{output.ref(0).value:.6g}")
+    else:
+        said = _written(opened, model, output)
+    if model.image_of(opened.text) is not None:
+        return said  # an image has no tokens to be unknown
     unknown, total = model.count_unknown(opened.text)
     named = model.unknown_words(opened.text)[:MOST_UNKNOWN] if unknown else []
     return said.model_copy(update={"n_tokens": total, "n_unknown": unknown, "unknown": named})
+
+
+def _shapes(trace: Trace, output: _Output, text: str | None = None) -> schemas.Answer:
+    """What a module gives: the shapes of its outputs, unless they can be put into words."""
+    shapes = ", ".join(shape_text(step.shape) for step in trace.outputs.values())
+    return schemas.Answer(task="module", text=text or shapes, output=output.number)
+
+
+def _filled(opened: OpenTrace, model: Model, output: _Output) -> schemas.Answer | None:
+    """The likeliest word of each gap, and candidates for the first; None without a gap."""
+    assert opened.reading is not None
+    tokenizer, chances = model.reader, output.chances
+    gaps = [at for at, id_ in enumerate(opened.reading.ids) if id_ == tokenizer.special.mask]
+    if not gaps:
+        return None
+    if not chances[gaps].any(axis=-1).all():
+        return schemas.Answer(task="classify", text=NO_ANSWER, output=output.number)
+    best = tokenizer.display_tokens([int(chances[gap].argmax()) for gap in gaps])
+    first = _best(chances[gaps[0]], MOST_CHOICES)
+    names = tokenizer.display_tokens(first)
+    return schemas.Answer(
+        task="classify",
+        text=" … ".join(best),
+        classes=[
+            schemas.Choice(
+                text=name,
+                probability=float(chances[gaps[0], id_]),
+                cell=output.ref(gaps[0], id_),
+            )
+            for name, id_ in zip(names, first, strict=True)
+        ],
+        output=output.number,
+    )
+
+
+def _tagged(opened: OpenTrace, model: Model, output: _Output) -> str:
+    """The class of each token that is not special."""
+    assert opened.reading is not None
+    tokenizer, names, ids = model.reader, model.labels, opened.reading.ids
+    tagged = zip(ids, tokenizer.display_tokens(ids), output.chances, strict=True)
+    return " ".join(
+        f"{token}/{names[int(row.argmax())] if row.any() else NO_ANSWER}"
+        for id_, token, row in tagged
+        if id_ not in tokenizer.special.silent
+    )
 
 
 def _class(model: Model, output: _Output) -> schemas.Answer:

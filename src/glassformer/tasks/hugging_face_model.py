@@ -187,7 +187,9 @@ class HuggingFaceModel(Model):
     def _image_pass(self, source: str) -> Pass:
         labels = {"logits": list(self.labels)} if len(self.labels) > 1 else {}
         module = self.module.vision_model if self._is_pair else self.module
-        return Pass(module, keywords={"pixel_values": self._pixels(source)}, labels=labels)
+        pixels = self._pixels(source)
+        labels |= _patch_labels(module, pixels)
+        return Pass(module, keywords={"pixel_values": pixels}, labels=labels)
 
     @property
     def _text_module(self) -> Any:
@@ -529,6 +531,21 @@ class HuggingFaceModel(Model):
                 "searched by transformers",
                 name=self.name,
             )
+
+
+def _patch_labels(module: nn.Module, pixels: Tensor) -> dict[str, list[str]]:
+    """The place of each patch, such as `y0x1`, by the learned positions that are added to them."""
+    side = getattr(module.config, "patch_size", None)
+    if not isinstance(side, int) or side < 1:
+        return {}
+    rows, columns = (size // side for size in pixels.shape[-2:])
+    places = [f"y{row}x{column}" for row in range(rows) for column in range(columns)]
+    for name, parameter in module.named_parameters():
+        if name.endswith("position_embeddings") and parameter.ndim == 3:
+            before = parameter.shape[1] - len(places)  # tokens of the class and of distillation
+            if 0 <= before <= 2 < parameter.shape[1]:
+                return {name: [*("[CLS]", "[DIST]")[:before], *places]}
+    return {}
 
 
 @contextmanager

@@ -53,7 +53,7 @@ export type Next = Partial<{ trace: TraceInfo; view: View; showsBefore: boolean 
 export class Session extends Requests<Next> {
   models = $state.raw<ModelInfo[]>([]);
   /** Those that a text can be given to: not modules of the user's. */
-  readers = $derived(this.models.filter(({ task }) => task !== 'module'));
+  readers = $derived(this.models.filter(({ trace }) => trace === null));
   view = $state<View>('start');
   /** Whether the page is on its way to what the address says. */
   isVisiting = $state(false);
