@@ -388,3 +388,27 @@ def test_images_that_cannot_be_read(
         assert said in refused(capsys, "run", folder, str(tmp_path / "large.png"))
     assert run(["run", folder, str(picture(tmp_path / "p.png"))]) == 0
     assert capsys.readouterr().out.split("\t")[0] in CLASSES
+
+
+def test_the_page_fills_gaps_and_its_answer_follows_an_edit(folders: dict[str, Path]) -> None:
+    folder = folders["bert_masked"]
+    text = "a [MASK] film [MASK]"
+    (filled,) = gf.load(folder).fill([text])
+    state = State.of(str(folder))
+    with TestClient(create_api(state), base_url="http://localhost") as client:
+        request = {"model": folder.name, "text": text}
+        made = client.post("/api/traces", json=request).json()
+        answer = made["answer"]
+        assert answer["text"] == " … ".join(gap[0].text for gap in filled.gaps)
+        assert [one["text"] for one in answer["classes"]] == [word.text for word in filled.gaps[0]]
+        last = answer["classes"][-1]
+        where = {
+            "step": made["steps"][last["cell"]["step"]]["name"],
+            "index": last["cell"]["index"],
+        }
+        edited = client.post(
+            f"/api/traces/{made['id']}/edits", json={"edits": [where | {"value": 9.0}]}
+        )
+        assert edited.json()["answer"]["classes"][0]["text"] == last["text"]
+        lens = client.post(f"/api/traces/{made['id']}/experiments/lens", json={"language": "en"})
+        assert lens.json()["layers"][-1]["words"][2]["text"] == filled.gaps[0][0].text
