@@ -35,7 +35,8 @@ from tests.campaign.hostile_answers import hostile_answers
 from tests.campaign.hostile_folders import hostile_folders
 from tests.campaign.hostile_hugging_face import EXECUTED, hostile_hugging_face
 from tests.campaign.hostile_images import hostile_images
-from tests.campaign.hostile_requests import Asked, hostile_requests, refusal_of
+from tests.campaign.hostile_requests import hostile_requests, refusal_of
+from tests.campaign.hostile_runs import hostile_runs, wrong_with_run
 from tests.campaign.sandbox import Ended, command, forked
 from tests.campaign.strangers import bad_calls, bad_commands, hostile_examples, hostile_files
 from tests.training.made import make_data, registered, tiny
@@ -305,14 +306,26 @@ def calls(campaign: Campaign, section: Section) -> None:
 def requests(campaign: Campaign, section: Section) -> None:
     """Requests to the explorer, each to a server of its own."""
     for name, asked, is_good in hostile_requests(campaign.count(500), campaign.seed):
-
-        def case(asked: Asked = asked, is_good: bool = is_good) -> int:
-            wrong = refusal_of(asked, is_good)
-            print(wrong, file=sys.stderr)
-            return 1 if wrong else 0
-
-        ended = forked(case, 120)
+        ended = forked(lambda a=asked, g=is_good: _without(refusal_of(a, g)), 120)  # type: ignore[misc]
         section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-300:]), ended)
+
+
+def runs(campaign: Campaign, section: Section) -> None:
+    """Folders of training runs, each looked at on the page."""
+    whole = campaign.folder / "whole"
+    run = training_case(
+        "multi30k", campaign, loop__steps=4, loop__evaluate_every=2, loop__watch=True
+    )
+    assert forked(lambda: run(whole), 600).code == 0
+    for name, folder in hostile_runs(whole, campaign.folder, campaign.count(200), campaign.seed):
+        ended = forked(lambda folder=folder: _without(wrong_with_run(folder)), 120)  # type: ignore[misc]
+        section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-300:]), ended)
+
+
+def _without(wrong: str) -> int:
+    """The exit code of a case in which nothing should be wrong."""
+    print(wrong, file=sys.stderr)
+    return 1 if wrong else 0
 
 
 def _refused(call: Callable[[], object], may_answer: bool) -> int:
@@ -362,7 +375,7 @@ KNOWN: dict[str, Callable[[Campaign, Section], None]] = {
     section.__name__: section
     for section in (
         kills, workers, damage, folders, foreign_folders, images, single_files, answers,
-        examples, commands, calls, requests, traces, load, slow_clients,
+        examples, commands, calls, requests, runs, traces, load, slow_clients,
     )
 }  # fmt: skip
 

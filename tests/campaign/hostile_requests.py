@@ -25,7 +25,7 @@ from glassformer.tasks import load
 from tests.campaign.hostile_folders import mutated_json
 from tests.campaign.strangers import hostile_texts
 
-__all__ = ["Asked", "hostile_requests", "refusal_of"]
+__all__ = ["Asked", "hostile_requests", "refusal_of", "wrong_with"]
 
 OWN, TOY, IDS = "own-model", "trace-of-toy", "trace-of-own"
 """Stand for what a server gives: the name of the module, and the ids of the open traces."""
@@ -139,7 +139,7 @@ def refusal_of(asked: Asked, is_good: bool) -> str:
             )
         head = {"Content-Type": "application/json"}
         response = client.request(one.method, address, content=body, headers=head)
-        return response, _wrong_with(response)
+        return response, wrong_with(response)
 
     response, wrong = send(asked)
     if is_good and not response.is_success:
@@ -150,7 +150,8 @@ def refusal_of(asked: Asked, is_good: bool) -> str:
     return wrong
 
 
-def _wrong_with(response: Response) -> str:
+def wrong_with(response: Response) -> str:
+    """What is wrong with an answer: a refusal that is a fault, or not one line."""
     if response.status_code < 400:
         return ""
     problem = response.json() if "json" in response.headers.get("content-type", "") else {}

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 
 from glassformer import checkpoint
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.explorer import server as serving
-from glassformer.explorer.training_watch import watch
+from glassformer.explorer.training_watch import WatchedRun, watch
 from glassformer.nn import record_attention
 from glassformer.training import run as run_module
 from glassformer.training import snapshots as module
@@ -203,3 +204,72 @@ def test_a_page_that_cannot_start_does_not_end_the_run(
     said = capsys.readouterr().err
     assert said.count("\n") == (rank != "1")
     assert ("all ports are taken. The run goes on" in said) == (rank != "1")
+
+
+# --- the folder of a stranger ---
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Path:
+    train(tiny("shakespeare", loop__watch=True), tmp_path)
+    return tmp_path
+
+
+SAMPLE = {
+    "recipe": "text",
+    "total": 4,
+    "attending": [{"kind": "decoder", "n_layers": 1, "queries": ["a"], "keys": ["a"]}],
+    "inputs": [[1]],
+}
+LAYER: dict[str, Any] = SAMPLE["attending"][0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"recipe": None}, {"total": "4"}, {"attending": 5}, {"attending": [5]}, {"inputs": None},
+        {"inputs": [["a"]]}, {"inputs": [[-1]]}, {"inputs": [[2**70]]},
+        {"attending": [{**LAYER, "n_layers": 10**9}]}, {"attending": [{**LAYER, "n_layers": "2"}]},
+        {"attending": [{**LAYER, "kind": []}]}, {"attending": [{**LAYER, "kind": "middle"}]},
+        {"attending": [{**LAYER, "queries": [5]}]}, {"attending": [{**LAYER, "keys": None}]},
+    ],
+)  # fmt: skip
+def test_what_is_no_sample_is_refused(changed: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "watch").mkdir()
+    file = tmp_path / "watch/sample.json"
+    file.write_text(json.dumps(SAMPLE), encoding="utf-8")
+    assert read_watch(tmp_path).sample is not None
+    file.write_text(json.dumps(SAMPLE | changed), encoding="utf-8")
+    with pytest.raises(TrainingError, match="is not the sample of a run"):
+        read_watch(tmp_path)
+
+
+def test_lines_and_names_of_others_are_left_out(strangers: Path) -> None:
+    before = read_watch(strangers)
+    with (strangers / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 5, "loss": [1], "grad_norm": {"a": 1}, "lr": null}\n')
+    (strangers / "watch/attention-x.safetensors").write_bytes(b"")
+    (strangers / "watch/attention-99999999999999999999.safetensors").write_bytes(b"")
+    found = read_watch(strangers)
+    assert found.metrics == [*before.metrics, {"step": 5, "lr": None}]
+    assert found.snapshots == before.snapshots
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.zeros(2, 2, 3), torch.zeros(1, 1, 2, 2, dtype=torch.float64), None]
+)
+def test_what_is_no_snapshot_is_refused(tensor: torch.Tensor | None, strangers: Path) -> None:
+    file = strangers / "watch/attention-00000004.safetensors"
+    good = file.read_bytes()
+    file.write_bytes(good[:-1] if tensor is None else save({"decoder": tensor}))
+    with pytest.raises(TrainingError, match=r"is not a snapshot|is damaged"):
+        read_attention(strangers, 4, "decoder")
+
+
+def test_a_sample_of_more_layers_than_were_saved(strangers: Path) -> None:
+    file = strangers / "watch/sample.json"
+    said = json.loads(file.read_text(encoding="utf-8"))
+    said["attending"][0]["n_layers"] = 7
+    file.write_text(json.dumps(said), encoding="utf-8")
+    with pytest.raises(TrainingError, match="attention layers, not layer 6"):
+        WatchedRun(strangers).attention(4, 6)

@@ -72,8 +72,15 @@ class WatchedRun:
                 layer=layer,
             )
         kind, number = places[layer]
-        weights: NDArray[np.float32] = read_attention(self._folder, update, kind)[number]
-        return weights
+        weights = read_attention(self._folder, update, kind)
+        if number >= len(weights):  # a file of another model
+            raise TrainingError(
+                "the run has {n_places} attention layers, not layer {layer}",
+                n_places=len(weights),
+                layer=number,
+            )
+        chosen: NDArray[np.float32] = weights[number]
+        return chosen
 
     def trace(self, update: int) -> OpenTrace:
         """The model after an update, run over the text of the pictures."""

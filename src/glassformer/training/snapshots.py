@@ -10,6 +10,8 @@ after it. Older snapshots are thinned out, so that a long run does not fill the 
 """
 
 import json
+import math
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,14 +23,14 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from glassformer import checkpoint
 from glassformer.data.batches import EpochRNG
 from glassformer.errors import ConfigError, TrainingError
-from glassformer.files import os_errors_as, read_object, write_whole
+from glassformer.files import os_errors_as, read_object, read_tensor_entries, write_whole
 from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
 from glassformer.training.log import read_metrics, records_in
@@ -42,6 +44,10 @@ _LONGEST = 48  # tokens: more would be too small to see
 _PREFERRED = 24
 _MOST_PARAMETERS = 500_000
 """Of a model that is saved with every snapshot: 64 of them take 128 MB at most."""
+_MOST_LAYERS = 1_000
+_MOST_WEIGHTS = 1 << 26
+"""Of one kind of attention in a snapshot that is read; those that are written are far smaller."""
+_KINDS = ("encoder", "decoder", "cross")
 
 
 @dataclass(frozen=True)
@@ -175,7 +181,7 @@ def read_watch(folder: Path, offset: int = 0) -> RunStatus:
     return RunStatus(
         sample=_read_sample(watch / "sample.json"),
         state=_read_state(watch / "state.json"),
-        metrics=[record.data for record in records_in(data[begin:end])],
+        metrics=[_plain(record.data) for record in records_in(data[begin:end])],
         next=max(begin, end),
         snapshots=_steps(watch),
         models=sorted({step for step in _steps(watch) if _model_of(watch, step).is_dir()}
@@ -209,7 +215,7 @@ def _final_step(folder: Path) -> list[int]:
     if not (RunFolder(folder).model.is_dir() and about.is_file()):
         return []
     step = read_object(about, error=TrainingError, what="the facts of a run").get("kept_step")
-    return [step] if isinstance(step, int) else []
+    return [step] if type(step) is int and step >= 0 else []
 
 
 def read_attention(folder: Path, step: int, kind: str) -> NDArray[np.float32]:
@@ -219,12 +225,23 @@ def read_attention(folder: Path, step: int, kind: str) -> NDArray[np.float32]:
         raise TrainingError(
             "{folder} has no attention snapshot of step {step}", folder=folder, step=step
         )
-    kinds = load_file(path)
-    if kind not in kinds:
+    entries = read_tensor_entries(path, error=TrainingError)
+    if kind not in entries:
         raise TrainingError(
-            "the run has no {kind} attention, but {names}", kind=kind, names=", ".join(kinds)
+            "the run has no {kind} attention, but {names}", kind=kind, names=", ".join(entries)
         )
-    weights: NDArray[np.float32] = kinds[kind]
+    dtype, shape = entries[kind]
+    if dtype != "F32" or len(shape) != 4 or math.prod(shape) > _MOST_WEIGHTS:
+        raise TrainingError("{path} is not a snapshot of attention", path=path)
+    try:
+        with safe_open(path, "np") as opened:
+            weights: NDArray[np.float32] = opened.get_tensor(kind)
+    except (SafetensorError, OSError) as error:
+        raise TrainingError(
+            "{file} is damaged or not a safetensors file ({error}); copy it again",
+            file=path,
+            error=error,
+        ) from None
     return weights
 
 
@@ -270,8 +287,9 @@ def _snapshot_file(folder: Path, step: int) -> Path:
 
 
 def _steps(folder: Path) -> list[int]:
-    names = (path.stem for path in folder.glob("attention-*.safetensors"))
-    return sorted(int(name.removeprefix("attention-")) for name in names)
+    files = folder.glob("attention-*.safetensors")
+    found = (re.fullmatch(r"attention-([0-9]{8,15})", file.stem) for file in files)
+    return sorted(int(name[1]) for name in found if name)
 
 
 def _thin_out(folder: Path) -> None:
@@ -301,11 +319,32 @@ def _read_sample(path: Path) -> Sample | None:
             for a in data["attending"]
         )
         inputs = tuple(tuple(ids) for ids in data.get("inputs", ()))
-        return Sample(data["recipe"], data["total"], attending, inputs)
-    except (KeyError, TypeError) as error:
-        raise TrainingError(
-            "{path} is not the sample of a run: {error!r}", path=path, error=error
-        ) from None
+        sample = Sample(data["recipe"], data["total"], attending, inputs)
+    except (KeyError, TypeError):
+        sample = None
+    if sample is None or not _is_sound(sample):
+        raise TrainingError("{path} is not the sample of a run", path=path)
+    return sample
+
+
+def _is_sound(sample: Sample) -> bool:
+    """Whether the parts of a file that may come from anywhere are of the right kinds."""
+    layers = [(one.kind, one.n_layers) for one in sample.attending]
+    tokens = [token for one in sample.attending for token in (*one.queries, *one.keys)]
+    ids = [id_ for some in sample.inputs for id_ in some]
+    return (
+        isinstance(sample.recipe, str)
+        and type(sample.total) is int
+        and all(kind in _KINDS for kind, _ in layers)
+        and all(type(n) is int and 0 < n <= _MOST_LAYERS for _, n in layers)
+        and all(isinstance(token, str) for token in tokens)
+        and all(type(id_) is int and 0 <= id_ < 2**31 for id_ in ids)
+    )
+
+
+def _plain(record: dict[str, Any]) -> dict[str, Any]:
+    """A line of metrics without what is no number and no text."""
+    return {name: one for name, one in record.items() if isinstance(one, int | float | str | None)}
 
 
 def _read_state(path: Path) -> RunState:
