@@ -200,14 +200,14 @@ def bad_commands(count: int, seed: int = 0) -> Iterator[tuple[str, ...]]:
     for _ in range(count):
         name, arguments, options = rng.choice(_COMMANDS)
         line = list(arguments)
-        way = rng.randrange(5)
+        way = rng.randrange(6)
         if way == 0 and line:
             line[rng.randrange(len(line))] = rng.choice(_BAD_WORDS)
         elif way == 1:
             line.append(rng.choice(options))
         elif way == 2:
             line += [f"--{rng.choice(('colour', 'bem', 'lnag', 'jsn'))}", rng.choice(_BAD_WORDS)]
-        else:
+        elif way != 5:  # which leaves it as it is: some name places that cannot be written
             line += [rng.choice(options), rng.choice(_BAD_WORDS)]
         if way == 4 and line:
             del line[0]
