@@ -163,6 +163,20 @@ def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
     assert "| ---: | ---: | --- |" in render_text(Document("", (table,)), "md")
 
 
+def test_a_figure_carries_its_numbers_to_formats_without_drawings() -> None:
+    (figure,) = (one for one in lesson("recurrence").figures() if one.name == "distances")
+    assert figure.numbers is not None
+    heads = [plain(head) for head in figure.numbers.heads]
+    document = Document("", (figure,))
+    told = render_text(document, colour=False)
+    assert figure.caption in told and all(head in told for head in heads)
+    assert "| 512 | 512 | 1 | 512 |" in render_text(document, "md")
+    assert "<table" not in render_text(document, "html")
+    assert r"\toprule" not in render_text(document, "tex", whole=False)
+    embedded = render_text(document, "md", embedded=True)
+    assert embedded.startswith("![") and "| 512 |" not in embedded
+
+
 def test_a_tree_in_every_format() -> None:
     made = Document("", (Tree("root", (Tree("twig", (Tree("leaf"),)), Tree("other"))),))
     lines = "root\n  twig\n    leaf\n  other\n"

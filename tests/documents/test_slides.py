@@ -12,7 +12,16 @@ import pytest
 from glassformer.audit.audit_report import audit_document
 from glassformer.cli import run
 from glassformer.documents import render, render_text
-from glassformer.documents.parts import Document, Figure, HeatMap, Paragraph, Section, Table, plain
+from glassformer.documents.parts import (
+    Document,
+    Figure,
+    HeatMap,
+    Paragraph,
+    Part,
+    Section,
+    Table,
+    plain,
+)
 from glassformer.language import Language
 from glassformer.lessons import LESSONS
 from tests.audit.audits import audit_of
@@ -66,6 +75,29 @@ def test_a_long_table_is_continued_with_its_heads() -> None:
     shown = "".join(deck)
     assert all(f'<td class="short">word {n}</td>' in shown for n in range(60))
     assert shown.count("number</th>") == len(deck) - 1  # all but the title
+
+
+def test_a_short_paragraph_is_not_left_alone() -> None:
+    """It joins the slide before it, which is shrunk, unless it introduces what follows."""
+    tall = Table("", ("n",), tuple((str(n),) for n in range(11)))
+    said = [Paragraph(f"Sentence {n}.") for n in range(3)]
+
+    def sentences(*parts: Part) -> list[list[str]]:
+        """Those that each slide shows, and those in its notes."""
+        deck = slides_of(Document("t", (Section("s", parts, 1),)))[1:]
+        return [re.findall(r"\d(?=\.)|<aside>", slide) for slide in deck]
+
+    assert sentences(said[0], tall, said[1]) == [["0", "1", "<aside>", "0", "1"]]
+    assert sentences(said[0], tall, said[1], tall) == [
+        ["0", "<aside>", "0"], ["1", "<aside>", "1"],
+    ]  # fmt: skip
+
+
+def test_a_table_of_numbers_stands_beside_a_matrix() -> None:
+    numbers = Table("", ("word", "share"), (("cat", "0.5"), ("dog", "0.25")))
+    matrix = next(part for part in lesson("masked").parts() if isinstance(part, HeatMap))
+    deck = slides_of(Document("t", (Section("s", (numbers, matrix, numbers), 1),)))[1:]
+    assert len(deck) == 1
 
 
 def test_a_drawing_stands_below_its_sentence_where_it_stays_large() -> None:

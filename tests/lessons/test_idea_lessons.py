@@ -285,9 +285,14 @@ def test_products_of_turned_words_depend_on_the_distance_alone() -> None:
 
 
 def test_the_four_products_add_up_to_the_score() -> None:
-    (table,) = tables(switched("positions"), "adding")
+    vectors, table = tables(switched("positions"), "adding")
     *four, whole = (float(plain(value).replace("−", "-")) for _, value in table.rows)
     assert sum(four) == pytest.approx(whole, abs=2e-3)
+    shown = {
+        plain(name): np.array([float(plain(value).replace("−", "-")) for value in row])
+        for name, *row in vectors.rows
+    }
+    assert shown["x + p"] @ shown["y + r"] == pytest.approx(whole, abs=2e-3)
     x, p, y, r = np.random.default_rng(0).normal(size=(4, 4))
     products = positions.FourProducts()(*(torch.from_numpy(v) for v in (x, p, y, r)))
     np.testing.assert_allclose(products, [x @ y, x @ r, p @ y, p @ r, (x + p) @ (y + r)])

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from base64 import b64decode
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -121,7 +122,12 @@ def test_a_table_that_is_too_wide_stands(width: int, stands: bool) -> None:
 
 def test_a_notebook_shows_the_lesson_and_a_prompt_its_name(lessons: dict[str, Lesson]) -> None:
     made = lessons["illustrated"]
-    assert made._repr_markdown_() == render_text(made.document(), "md")
+    shown = made._repr_markdown_()
+    drawings = re.findall(r"!\[(.+)\]\(data:image/svg\+xml;base64,(.+)\)", shown)
+    assert [b64decode(drawn).decode() for _, drawn in drawings] == [
+        figure.drawing.svg() for figure in made.figures()
+    ]
+    assert re.sub(r"!\[.+\]\(.+\)\n\n", "", shown) == render_text(made.document(), "md")
     assert repr(made).startswith("<lesson illustrated (") and len(repr(made)) < 80
 
 

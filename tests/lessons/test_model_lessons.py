@@ -147,6 +147,18 @@ def test_the_beam_finds_the_best_sentence_and_greedy_does_not() -> None:
     assert f"all {len(known)} sentences" in said
 
 
+@pytest.mark.parametrize("method", ["beam", "greedy"])
+def test_a_candidate_has_the_sum_of_its_words(method: str) -> None:
+    ledger = decoding.search(method).ledger
+    assert ledger is not None
+    found = list(decoding.beginnings(decoding.tree_steps(ledger)))
+    assert len({text for text, _ in found}) == len(found)
+    for text, candidate in found:
+        path = ["<start>", *text.split()]
+        total = sum(math.log(decoding.NEXT[a][b]) for a, b in pairwise(path))
+        assert candidate.total == pytest.approx(total, abs=1e-5)
+
+
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_temperature_is_a_power_of_the_probabilities(temperature: float) -> None:
     shares = np.array(list(decoding.NEXT["the"].values())) ** (1 / temperature)

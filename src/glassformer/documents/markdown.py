@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,14 +18,17 @@ _SPECIAL = re.compile(r"[\\`*\[\]|$]|(?<!\w)_|_(?!\w)|~(?=~)|^[#>+-](?=\s)|^\d+(
 
 
 class Markdown(Renderer[str]):
-    """`tex=False` writes formulas as plain text; `figures` is the folder with the drawings."""
+    """`tex=False` writes formulas as plain text; `figures` is the folder with the drawings, which
+    `embedded` puts into the text itself, for notebooks."""
 
     def __init__(
-        self, document: p.Document, *, tex: bool = True, figures: str | None = None
-    ) -> None:
+        self, document: p.Document, *, tex: bool = True, figures: str | None = None,
+        embedded: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(document)
         self._tex = tex
         self._figures = figures
+        self._embedded = embedded
 
     def render(self) -> str:
         title = [f"# {_escaped(self.document.title)}"] if self.document.title else []
@@ -90,10 +94,15 @@ class Markdown(Renderer[str]):
         return f"{fence}text\n{part.text}\n{fence}"
 
     def figure(self, part: p.Figure) -> str | None:
-        """A link, if the drawings were written to a folder."""
-        if self._figures is None:
-            return None
-        return f"![{_escaped(part.caption)}]({self._figures}/{part.name}.svg)"
+        """A link into the folder of the drawings, the drawing itself, or its numbers."""
+        if self._figures is not None:
+            where = f"{self._figures}/{part.name}.svg"
+        elif self._embedded:
+            drawn = b64encode(part.drawing.svg().encode()).decode()
+            where = f"data:image/svg+xml;base64,{drawn}"
+        else:
+            return super().figure(part)
+        return f"![{_escaped(part.caption)}]({where})"
 
     def section(self, part: p.Section) -> str:
         """A heading, one level below the enclosing section."""

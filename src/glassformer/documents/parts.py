@@ -330,6 +330,8 @@ class Figure:
 
     name: str
     drawing: Drawing
+    numbers: Table | None = None
+    """What formats without drawings show, where no other part holds the numbers drawn."""
 
     @property
     def caption(self) -> str:

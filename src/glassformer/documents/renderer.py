@@ -3,7 +3,7 @@
 A format must write paragraphs, formulas, heat maps, tables, code and sections. The other parts are
 made of those unless it has something better: a remark is a paragraph, facts and a question are
 tables, a tree is indented code, and a figure is left out, since the matrices beside it hold the
-same numbers.
+same numbers, or is the table that it carries.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -132,9 +133,11 @@ class Renderer(DocumentWriter, Generic[Made]):
         """The sentence of a question with its number."""
         return self.words["question"].format(number=part.number, text=part.text)
 
-    def figure(self, part: p.Figure) -> Made | None:  # noqa: ARG002  other formats draw it
-        """By default left out."""
-        return None
+    def figure(self, part: p.Figure) -> Made | None:
+        """By default its numbers, if no other part holds them."""
+        if part.numbers is None:
+            return None
+        return self.table(replace(part.numbers, caption=part.numbers.caption or part.caption))
 
 
 def format_of(path: str | os.PathLike[str]) -> str:

@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files
@@ -35,6 +35,8 @@ _HEIGHT, _WIDTH = 900.0, 1744.0
 """What a slide holds below its title, in pixels of 1920 × 1080; a little more is shrunk to fit."""
 _SQUEEZED = 1.1 * _HEIGHT
 """What sentences and the matrix or table after them may take together, shrunk."""
+_STRETCHED = 1.25 * _HEIGHT
+"""What a slide may take, shrunk, rather than leave a sentence alone on the next."""
 _LINE = 54.0
 _ACROSS = 92
 """Half-width characters in a line."""
@@ -76,6 +78,16 @@ class _Slide:
     @property
     def is_drawing(self) -> bool:
         return any(isinstance(part, p.Figure) for part in self.parts)
+
+    @property
+    def is_stray(self) -> bool:
+        """Whether this continues a step with no more than a short paragraph."""
+        only = self.parts[0] if len(self.parts) == 1 else None
+        return (
+            self.part > 1
+            and isinstance(only, p.Paragraph)
+            and columns_of(p.plain(only.text)) <= _LONGEST
+        )
 
     def takes(self, block: Sequence[p.Part]) -> bool:
         """Whether a block may follow; a drawing stands alone, or stays large below sentences."""
@@ -131,7 +143,7 @@ class Slides(Html):
     def _slides(self) -> Iterator[_Slide]:
         sections = [part for part in self.document.parts if isinstance(part, p.Section)]
         for section in sections:
-            yield from self._deal(section)
+            yield from _without_strays(self._deal(section))
 
     def _opening(self) -> str:
         """The title, and what stands before the first section; its small print is in the notes."""
@@ -163,15 +175,15 @@ class Slides(Html):
                 yield from self._deal(replace(first, number=section.number))
                 slide = slide.following()
                 continue
-            if isinstance(first, p.Paragraph):
-                slide.notes.append(first.text)
-                if first.look == "quiet":  # small print
-                    continue
-            if slide.blocks and not slide.takes(block):
+            told = [first] if isinstance(first, p.Paragraph) else []
+            is_shown = all(part.look != "quiet" for part in told)  # not the small print
+            if is_shown and slide.blocks and not slide.takes(block):
                 after = slide.following(block)
                 yield slide
                 slide = after
-            slide.blocks.append(block)
+            if is_shown:
+                slide.blocks.append(block)
+            slide.notes += [part.text for part in told]
         if slide.blocks or slide.notes:
             yield slide
 
@@ -197,15 +209,28 @@ class Slides(Html):
         return self.heat_table(part, _ROWS, _columns_that_fit(part))
 
 
+def _without_strays(slides: Iterable[_Slide]) -> list[_Slide]:
+    """The slides of a section; a short paragraph alone on one joins those before it."""
+    made: list[_Slide] = []
+    joined = 0
+    for slide in slides:
+        slide.part -= joined
+        before = made[-1] if made else slide
+        if slide.is_stray and not before.is_drawing and before.used + slide.used <= _STRETCHED:
+            before.blocks += slide.blocks
+            before.notes += slide.notes
+            joined += 1
+        else:
+            made.append(slide)
+    return made
+
+
 def _blocks(parts: Sequence[p.Part]) -> Iterator[list[p.Part]]:
-    """Parts that stay together: matrices side by side; long tables and code in pieces."""
-
-    def is_beside(part: p.Part) -> bool:
-        return isinstance(part, p.HeatMap)
-
-    for beside, group in groupby(parts, is_beside):
+    """Parts that stay together: matrices and tables of numbers side by side; long tables and code
+    in pieces."""
+    for beside, group in groupby(parts, _is_beside):
         if beside:
-            yield from _rows_of_matrices([part for part in group if isinstance(part, p.HeatMap)])
+            yield from _rows_of_numbers(list(group))
             continue
         for part in group:
             if isinstance(part, p.Table):
@@ -219,11 +244,18 @@ def _blocks(parts: Sequence[p.Part]) -> Iterator[list[p.Part]]:
                 yield [part]
 
 
-def _rows_of_matrices(maps: Sequence[p.HeatMap]) -> Iterator[list[p.Part]]:
-    """As many as fit side by side."""
+def _is_beside(part: p.Part) -> bool:
+    """Whether a part may stand beside others; tables with prose or in pieces may not."""
+    if isinstance(part, p.Table):
+        return not any(part.widths()) and not part.shares and len(list(_pieces(part))) == 1
+    return isinstance(part, p.HeatMap)
+
+
+def _rows_of_numbers(parts: Sequence[p.Part]) -> Iterator[list[p.Part]]:
+    """As many matrices and tables as fit side by side."""
     row: list[p.Part] = []
     used = 0.0
-    for part in maps:
+    for part in parts:
         width = _width(part)
         if row and used + width > _WIDTH:
             yield row
@@ -266,7 +298,12 @@ def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
     return 46.0 * max([1, *lines]) + 22
 
 
-def _width(part: p.HeatMap) -> float:
+def _width(part: p.Part) -> float:
+    if isinstance(part, p.Table):
+        columns = zip(part.heads, *part.rows, strict=True)
+        wide = (max(columns_of(p.plain(item)) for item in column) for column in columns)
+        return max(sum(17.0 * size + 46 for size in wide), 16.0 * columns_of(part.caption))
+    assert isinstance(part, p.HeatMap)
     table = _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
     return max(table, 16.0 * columns_of(part.caption))
 

@@ -177,8 +177,11 @@ class Terminal(Renderer[RenderableType]):
         return Padding(Text(part.text), (0, 0, 0, 2))
 
     def figure(self, part: p.Figure) -> RenderableType:
-        """Its caption, and how to see it."""
-        return Prose(self.words["figure elsewhere"].format(caption=part.caption), "dim")
+        """How to see it, and its numbers if no other part holds them."""
+        elsewhere = Prose(self.words["figure elsewhere"].format(caption=part.caption), "dim")
+        if part.numbers is None:
+            return elsewhere
+        return _spaced([elsewhere, self.table(part.numbers)])
 
     def question(self, part: p.Question) -> RenderableType:
         blanks = "   ".join(f"{label} ____" for label in part.labels)

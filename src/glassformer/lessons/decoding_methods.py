@@ -17,7 +17,7 @@ from glassformer.decoding.greedy import steps as decoding_steps
 from glassformer.decoding.sampling import RandomChooser
 from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, chart_numbers
 from glassformer.lessons.figures.model_family_figures import TreeStep, search_tree
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
@@ -204,10 +204,16 @@ def _tree(method: str, temperature: float, say: Speaker) -> Parts:
         f"tree {method}", sentence=text, total=number(math.log(known)), percent=percent(known),
         size=_BEAM, temperature=f"{temperature:g}",
     )  # fmt: skip
-    yield Figure("tree", search_tree(
-        tree_steps(found.ledger), say(f"tree {method} caption"), say("legend kept"),
-        say("legend dropped"),
-    ))  # fmt: skip
+    considered = tree_steps(found.ledger)
+    drawing = search_tree(
+        considered, say(f"tree {method} caption"), say("legend kept"), say("legend dropped")
+    )
+    heads = tuple(say(head) for head in ("beginning", "log-probability", "fate"))
+    rows = tuple(
+        (text, number(one.total), say(f"legend {'kept' if one.kept else 'dropped'}"))
+        for text, one in beginnings(considered)
+    )
+    yield Figure("tree", drawing, numbers=Table("", heads, rows))
 
 
 def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
@@ -223,6 +229,15 @@ def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
         ]
         for step in ledger.steps
     ]  # fmt: skip
+
+
+def beginnings(considered: list[list[TreeStep]]) -> Iterator[tuple[str, TreeStep]]:
+    """Every candidate of a search with the words from the start to it."""
+    known = [""]
+    for step in considered:
+        texts = [f"{known[one.parent]} {one.word}".strip() for one in step]
+        yield from zip(texts, step, strict=True)
+        known = [text for text, one in zip(texts, step, strict=True) if one.goes_on]
 
 
 def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> Parts:
@@ -277,7 +292,7 @@ def _temperature(temperature: float, say: Speaker) -> Parts:
     yield Figure("temperature", bar_chart(
         say("temperature caption", word=_ASKED), words, series,
         Axes(say("next word"), say("probability")), write=lambda y: f"{y:.2f}", least=0,
-    ))  # fmt: skip
+    ), numbers=chart_numbers(say("next word"), words, series, percent))  # fmt: skip
     yield say(phrase, **facts)
     yield formula(run["scaled"][0])
     yield formula(share)

@@ -191,7 +191,8 @@ def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speake
          number(float(run["scores"].value[place, _ADA]), 3))
         for place in unseen
     )  # fmt: skip
-    yield say("recommend", person=tuple(_PEOPLE)[_ADA])
+    taste = [number(float(one)) for one in learned.people[_ADA]]
+    yield say("recommend", person=tuple(_PEOPLE)[_ADA], numbers=say.listed(taste))
     yield formula(guessed[unseen[0], _ADA])
     yield Table("", (say("film"), say("learned score"), say("true score")), rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import as_file, files
@@ -166,6 +166,12 @@ def _vectors(read: ReadDigit, say: Speaker) -> Parts:
     yield formula(summed)
 
 
+def _square(written: Sequence[str]) -> Table:
+    """One entry per patch, laid out as the picture is."""
+    rows = tuple((str(at + 1), *written[at * _SIDE : (at + 1) * _SIDE]) for at in range(_SIDE))
+    return Table("", ("", *_counted(_SIDE)), rows)
+
+
 def _attention(read: ReadDigit, say: Speaker) -> Parts:
     at, weights = read.fullest, read.run[f"model.encoder.blocks.{_LAYER}.attention.weights"]
     row = weights.value[0, 0, at]
@@ -178,7 +184,7 @@ def _attention(read: ReadDigit, say: Speaker) -> Parts:
     yield Figure("weights", grid_figure(
         read.pixels[0, 0].numpy(), row.double().view(_SIDE, _SIDE).numpy(), say("weights caption"),
         marked=divmod(at, _SIDE), percentages=True,
-    ))  # fmt: skip
+    ), numbers=_square([percent(float(share)) for share in row]))  # fmt: skip
     yield formula(chosen)
 
 
@@ -229,6 +235,7 @@ def _occlusion(read: ReadDigit, say: Speaker) -> Parts:
     found = covered(read)
     changes = torch.tensor([share - read.share for share in found], dtype=torch.float64)
     most = int(changes.abs().argmax())
+    points = [f"{100 * float(one):+.1f}".replace("-", "−") for one in changes]
     yield say(
         "occlusion", answer=read.answer, most=most + 1, then=percent(found[most]),
         before=percent(read.share),
@@ -236,5 +243,5 @@ def _occlusion(read: ReadDigit, say: Speaker) -> Parts:
     yield Figure("occlusion", grid_figure(
         read.pixels[0, 0].numpy(), 100 * changes.view(_SIDE, _SIDE).numpy(),
         say("occlusion caption"), marked=divmod(most, _SIDE),
-    ))  # fmt: skip
+    ), numbers=_square(points))  # fmt: skip
     yield say("moral")

@@ -14,7 +14,7 @@ from typing import Any
 
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
+from glassformer.lessons.figures.data_charts import Axes, Series, chart_numbers, line_chart
 from glassformer.lessons.figures.model_family_figures import graph_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.training_step import TwoSteps, two_steps
@@ -125,7 +125,7 @@ def _rates(before: float, say: Speaker) -> Parts:
     )  # fmt: skip
     yield Figure("rates", line_chart(
         say("rates caption"), _TRIED, lines, Axes(say("learning rate"), say("loss")), least=0
-    ))  # fmt: skip
+    ), numbers=chart_numbers(say("learning rate"), _TRIED, lines[:1], number))  # fmt: skip
 
 
 def _curve(stored: StoredCurves, rate: str, say: Speaker) -> Parts:

@@ -25,6 +25,8 @@ from glassformer.documents.parts import (
     Part,
     Question,
     Section,
+    Table,
+    plain,
     with_code,
 )
 from glassformer.errors import TraceError
@@ -179,8 +181,8 @@ class Lesson:
         return f"<lesson {self.name} ({self.language}): {self.title}, {len(self.steps)} steps>"
 
     def _repr_markdown_(self) -> str:
-        """For notebooks: prose, tables, and formulas in TeX."""
-        return render_text(self.document(), "md")
+        """For notebooks: prose, tables, formulas in TeX, and the drawings."""
+        return render_text(self.document(), "md", embedded=True)
 
     def document(self) -> Document:
         """The lesson for every format: one numbered section per step."""
@@ -227,6 +229,7 @@ class Lesson:
         code = " ".join(part.code for part in formulas)
         occurs = {
             "read frames": any(part.marked is not None for part in maps),
+            "read powers": any(map(_POWER.search, _numbers(self.parts()))),
             "read places": "[" in written,
             "read heads": re.search(r"\[\d+, \d+, [^]]", written) is not None,
             "read sums": "Σ" in written,
@@ -253,6 +256,18 @@ class Lesson:
     def traces(self) -> list[Trace]:
         """The traces that the numbers come from, in order of appearance."""
         return self.document().traces()
+
+
+_POWER = re.compile(r"\de[−-]\d")
+
+
+def _numbers(parts: Iterable[Part]) -> Iterator[str]:
+    """What matrices and tables write."""
+    for part in parts:
+        if isinstance(part, HeatMap):
+            yield from (cell.text for row in part.cells(coloured=False) for cell in row)
+        elif isinstance(part, Table):
+            yield from (plain(cell) for row in part.rows for cell in row)
 
 
 def _written(card: Card) -> Iterator[str]:
@@ -369,6 +384,7 @@ _SAME = {
     "@ shared_keys.mT": "shared_keys = keys",
     "kept @ values": "kept = weights",
     "contract(kept)": "kept = activated",
+    "self.dropout(": "dropout is for training; here it changes nothing",
 }
 
 
@@ -382,8 +398,8 @@ def code_of(step: Step) -> str:
         return "optimiser.step()"
     text = step.line.text if step.line is not None else ""
     text = re.sub(r"^(\w+): [\w.\[\]]+ = ", r"\1 = ", text)
-    for kernel, plain in KERNELS.items():
-        text = text.replace(kernel, plain)
+    for kernel, written in KERNELS.items():
+        text = text.replace(kernel, written)
     if step.name.startswith("gradients."):
         through = text.removeprefix("return ")
         return f"loss.backward()  # {through}" if through else "loss.backward()"

@@ -14,7 +14,7 @@ from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
+from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, chart_numbers
 from glassformer.lessons.figures.model_family_figures import gap_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
@@ -200,13 +200,14 @@ def _left(place: int, say: Speaker) -> Parts:
         "before": " ".join(SENTENCE[:place]), "word": SENTENCE[place],
         "left": percent(left[SENTENCE[place]]), "both": percent(both[SENTENCE[place]]),
         "count": len(exact), "known": len(counted(SENTENCE, place, right=True)),
+        "words": say.listed(shown),
     }  # fmt: skip
     key = "left blind" if facts["count"] != facts["known"] else "left enough"
     yield say(key, **facts)
     yield Figure("both", bar_chart(
         say("left caption"), shown, series, Axes(say("word in the gap"), say("probability")),
         write=lambda y: f"{y:.2f}", least=0, most=1,
-    ))  # fmt: skip
+    ), numbers=chart_numbers(say("word in the gap"), shown, series, percent))  # fmt: skip
 
 
 def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> Parts:

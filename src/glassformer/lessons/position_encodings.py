@@ -197,6 +197,9 @@ def _why_adding(say: Speaker) -> Parts:
     score = run["score"]
     rows.append((say("part sum"), number(sum(values))))
     yield say("adding", score=number(float(score.value)), sum=number(sum(values)))
+    named = {"x": x, "p": p, "x + p": x + p, "y": y, "r": r, "y + r": y + r}
+    vectors = ((name, *(number(float(one)) for one in made)) for name, made in named.items())
+    yield Table("", (say("vector"), *(str(at + 1) for at in range(len(x)))), tuple(vectors))
     yield formula(score[()])
     yield Table("", (say("part"), say("product")), tuple(rows))
     yield say("adding maps")

@@ -16,7 +16,13 @@ from glassformer.claims.properties import influence, layer_cost, make_layer, pat
 from glassformer.claims.specimens import accuracy, fit, seeded, vectors
 from glassformer.documents.parts import Figure, Paragraph, Table, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
+from glassformer.lessons.figures.data_charts import (
+    Axes,
+    Series,
+    bar_chart,
+    chart_numbers,
+    line_chart,
+)
 from glassformer.lessons.figures.model_family_figures import influence_figure, path_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import percent
@@ -150,7 +156,14 @@ def _influence(kind: Kind, say: Speaker) -> Parts:
         "word": WORDS[_TO - 1],
     }  # fmt: skip
     yield say("influence", **facts)
-    yield Figure("influence", influence_figure(found.numpy(), WORDS, say("influence caption")))
+    rows = tuple(
+        (word, *(f"{one:.3f}" for one in row))
+        for word, row in zip(WORDS, found.tolist(), strict=True)
+    )
+    yield Figure(
+        "influence", influence_figure(found.numpy(), WORDS, say("influence caption")),
+        numbers=Table("", ("", *WORDS), rows),
+    )  # fmt: skip
     yield say(f"influence {kind}", **facts)
 
 
@@ -169,7 +182,7 @@ def _distances(say: Speaker) -> Parts:
     yield Figure("distances", line_chart(
         say("distances caption"), _DISTANCES, lines, Axes(say("distance"), say("path")),
         log_across=True, log_up=True,
-    ))  # fmt: skip
+    ), numbers=chart_numbers(say("distance"), _DISTANCES, lines, number))  # fmt: skip
 
 
 def _recall(say: Speaker) -> Parts:

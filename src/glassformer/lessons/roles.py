@@ -43,6 +43,7 @@ def _basic(run: Trace, name: str, say: Speaker) -> Parts:
     basic = trace(basic_self_attention, run["x"].value[0], axis_labels={"x": list(labels)})
     own = basic["scores"][_CHOSEN, _CHOSEN]
     yield say("basic", name=name, score=number(own.value))
+    yield heat_map(run["x"], say)
     yield formula(own)
     yield heat_map(basic["scores"], say, own, rows=labels, columns=labels)
     yield heat_map(basic["weights"], say, rows=labels, columns=labels)

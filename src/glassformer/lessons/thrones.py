@@ -136,6 +136,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield role_step("embedded", run["model.encoder.summed"][2, 1], say, before=scaled)
     walk = AttentionWalk(run, "model.encoder.blocks.0.attention", say, query=2, key=1)
     yield from walk.walk()
+    yield say.step("decoder", "decoder", _decoder_step(run, say))
     yield from prediction_steps(run, say, _vocabulary(learned), _id(learned, 1), at=(0,))
     for place in range(1, len(learned.target_tokens) - 1):
         given = say.quoted(learned.target_tokens[place])
@@ -179,6 +180,13 @@ def _training_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Part
     )  # fmt: skip
     rows = tuple((str(step), number(loss), text) for step, loss, text in learned.history)
     yield Table("", (say("step head"), say("loss head"), say("says")), rows)
+
+
+def _decoder_step(run: Trace, say: Speaker) -> Parts:
+    """What the steps left out lead to: the vectors from which words are predicted."""
+    output = run["model.logits"][0, 0, 0].operands[0].step
+    yield say("decoder")
+    yield heat_map(output, say)
 
 
 def _decoded(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -> Parts:

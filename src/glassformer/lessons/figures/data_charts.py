@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from glassformer.documents.parts import Table
 from glassformer.lessons.figures.canvas import (
     Anchor,
     Box,
@@ -116,6 +117,15 @@ class Series:
     values: Sequence[float]
     role: Role = "score"
     dashed: bool = False
+
+
+def chart_numbers(
+    head: str, across: Sequence[object], series: Sequence[Series], write: Callable[[float], str]
+) -> Table:
+    """What a chart draws, for formats without drawings: a row per place, a column per series."""
+    columns = (map(write, one.values) for one in series)
+    rows = zip(map(str, across), *columns, strict=True)
+    return Table("", (head, *(one.name for one in series)), tuple(rows))
 
 
 def line_chart(
