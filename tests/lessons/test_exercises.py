@@ -3,6 +3,7 @@
 import inspect
 import json
 import math
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from glassformer.lessons.exercises.exercise_track import (
     exercise_notebook,
     parts_of,
     signature,
+    sizes,
     solution,
     starter,
 )
@@ -358,6 +360,16 @@ def test_parts_are_those_of_earlier_exercises() -> None:
     assert parts_of("multi_head") == [
         "dot_product_scores", "softmax", "scaled_scores", "attend", "split_heads", "merge_heads",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_task_says_what_the_letters_of_its_shapes_stand_for(name: str) -> None:
+    shapes = re.findall(r"\(([^()a-z_]*)\)", signature(exercise(name).function).split('"""')[1])
+    letters = set(re.findall("[A-Z]", "".join(shapes)))
+    for language in ("en", "zh"):
+        explained = set(re.findall(r"([A-Z…]) = ", sizes(exercise(name, language))))
+        assert letters <= explained
+    assert "H = heads" in str(exercise("multi-head")) and "H = 头数" in starter("multi-head", "zh")
 
 
 def test_a_task_says_which_lesson_explains_it_and_what_our_solution_calls() -> None:

@@ -418,7 +418,7 @@ def is_turned(step: Step) -> bool:
     return textbook(step.trace).is_turned(step)
 
 
-def step_title(step: Step) -> str:
+def step_title(step: Step, say: Speaker) -> str:
     """`S (scores)`: the symbol of its own formula, and the word if it adds anything.
 
     Without a prime, which tells it from its operands there: formulas that read it have none.
@@ -427,7 +427,10 @@ def step_title(step: Step) -> str:
     symbol, word = str(replace(names.sight(step).symbol(step), primes=0)), names.word(step)
     plain = step.role == "parameter" or word in symbol or symbol.startswith(("∂", "new "))
     plain |= "_" in word  # `attention_sum`: a name of the code, not a word
-    return symbol if plain else f"{symbol} ({word})"
+    if plain:
+        return symbol
+    word = say(f"matrix {word}") if f"matrix {word}" in _COMMON else word
+    return say("symbol and word", symbol=symbol, word=word)
 
 
 def place_labels(step: Step, axis: int) -> tuple[str, ...]:

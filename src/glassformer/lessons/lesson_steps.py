@@ -43,10 +43,11 @@ def percent(share: float) -> str:
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:
     """`S (scores), 6×6`, with the head if there are several."""
     shape = [size for size in step.shape if size != 1]
-    plain = f"{step_title(step)}, {shape_text(shape[::-1] if is_turned(step) else shape)}"
+    title = step_title(step, say)
+    plain = f"{title}{say('before a shape')}{shape_text(shape[::-1] if is_turned(step) else shape)}"
     if head is None:
         return plain
-    of_one = f"{step_title(step)}, {shape_text(step.shape[-2:])}"
+    of_one = f"{title}{say('before a shape')}{shape_text(step.shape[-2:])}"
     return say("in head", caption=of_one, head=head + 1)
 
 

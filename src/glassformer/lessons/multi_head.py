@@ -85,7 +85,7 @@ def _shapes(say: Speaker) -> Parts:
 
 
 def _tensor_name(step: Step, say: Speaker) -> str:
-    return say("queries by head") if step.name == "unrotated" else step_title(step)
+    return say("queries by head") if step.name == "unrotated" else step_title(step, say)
 
 
 def _cost(say: Speaker) -> Parts:

@@ -216,7 +216,7 @@ def _output(run: Trace, say: Speaker) -> HeatMap:
     output = next(iter(run.outputs.values()))
     return heat_map(
         output, say, rows=_names(run, output.shape[-2], say),
-        title=f"{say('output shape')}{say('comma')}{shape_text(output.shape[1:])}",
+        title=f"{say('output shape')}{say('before a shape')}{shape_text(output.shape[1:])}",
     )  # fmt: skip
 
 

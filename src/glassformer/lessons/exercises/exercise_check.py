@@ -31,6 +31,7 @@ from glassformer.lessons.exercises.exercise_track import (
     functions_in,
     parts_of,
     signature,
+    sizes,
     solution,
 )
 from glassformer.lessons.exercises.feedback import Feedback
@@ -139,13 +140,14 @@ class Exercise:
             (
                 *(Paragraph(with_code(paragraph)) for paragraph in paragraphs),
                 Code(signature(self.function)),
-                *(Paragraph(with_code(said), "quiet") for said in (*self._help(), begin)),
+                *(Paragraph(with_code(said), "quiet") for said in (*self._help(), begin) if said),
             ),
             self.language,
         )
 
     def _help(self) -> Iterator[str]:
-        """Which lesson explains the task, and what our solution calls."""
+        """What the letters stand for, which lesson explains it, and what our solution calls."""
+        yield sizes(self)
         title = LESSONS[self.lesson].title.say(self.language)
         yield say["lesson"].say(self.language, name=self.lesson, title=title)
         names = [f"`{name}`" for name in functions_in(self.function)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -79,6 +80,17 @@ def signature(function: str) -> str:
     return _lines(function, _functions()[function].body[0].end_lineno)
 
 
+def sizes(task: Exercise) -> str:
+    """What the letters in the shapes of a task stand for."""
+    language = task.language
+    said = ast.get_docstring(_functions()[task.function], clean=False) or ""
+    shapes = re.findall(r"\((?:[A-Z…1], )*[A-Z]\)", f"{said} {task.statement.say(language)}")
+    letters = dict.fromkeys(re.findall(r"…|[A-Z]", "".join(shapes)))
+    listed = (f"{letter} = {say[f'size {letter}'].say(language)}" for letter in letters)
+    between = "，" if language == "zh" else ", "
+    return say["sizes"].say(language, listed=between.join(listed)) if letters else ""
+
+
 def _lines(function: str, end: int | None) -> str:
     """The lines of a function up to one of them, without marks for the formatter."""
     lines = _source().splitlines()[_functions()[function].lineno - 1 : end]
@@ -126,6 +138,7 @@ def starter(name: str, language: Language = "en") -> str:
     opening = [
         f"{task.title.say(language)} (glassformer exercise {name})",
         *task.statement.say(language).split("\n"),
+        *filter(None, [sizes(task)]),
         say["starter"].say(language, name=name),
     ]
     prose = "\n#\n".join(_commented(paragraph, language) for paragraph in opening)
@@ -146,7 +159,8 @@ def exercise_notebook(names: Iterable[str], language: Language = "en") -> str:
     written: set[str] = set()
     for number, name in enumerate(names, start=1):
         task = exercise(name, language)
-        statement = task.statement.say(language).replace("\n", "\n\n")
+        told = [*task.statement.say(language).split("\n"), sizes(task)]
+        statement = "\n\n".join(filter(None, told))
         cells.append(
             _cell("markdown", f"## {number}. {task.title.say(language)} (`{name}`)\n\n{statement}")
         )
