@@ -275,7 +275,8 @@ class RoleReader(nn.Module):
     def attend(self, ids: Int[Tensor, "B T"]) -> Attended:
         """Attention from every position, (B, H, T, E)."""
         words = self.word_table(ids)
-        positions = self.position_table.weight.expand_as(words)
+        places = torch.ones_like(ids).cumsum(dim=-1) - 1
+        positions = self.position_table(places)
         seen = {"none": words, "in scores": positions, "added": words + positions}[self.positions]
         queries, keys = (
             split_heads(part(seen), self.n_heads) for part in (self.to_queries, self.to_keys)
