@@ -146,7 +146,7 @@ def graph_figure(run: Trace, language: Language) -> SvgDrawing:
 
     Beside each red arrow stands what the gradient is multiplied by on its way.
     """
-    say, table, last = speaker(language), TableFigure(46, 20), len(_GRAPH)
+    say, table, last = speaker(language), TableFigure(46, 14), len(_GRAPH)
     table.put(heading(say("forward"), "score"), 0, 1)
     table.put(heading(say("gradients"), "query"), 0, 2, beat=1)
     values, slopes = [_put_node(table, run, "x", 1, 1, "score")], [FigurePart(0, 0)]
