@@ -35,7 +35,7 @@ _HEIGHT, _WIDTH = 900.0, 1744.0
 """What a slide holds below its title, in pixels of 1920 × 1080; a little more is shrunk to fit."""
 _SQUEEZED = 1.1 * _HEIGHT
 """What sentences and the matrix or table after them may take together, shrunk."""
-_STRETCHED = 1.2 * _HEIGHT
+_STRETCHED = 1.15 * _HEIGHT
 """What a slide may take, shrunk, rather than leave a sentence alone on the next."""
 _LINE = 54.0
 _ACROSS = 92
