@@ -16,20 +16,23 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from glassformer.explorer.api import create_api
+from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
 from glassformer.explorer.training_watch import WatchedRun
+from glassformer.tracing import trace
 
 ROOT = Path(__file__).parents[1]
 EVERY = ROOT / "runs" / "screenshots"
@@ -41,6 +44,7 @@ SCORES = "encoder.blocks.0.attention.scores"
 TOY = f"#/toy?text=I am not happy&step={SCORES}"
 SCREENS = {
     "start": "#/",
+    "tour": "#/",
     "toy": f"{TOY}&cell=0,0,3,2",
     "equation": f"{DE}&step={SCORES}&cell=0,1,2,3",
     "cross": f"{DE}&step=decoder.blocks.1.cross_attention.weights",
@@ -48,21 +52,43 @@ SCREENS = {
     "shakespeare": "#/shakespeare?text=To be, or not to",
     "chinese": "#/en-zh?text=Where is the station?&step=decoder.blocks.1.attention.weights",
     "edit": f"{TOY}&cell=0,0,3,2&edits={SCORES}[0,0,3,2]=-4",
+    "slider": f"{TOY}&cell=0,0,3,2",
+    "menu": f"{TOY}&cell=0,0,3,2",
+    "unknown": "#/toy?text=I am not glad",
     "attention": f"{DE}&view=attention",
+    "flat": "#/imdb?text=A wonderful film, beautifully shot and moving.&view=attention",
     "decoding": f"{DE}&view=decoding",
     "map": f"{DE}&view=map",
-    "experiments": f"{DE}&view=experiments",
+    "map-toy": "#/toy?text=I am not happy&view=map",
+    "map-block": f"{DE}&view=map",
+    "map-list": f"{DE}&view=map",
+    "words": f"{DE}&view=experiments",
+    "compare": f"{DE}&view=experiments&tab=compare&other=A cat runs through the snow.",
+    "sweep": f"{DE}&view=experiments&tab=sweep",
+    "lens": "#/shakespeare?text=To be, or not to&view=experiments&tab=lens",
+    "parts": f"{TOY}&view=experiments&tab=parts",
     "claims": "#/claims",
     "claim": "#/claims/C74",
     "audit": "#/audit/by-hand",
     "lessons": "#/lesson",
     "lesson": "#/lesson/illustrated/6",
+    "run": f"{DE}&view=walk",
     "export": TOY,
+    "playlist": TOY,
+    "keys": TOY,
+    "error": "#/tyo?text=hello",
+    "module": "#/trace/{module}",
+    "module-map": "#/trace/{module}?view=map",
+    "saved": "{saved}",
+    "no-training": "#/training",
     "training": "#/training",
     "lecture": f"{TOY}&cell=0,0,3,2&lecture=1",
+    "lecture-equation": f"{DE}&step={SCORES}&cell=0,1,2,3&lecture=1",
     "lecture-map": f"{DE}&view=map&lecture=1",
+    "lecture-attention": f"{DE}&view=attention&lecture=1",
+    "lecture-lesson": "#/lesson/illustrated/6?lecture=1",
 }
-EXPORT = re.compile("^(Export|导出)$")
+"""Links; `{module}` is the trace of a module, `{saved}` the file of a saved page."""
 TRAINING = ["--loop.steps=200", "--loop.evaluate_every=25", "--loop.log_every=5"]
 SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 HALL = {"hall": (1920, 1080)}
@@ -107,16 +133,26 @@ FOR_DOCS = [
 
 
 @contextmanager
-def explorer(watched: Path | None = None) -> Iterator[str]:
+def explorer(watched: Path | None = None, opened: OpenTrace | None = None) -> Iterator[str]:
     """A server on a free port, on the shipped models or beside a run; its address."""
     state = State.of()
     state.watched = None if watched is None else WatchedRun(watched)
+    if opened is not None:
+        state.store.add(opened)
     serving = prepare(lambda: create_api(state), port=0)
     serving.start()
     try:
         yield serving.address
     finally:
         serving.stop()
+
+
+def opened_module() -> OpenTrace:
+    """A module of the reader's own."""
+    torch.manual_seed(0)
+    module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    labels = {"src": ["the", "cat", "sat", "down"]}
+    return OpenTrace(trace(module, torch.randn(1, 4, 8), axis_labels=labels), "layer", "module")
 
 
 def train(folder: Path) -> Path:
@@ -129,7 +165,46 @@ def train(folder: Path) -> Path:
     return folder
 
 
-def picture(browser: Browser, address: str, shot: Shot) -> bytes:
+def button(page: Page, english: str, chinese: str) -> Locator:
+    """The button of this name."""
+    return page.get_by_role("button", name=re.compile(f"^({english}|{chinese})$"))
+
+
+def take_tour(page: Page) -> None:
+    """To its third stop."""
+    button(page, "Tour: 60 seconds", "60 秒导览").click()
+    for _ in range(2):
+        settle(page)
+        page.keyboard.press("ArrowRight")
+
+
+def show_playlist(page: Page) -> None:
+    page.keyboard.press("Shift+P")
+    button(page, "Present", "演示").click()
+    page.get_by_role("menuitem").last.click()
+
+
+def zoom_in(page: Page) -> None:
+    """Into the first block of the encoder."""
+    box = page.locator("canvas[data-camera]").bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + 0.82 * box["height"])
+
+
+ACTIONS: dict[str, Callable[[Page], None]] = {
+    "tour": take_tour,
+    "slider": lambda page: page.keyboard.press("F2"),
+    "menu": lambda page: page.locator("[aria-selected=true][role=gridcell]").click(button="right"),
+    "map-block": zoom_in,
+    "map-list": lambda page: button(page, "As a list", "以列表显示").click(),
+    "export": lambda page: button(page, "Export", "导出").click(),
+    "playlist": show_playlist,
+    "keys": lambda page: page.keyboard.press("?"),
+}
+"""What is done on a screen before its picture is taken."""
+
+
+def picture(browser: Browser, address: str, shot: Shot, links: dict[str, str]) -> bytes:
     """Open a screen as someone with this language, theme and size would see it."""
     width, height = (SIZES | HALL)[shot.size]
     is_phone = shot.size == "phone"
@@ -142,10 +217,11 @@ def picture(browser: Browser, address: str, shot: Shot) -> bytes:
         reduced_motion="reduce",
     )
     page = context.new_page()
-    page.goto(address + SCREENS[shot.screen])
+    link = SCREENS[shot.screen].format_map(links)
+    page.goto(link if "://" in link else address + link)
     settle(page)
-    if shot.screen == "export":
-        page.get_by_role("button", name=EXPORT).click()
+    if shot.screen in ACTIONS:
+        ACTIONS[shot.screen](page)
         settle(page)
     raw = page.screenshot()
     context.close()
@@ -200,14 +276,19 @@ def pictures(browser: Browser, shots: list[Shot]) -> Iterator[tuple[Shot, bytes]
     """The screens of the shipped models, then those of a run that is watched."""
     of_run = [shot for shot in shots if shot.screen == "training"]
     others = [shot for shot in shots if shot.screen != "training"]
-    if others:
-        with explorer() as address:
+    with TemporaryDirectory() as folder:
+        module = opened_module()
+        saved = Path(folder) / "saved.html"
+        command = [sys.executable, "-m", "glassformer", "trace", "toy", "I am not happy"]
+        subprocess.run([*command, "-o", str(saved)], check=True, stdout=subprocess.DEVNULL)
+        links = {"module": module.id, "saved": saved.as_uri()}
+        with explorer(opened=module) as address:
             for shot in others:
-                yield shot, picture(browser, address, shot)
-    if of_run:
-        with TemporaryDirectory() as folder, explorer(train(Path(folder) / "run")) as address:
-            for shot in of_run:
-                yield shot, picture(browser, address, shot)
+                yield shot, picture(browser, address, shot, links)
+        if of_run:
+            with explorer(train(Path(folder) / "run")) as address:
+                for shot in of_run:
+                    yield shot, picture(browser, address, shot, links)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ describe('cells on a rung', () => {
     expect(cellSize(EXACT_RUNG, 3, 4, box, () => 61)).toEqual(exact);
   });
 
-  it('grow where there is room, up to 22 pixels, without asking for exact widths', () => {
+  it('grow where there is room, up to 30 pixels, without asking for exact widths', () => {
     const refuse = () => expect.fail('no exact width is needed');
     expect(cellSize(RUNGS.indexOf(4), 10, 40, box, refuse)).toMatchObject({
       width: 10,
-      height: 22,
+      height: 30,
     });
   });
 

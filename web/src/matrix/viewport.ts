@@ -39,7 +39,7 @@ const MOST_OF_THEM = 0.85;
 /** So few numbers are worth reading even if one has to scroll. */
 const FEW = 36;
 /** Cells grow to this size in the direction in which there is room for all of them. */
-const ROOMY = 22;
+const ROOMY = 30;
 
 export interface Sizes {
   rows: number;
