@@ -37,12 +37,11 @@ it('room for headers follows the longest label within bounds', () => {
 });
 
 it('labels are turned upright where they are too narrow to lie and wide enough to stand', () => {
-  expect([8, 9, 39, 40].map((width) => areUpright(['a'], width))).toEqual([
-    false,
-    true,
-    true,
-    false,
-  ]);
+  const upright = (text: string, ...widths: number[]) =>
+    widths.map((width) => areUpright(['a', text], width));
+  expect(upright('through', 8, 9, 39, 40)).toEqual([false, true, true, false]);
+  expect(upright('b', 8, 9)).toEqual([false, false]); // letters always lie
+  expect(upright('不', 15, 16)).toEqual([true, false]);
   expect(areUpright(null, 20)).toBe(false);
 });
 

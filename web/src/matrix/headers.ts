@@ -38,7 +38,13 @@ export function columnHeaderHeight(labels: readonly string[] | null, isUpright: 
 
 /** Whether labels over the columns are turned upright: too narrow to lie, wide enough to stand. */
 export function areUpright(labels: readonly string[] | null, width: number): boolean {
-  return labels !== null && width >= roomForLabel() && width < ROOM_FOR_TICK + 6;
+  if (labels === null || !hasLabels(width)) return false;
+  return width < Math.min(ROOM_FOR_TICK + 6, longest(labels) * CHARACTER + 2);
+}
+
+/** Whether rows or columns of this size have labels, if there are any. */
+export function hasLabels(size: number): boolean {
+  return size >= roomForLabel();
 }
 
 /**
@@ -54,7 +60,7 @@ export function headers(
   count: number,
   roomForTick: number = ROOM_FOR_TICK,
 ): Header[] {
-  const labelled = labels !== null && size >= roomForLabel();
+  const labelled = labels !== null && hasLabels(size);
   const step = labelled ? 1 : tickStep(size, roomForTick);
   const found: Header[] = [];
   for (let at = Math.ceil(from / step) * step; at < to; at += step) {

@@ -49,7 +49,7 @@ export const decodingEn = {
   'decoding.modelSays': 'the model says',
   'decoding.drawnFrom': 'drawn from',
   'decoding.rivalsNow': 'Beams before this step',
-  'decoding.whyTitle': 'Why',
+  'decoding.whyTitle': 'Why: “{token}”',
   'decoding.whyToken':
     '“{token}” after “{rival}”: probability {p}, log-probability {log}. Sum so far {before}, so now {before} + ({log}) = {total}.',
   'decoding.whyFirst':

@@ -51,7 +51,7 @@ export const decodingZh: Record<keyof typeof decodingEn, string> = {
   'decoding.modelSays': '模型给出',
   'decoding.drawnFrom': '实际抽取',
   'decoding.rivalsNow': '本步之前的候选序列',
-  'decoding.whyTitle': '原因',
+  'decoding.whyTitle': '原因：“{token}”',
   'decoding.whyToken':
     '“{rival}”之后的“{token}”：概率 {p}，对数概率 {log}。此前累计 {before}，现为 {before} + ({log}) = {total}。',
   'decoding.whyFirst': '第一个词元“{token}”：概率 {p}，对数概率 {log}，也就是目前的累计值。',
