@@ -99,6 +99,15 @@ def test_a_click_goes_closer_and_at_last_to_the_numbers(show: Any) -> None:
     assert shown.camera[2] == block  # as it was left
 
 
+def test_a_click_in_the_columns_of_a_part_that_is_near_leads_to_what_it_gives(show: Any) -> None:
+    shown: Shown = show(DE)
+    page = shown.page
+    shown.click("embedding", across=0.8)
+    assert crumbs(page) == ["Model", "Encoder", "Embedding"]
+    shown.click("embedding", across=0.8)
+    expect(page.locator("main h2")).to_contain_text("summed")
+
+
 def test_the_picture_is_in_the_address_and_old_links_lead_where_they_did(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy")
     expect(page.get_by_role("tree", name="Steps")).to_be_visible()

@@ -57,6 +57,19 @@ def test_a_translation_of_the_readers_own_is_looked_at(visit: Visit) -> None:
     expect(page).not_to_have_url(re.compile("target="))
 
 
+def test_another_text_is_looked_at_where_the_one_before_was(visit: Visit) -> None:
+    page = visit("#/en-de?text=A dog.&step=decoder.blocks.1.cross_attention.weights&lead=0,2")
+    expect(page.locator("main h2")).to_contain_text("weights")
+    text = page.locator("#run-text")
+    text.fill("A cat.")
+    text.press("Enter")
+    expect(page).to_have_url(re.compile(r"text=A\+cat.*step=.*blocks\.1\.cross.*weights&lead=0,2"))
+    page.get_by_role("button", name="Map", exact=True).click()
+    text.fill("A horse.")
+    text.press("Enter")
+    expect(page).to_have_url(re.compile(r"text=A\+horse.*view=map"))
+
+
 def test_back_and_forward(visit: Visit) -> None:
     page = visit("")
     page.get_by_role("article", name="Toy").get_by_role("button", name="Run").click()

@@ -37,6 +37,22 @@ def test_it_says_what_it_is_and_what_there_is(visit: Visit, live: Live) -> None:
     expect(lessons).to_have_count(len(get_api(live, "lessons?language=en")))
 
 
+def test_a_text_of_ones_own_stays_when_a_model_is_chosen_and_waits_for_the_button(
+    visit: Visit,
+) -> None:
+    page = visit("")
+    text = page.locator("#run-text")
+    expect(text).to_have_value(re.compile("."))
+    page.locator("#run-model").select_option("toy")  # an example gives way to the toy's
+    expect(text).to_have_value("I am not happy")
+    text.fill("A dull film.")
+    page.locator("#run-model").select_option("imdb")
+    expect(text).to_have_value("A dull film.")
+    expect(page).to_have_url(re.compile("#/$|/$"))
+    page.locator(".hero").get_by_role("button", name="Run", exact=True).click()
+    expect(page).to_have_url(re.compile(r"#/imdb\?text=A\+dull\+film"))
+
+
 def test_the_toy_is_already_traced_and_its_numbers_open_their_cards(visit: Visit) -> None:
     page = visit("")
     cell = page.get_by_role("table", name="scores").get_by_role("button", name="happy, not: 6")
