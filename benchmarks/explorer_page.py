@@ -49,11 +49,9 @@ HELP = """
   window.watch = (isSo) => { window.watched = until(isSo); };
   window.heading = () => document.querySelector('aside h2')?.textContent ?? '';
   window.isAt = (module, short) => {
-    const [first, second] = document.querySelectorAll('main h2 span');
-    const isThere = module === '' ? first?.textContent === short
-      : first?.textContent === module && second?.textContent === short;
-    return isThere && [...document.querySelectorAll('[role=grid]')]
-      .every((grid) => grid.querySelector('[data-value]') !== null);
+    const textOf = (place) => document.querySelector(place)?.textContent ?? '';
+    return textOf('main h2 span') === short && textOf('main .module') === module
+      && [...document.querySelectorAll('[role=grid]')].every((grid) => grid.querySelector('[data-value]') !== null);
   };
   // When the numbers of the last matrix were there, before the page does anything with them.
   const {arrayBuffer} = Response.prototype;
