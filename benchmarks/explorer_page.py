@@ -51,7 +51,8 @@ HELP = """
   window.isAt = (module, short) => {
     const textOf = (place) => document.querySelector(place)?.textContent ?? '';
     return textOf('main h2 span') === short && textOf('main .module') === module
-      && [...document.querySelectorAll('[role=grid]')].every((grid) => grid.querySelector('[data-value]') !== null);
+      && [...document.querySelectorAll('[role=grid]')]
+        .every((grid) => grid.querySelector('[data-value]') !== null);
   };
   // When the numbers of the last matrix were there, before the page does anything with them.
   const {arrayBuffer} = Response.prototype;
