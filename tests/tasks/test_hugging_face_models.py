@@ -386,8 +386,12 @@ def test_images_that_cannot_be_read(
     for size, said in (((8_000, 8_000), "8,000 × 8,000 pixels"), ((40_000, 1), "32,768 on a side")):
         Image.new("1", size).save(tmp_path / "large.png")
         assert said in refused(capsys, "run", folder, str(tmp_path / "large.png"))
-    assert run(["run", folder, str(picture(tmp_path / "p.png"))]) == 0
+    image = str(picture(tmp_path / "p.png"))
+    assert run(["run", folder, image]) == 0
     assert capsys.readouterr().out.split("\t")[0] in CLASSES
+    assert "vit reads images, so no words made its answer" in refused(
+        capsys, "run", folder, image, "--why"
+    )
 
 
 def test_the_page_fills_gaps_and_its_answer_follows_an_edit(folders: dict[str, Path]) -> None:

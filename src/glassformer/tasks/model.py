@@ -572,6 +572,12 @@ class Model(ABC):
                 "with glassformer explain {name} TEXT --words --at …",
                 name=self.name,
             )
+        if self.image_of("") is not None:
+            raise ConfigError(
+                "{name} reads images, so no words made its answer: explain one number of it with "
+                "--at",
+                name=self.name,
+            )
         if self.task == "embed":
             raise ConfigError(
                 "{name} is {kind}: its answer is a vector, not one number that words could "
