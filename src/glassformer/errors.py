@@ -185,6 +185,8 @@ def _near_last_parts(name: str, known: list[str]) -> list[str]:
 
     For `weight`, `a.weight` and `a.weights` may be meant: one of each ending comes first.
     """
+    from difflib import get_close_matches
+
     endings: dict[str, list[str]] = {}
     for one in sorted(known, key=lambda one: not one.endswith(f".{name}")):
         rest, _, last = one.rpartition(".")
