@@ -412,9 +412,8 @@ def test_terms_are_made_when_they_are_asked_for() -> None:
 
 def test_the_end_of_a_name_finds_the_whole_of_it() -> None:
     traced = trace(nn.Sequential(nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 2)), torch.ones(1, 2))
-    with pytest.raises(UnknownNameError) as wrong:
+    with pytest.raises(UnknownNameError, match=r"did you mean .?0\.0\.weight.? or .?1\.weight.?"):
         traced["weight"]
-    assert wrong.value.known == ["0.0.weight", "1.weight"]
     with pytest.raises(UnknownNameError) as wrong:
         traced["nothing"]
     assert wrong.value.known == sorted(traced.names)
