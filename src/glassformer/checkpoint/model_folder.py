@@ -36,8 +36,12 @@ from glassformer.files import as_path, read_object, read_tensor_entries, replace
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
 from glassformer.nn.description import build_unfilled, parameter_shapes
-from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
-from glassformer.nn.foreign.torch_nn import check_shapes, fill
+from glassformer.nn.foreign import (
+    check_shapes,
+    config_from_hugging_face,
+    fill,
+    load_hugging_face,
+)
 from glassformer.nn.tensors import as_device
 from glassformer.text import Tokenizer, load_tokenizer
 

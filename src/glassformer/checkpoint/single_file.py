@@ -29,7 +29,7 @@ from glassformer.files import as_path, open_regular, os_errors_as
 from glassformer.nn import LanguageModel, ModelConfig, build, presets
 from glassformer.nn.attention import Implementation, set_attention
 from glassformer.nn.description import parameter_shapes
-from glassformer.nn.foreign.model_families import (
+from glassformer.nn.foreign import (
     config_from_nanogpt,
     load_meta_llama,
     load_nanogpt_weights,

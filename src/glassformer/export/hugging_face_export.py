@@ -28,8 +28,7 @@ from glassformer.export.compatibility import (
     require,
 )
 from glassformer.nn import LanguageModel, MaskedLanguageModel, ModelConfig, Seq2Seq, TextEncoder
-from glassformer.nn.foreign.model_families import BERT, GPT2, LLAMA
-from glassformer.nn.foreign.torch_nn import rename_back
+from glassformer.nn.foreign import NAMES, rename_back
 from glassformer.text import SpecialTokens, SubwordTokenizer
 
 
@@ -210,10 +209,10 @@ def hugging_face_state(model: nn.Module) -> dict[str, Tensor]:
     elif family == "gpt2":
         state = _gpt2_state(state)
     elif family == "llama":
-        state = _with_prefix("model.", rename_back(state, LLAMA), head="lm_head.")
+        state = _with_prefix("model.", rename_back(state, NAMES["llama"]), head="lm_head.")
     else:
         prefix = "bert." if config.architecture == "masked_language_model" else ""
-        state = _with_prefix(prefix, rename_back(state, BERT), head="cls.")
+        state = _with_prefix(prefix, rename_back(state, NAMES["bert"]), head="cls.")
     return {name: tensor.contiguous() for name, tensor in state.items()}
 
 
@@ -427,7 +426,7 @@ def _gpt2_state(ours: dict[str, Tensor]) -> dict[str, Tensor]:
             whole.setdefault(bias, torch.zeros(len(tensor)))
     return {
         f"transformer.{name}": tensor.T if ".c_" in name and name.endswith("weight") else tensor
-        for name, tensor in rename_back(whole, GPT2).items()
+        for name, tensor in rename_back(whole, NAMES["gpt2"]).items()
     }
 
 

@@ -1,10 +1,37 @@
-"""BERT, GPT-2 and Llama, under the names of Hugging Face, nanoGPT, minGPT and Meta.
+"""Foreign weights: state dicts of torch.nn, Hugging Face, nanoGPT and Llama for our modules.
 
-State dicts in, our parameters out, and the config that goes with them. This file knows their names,
-not their libraries: transformers need not be installed.
+One function each. They rename (`weight_names.toml`), split, transpose or reorder tensors; none
+changes a number. A tensor without a place in our module, or a parameter without a tensor, is a
+one-line error. No other library is needed: transformers need not be installed.
+
+Any other model can be loaded with a table from its names to ours:
+
+    table = {
+        "tokens.weight": "decoder.embedding.weight",
+        "out.weight": "to_vocabulary.weight",
+        "norm.*": "decoder.final_norm.*",
+        **in_blocks("layers.#.", "decoder.blocks.#.", {
+            "qkv.*": three_maps("attention"),
+            "proj.*": "attention.to_output.*",
+            "norm1.*": "attention_norm.*",
+            "norm2.*": "feed_forward_norm.*",
+            "up.*": "feed_forward.expand.*",
+            "down.*": "feed_forward.contract.*",
+        }),
+    }
+    fill(model, rename(state, table))
+
+`#` stands for a number and `*` for weight or bias; several of our names mean that their tensor
+stacks those parts along its first axis. `model.named_parameters()` lists our names; `without` drops
+tensors that have no place; matrices stored transposed must be transposed first.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -12,76 +39,172 @@ from torch import nn
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.nn import presets
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.blocks import Stack
 from glassformer.nn.config import ModelConfig, OutputConfig
-from glassformer.nn.foreign.torch_nn import (
-    State,
-    Table,
-    fill,
-    in_blocks,
-    rename,
-    three_maps,
-    without,
+from glassformer.nn.models import (
+    Classifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    Seq2Seq,
+    TextEncoder,
 )
-from glassformer.nn.models import Classifier, LanguageModel, MaskedLanguageModel, TextEncoder
 from glassformer.nn.tensors import Tensor
 
-# --- Hugging Face ---
+# --- renaming ---
 
-_BERT_BLOCK: Table = {
-    "attention.self.query.*": "attention.to_queries.*",
-    "attention.self.key.*": "attention.to_keys.*",
-    "attention.self.value.*": "attention.to_values.*",
-    "attention.output.dense.*": "attention.to_output.*",
-    "attention.output.LayerNorm.*": "attention_norm.*",
-    "intermediate.dense.*": "feed_forward.expand.*",
-    "output.dense.*": "feed_forward.contract.*",
-    "output.LayerNorm.*": "feed_forward_norm.*",
-}
-BERT: Table = {
-    "embeddings.word_embeddings.weight": "encoder.embedding.weight",
-    "embeddings.position_embeddings.weight": "encoder.positions.table.weight",
-    "embeddings.token_type_embeddings.weight": "encoder.types.weight",
-    "embeddings.LayerNorm.*": "encoder.embedding_norm.*",
-    "cls.predictions.transform.dense.*": "transform.*",
-    "cls.predictions.transform.LayerNorm.*": "transform_norm.*",
-    "cls.predictions.bias": "to_vocabulary.bias",
-    "cls.predictions.decoder.*": "to_vocabulary.*",
-    "pooler.dense.*": "transform.*",
-    "classifier.*": "to_classes.*",
-    **in_blocks("encoder.layer.#.", "encoder.blocks.#.", _BERT_BLOCK),
-}
-_GPT2_BLOCK: Table = {
-    "ln_1.*": "attention_norm.*",
-    "attn.c_attn.*": three_maps("attention"),
-    "attn.c_proj.*": "attention.to_output.*",
-    "ln_2.*": "feed_forward_norm.*",
-    "mlp.c_fc.*": "feed_forward.expand.*",
-    "mlp.c_proj.*": "feed_forward.contract.*",
-}
-GPT2: Table = {
-    "wte.weight": "decoder.embedding.weight",
-    "wpe.weight": "decoder.positions.table.weight",
-    "ln_f.*": "decoder.final_norm.*",
-    "lm_head.weight": "to_vocabulary.weight",
-    **in_blocks("h.#.", "decoder.blocks.#.", _GPT2_BLOCK),
-}
-_LLAMA_BLOCK: Table = {
-    "self_attn.q_proj.*": "attention.to_queries.*",
-    "self_attn.k_proj.*": "attention.to_keys.*",
-    "self_attn.v_proj.*": "attention.to_values.*",
-    "self_attn.o_proj.*": "attention.to_output.*",
-    "mlp.gate_proj.*": "feed_forward.gate.*",
-    "mlp.up_proj.*": "feed_forward.expand.*",
-    "mlp.down_proj.*": "feed_forward.contract.*",
-    "input_layernorm.weight": "attention_norm.weight",
-    "post_attention_layernorm.weight": "feed_forward_norm.weight",
-}
-LLAMA: Table = {
-    "embed_tokens.weight": "decoder.embedding.weight",
-    "norm.weight": "decoder.final_norm.weight",
-    "lm_head.weight": "to_vocabulary.weight",
-    **in_blocks("layers.#.", "decoder.blocks.#.", _LLAMA_BLOCK),
-}
+State = Mapping[str, Tensor]
+Shapes = Mapping[str, Sequence[int]]
+Table = Mapping[str, str | Sequence[str]]
+
+_FILE = Path(__file__).with_name("weight_names.toml")
+NAMES: dict[str, Table] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+"""The tables of the programs below."""
+
+
+def three_maps(prefix: str) -> tuple[str, ...]:
+    """Our three names for one joint query-key-value tensor."""
+    return tuple(f"{prefix}.to_{part}.*" for part in ("queries", "keys", "values"))
+
+
+def in_blocks(theirs: str, ours: str, table: Table) -> dict[str, str | Sequence[str]]:
+    """The table of one block, for every block of a stack."""
+    return {
+        theirs + name: ours + target
+        if isinstance(target, str)
+        else tuple(ours + part for part in target)
+        for name, target in table.items()
+    }
+
+
+def rename(state: State, table: Table) -> dict[str, Tensor]:
+    """The tensors under our names."""
+    patterns = [(_pattern(name), _as_tuple(targets)) for name, targets in table.items()]
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        match, targets = next(((m, t) for p, t in patterns if (m := p.fullmatch(name))), (None, ()))
+        if match is None:
+            raise CheckpointError(
+                f"the weights contain {name!r}, which our module has no place for"
+            )
+        if len(targets) > 1 and (tensor.dim() == 0 or tensor.size(0) % len(targets)):
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} must hold {len(targets)} equal parts, "
+                f"got {tuple(tensor.shape)}"
+            )
+        pieces = tensor.chunk(len(targets)) if len(targets) > 1 else (tensor,)
+        for target, piece in zip(targets, pieces, strict=True):
+            renamed[_put_in(target, match.groups())] = piece
+    return renamed
+
+
+def rename_back(state: State, table: Table) -> dict[str, Tensor]:
+    """The tensors under their names, by the first row for each; joint tensors are put together."""
+    found: dict[str, dict[int, Tensor]] = {}
+    for name, tensor in state.items():
+        their_name, place = next(
+            (_put_in(theirs, match.groups()), place)
+            for theirs, ours in table.items()
+            for place, part in enumerate(_as_tuple(ours))
+            if (match := _pattern(part).fullmatch(name))
+        )
+        found.setdefault(their_name, {})[place] = tensor
+    return {
+        name: parts[0] if len(parts) == 1 else torch.cat([parts[place] for place in sorted(parts)])
+        for name, parts in found.items()
+    }
+
+
+def below(state: State, prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names start with a prefix, without that prefix."""
+    return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+
+
+def without(state: State, prefixes: Iterable[str]) -> dict[str, Tensor]:
+    """The tensors whose names start with none of these prefixes."""
+    return {n: t for n, t in state.items() if not n.startswith(tuple(prefixes))}
+
+
+def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+    """Check that each parameter, except those in `keep`, gets a tensor of its shape."""
+    # A shared parameter is listed once, by its first name.
+    ours = {name: parameter.shape for name, parameter in module.named_parameters()}
+    check_shapes(ours, {name: tensor.shape for name, tensor in renamed.items()}, keep)
+    for name, tensor in renamed.items():
+        if not tensor.is_floating_point():
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} must hold floating-point numbers, "
+                f"got {tensor.dtype}"
+            )
+
+
+def check_shapes(ours: Shapes, renamed: Shapes, keep: tuple[str, ...] = ()) -> None:
+    """Check that each of our names, except those in `keep`, is among theirs with its shape."""
+    missing = [n for n in ours if n not in renamed and not any(map(n.startswith, keep))]
+    unknown = [n for n in renamed if n not in ours]
+    if missing or unknown:
+        what = f"lack {missing[0]!r}" if missing else f"contain {unknown[0]!r}"
+        others = len(missing) + len(unknown) - 1
+        raise CheckpointError(
+            f"the weights do not fit the module: they {what}" + f" and {others} more" * (others > 0)
+        )
+    for name, shape in renamed.items():
+        if tuple(ours[name]) != tuple(shape):
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} is {tuple(ours[name])} here and "
+                f"{tuple(shape)} there"
+            )
+
+
+@torch.no_grad()
+def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+    """Copy tensors into parameters after checking that all fit: a module is never half loaded."""
+    check_fit(module, renamed, keep)
+    ours = dict(module.named_parameters())
+    for name, tensor in renamed.items():
+        ours[name].copy_(tensor)
+
+
+def _as_tuple(targets: str | Sequence[str]) -> tuple[str, ...]:
+    return (targets,) if isinstance(targets, str) else tuple(targets)
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(name).replace(r"\#", r"(\d+)").replace(r"\*", r"(weight|bias)"))
+
+
+def _put_in(target: str, found: tuple[str, ...]) -> str:
+    parts = iter(found)
+    return re.sub(r"[#*]", lambda _: next(parts), target)
+
+
+# --- torch.nn ---
+
+_KEPT = ("embedding.", "positions.")  # torch.nn's stacks have neither
+
+
+def load_torch_multihead_attention(attention: MultiHeadAttention, state: State) -> None:
+    """From `nn.MultiheadAttention(...).state_dict()`."""
+    fill(attention, rename(state, NAMES["torch_attention"]))
+
+
+def load_torch_encoder(stack: Stack, state: State) -> None:
+    """From `nn.TransformerEncoder(...).state_dict()`; embeddings are left unchanged."""
+    fill(stack, rename(state, NAMES["torch_encoder"]), _KEPT)
+
+
+def load_torch_transformer(model: Seq2Seq, state: State) -> None:
+    """From `nn.Transformer(...).state_dict()`; embeddings and output are left unchanged."""
+    for name in without(state, ("encoder.", "decoder.")):
+        raise CheckpointError(f"the weights contain {name!r}, which nn.Transformer does not have")
+    encoder = rename(below(state, "encoder."), NAMES["torch_encoder"])
+    decoder = rename(below(state, "decoder."), NAMES["torch_decoder"])
+    check_fit(model.encoder, encoder, _KEPT)
+    fill(model.decoder, decoder, _KEPT)
+    fill(model.encoder, encoder, _KEPT)
+
+
+# --- Hugging Face ---
 
 
 def load_hugging_face_bert(
@@ -105,7 +228,7 @@ def load_hugging_face_bert(
             f"{output}bias" if shared or f"{output}bias" not in plain else "cls.predictions.bias"
         )
         unused += [*shared, twice]
-    fill(model, rename(without(plain, unused), BERT))
+    fill(model, rename(without(plain, unused), NAMES["bert"]))
 
 
 def _modern(name: str) -> str:
@@ -138,14 +261,14 @@ def load_gpt2(model: LanguageModel, state: State) -> None:
         if not name.endswith(masks)
     }
     unused = _shared(model, plain, "lm_head.weight", "wte.weight")
-    fill(model, rename(without(plain, unused), GPT2))
+    fill(model, rename(without(plain, unused), NAMES["gpt2"]))
 
 
 def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
     """From a LlamaForCausalLM, or from a LlamaModel (no lm_head) if the output is tied."""
     plain = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     unused = ["rotary_emb.", *_shared(model, plain, "lm_head.weight", "embed_tokens.weight")]
-    fill(model, rename(without(plain, unused), LLAMA))
+    fill(model, rename(without(plain, unused), NAMES["llama"]))
 
 
 def _shared(
@@ -296,24 +419,6 @@ def _refuse_others(config: Mapping[str, Any], **allowed: tuple[Any, ...]) -> Non
 # --- nanoGPT, minGPT, llama2.c ---
 # nanoGPT and minGPT use GPT-2's names with matrices not transposed; llama2.c uses Meta's.
 
-_META_LLAMA_BLOCK: Table = {
-    "attention.wq.weight": "attention.to_queries.weight",
-    "attention.wk.weight": "attention.to_keys.weight",
-    "attention.wv.weight": "attention.to_values.weight",
-    "attention.wo.weight": "attention.to_output.weight",
-    "feed_forward.w1.weight": "feed_forward.gate.weight",
-    "feed_forward.w2.weight": "feed_forward.contract.weight",
-    "feed_forward.w3.weight": "feed_forward.expand.weight",
-    "attention_norm.weight": "attention_norm.weight",
-    "ffn_norm.weight": "feed_forward_norm.weight",
-}
-_META_LLAMA: Table = {
-    "tok_embeddings.weight": "decoder.embedding.weight",
-    "norm.weight": "decoder.final_norm.weight",
-    "output.weight": "to_vocabulary.weight",
-    **in_blocks("layers.#.", "decoder.blocks.#.", _META_LLAMA_BLOCK),
-}
-
 
 def plain_names(state: State) -> dict[str, Tensor]:
     """A state dict without the prefix that torch.compile adds to every name."""
@@ -390,7 +495,7 @@ def load_meta_llama(model: LanguageModel, state: State) -> None:
     unused = ["freqs_", "rope."]
     if model.config.output.tied != "none":
         unused.append("output.")
-    fill(model, rename(without(ordered, unused), _META_LLAMA))
+    fill(model, rename(without(ordered, unused), NAMES["meta_llama"]))
 
 
 def _even_then_odd(matrix: Tensor, n_heads: int, name: str) -> Tensor:
