@@ -272,14 +272,16 @@ def test_every_problem_has_a_reader_and_a_recipe() -> None:
         (RunningText, TEXTS_OF),
         (TranslationPairs, PAIRS_OF),
     ):
-        assert set(corpora) == {kind for kind in PROBLEMS.values() if issubclass(kind, known)}
+        assert set(corpora) == {name for name in PROBLEMS if issubclass(PROBLEMS[name], known)}
     configs = [recipe(name) for name in RECIPES]
     pretraining = [config.first for config in configs if config.first is not None]
-    assert {type(config.data) for config in (*configs, *pretraining)} == set(PROBLEMS.values())
+    assert {config.data.problem for config in (*configs, *pretraining)} == set(PROBLEMS)
 
 
 def test_a_problem_has_one_class() -> None:
-    with pytest.raises(ConfigError, match="classify-imdb has settings of its own: use ImdbReviews"):
+    with pytest.raises(
+        ConfigError, match="classify-imdb has settings of its own: use ClassifiedTexts"
+    ):
         LabelledTable(problem="classify-imdb", batch_size=8)
 
 

@@ -1,9 +1,9 @@
-"""The training problems: each is a dataclass that owns its settings.
+"""The training problems: each has a dataclass that owns its settings.
 
-`data.problem` names one, and the section `data` of a config is an instance of it. A problem also
-says which models solve it, so that nothing else has to know problems by name. This module imports
-neither torch nor numpy, so mistakes in the settings are reported at once. The modules beside this
-one read the data (`problem_readers.READERS`).
+`data.problem` names one, and the section `data` of a config is an instance of its class. The class
+also says which models solve it, so that nothing else has to know problems by name. This module
+imports neither torch nor numpy, so mistakes in the settings are reported at once. The modules
+beside this one read the data (`problem_readers.READERS`).
 
 The sentence under a field is its help text; a field redefined with a new default inherits it.
 """
@@ -68,9 +68,9 @@ class DataConfig:
             )
         expect_ranges(self, "data.")
 
-    def as_evaluated(self, max_len: int) -> "DataConfig":
+    def as_evaluated(self, max_len: int) -> Self:  # noqa: ARG002  # not all problems have lengths
         """The settings by which a trained model of this context length is scored."""
-        return replace(self, max_len=max_len) if isinstance(self, TokenisedData) else self
+        return self
 
     def check_model(self, kind: Kind, architecture: Architecture) -> None:
         """Raise if a model of this kind cannot solve the problem."""
@@ -113,6 +113,9 @@ class TokenisedData(DataConfig):
     most_tokens: ClassVar[int] = 4000
     """The largest vocabulary chosen automatically (vocab_size none)."""
 
+    def as_evaluated(self, max_len: int) -> Self:
+        return replace(self, max_len=max_len)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaddedData(TokenisedData):
@@ -134,7 +137,7 @@ class SingleTexts(PaddedData, SplitData):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifiedTexts(SingleTexts):
-    """Texts and their classes."""
+    """Texts and their classes: whether a film review is positive."""
 
     word_dropout: Share = 0.0
     """Share of words dropped when training a classifier."""
@@ -147,17 +150,9 @@ class ClassifiedTexts(SingleTexts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImdbReviews(ClassifiedTexts):
-    """Whether a film review is positive."""
-
-    problem: str = "classify-imdb"
-
-
-@dataclass(frozen=True, kw_only=True)
 class LabelledTable(ClassifiedTexts):
     """The classes of a user's own table."""
 
-    problem: str = "classify-csv"
     file: str = ""
     """The user's own CSV file."""
     text_column: str = "text"
@@ -170,7 +165,6 @@ class LabelledTable(ClassifiedTexts):
 class MaskedReviews(SingleTexts):
     """Masked-word prediction on film reviews, to pretrain a classifier."""
 
-    problem: str = "mask-imdb"
     hidden: Share = 0.15
     """Share of words masked, for the model to predict."""
 
@@ -187,8 +181,6 @@ class MaskedReviews(SingleTexts):
 class DigitImages(DataConfig):
     """Which digit an image shows."""
 
-    problem: str = "classify-digits"
-
     task = "classify"
     architecture = "image_classifier"
 
@@ -196,8 +188,6 @@ class DigitImages(DataConfig):
 @dataclass(frozen=True, kw_only=True)
 class MovieLens(SplitData):
     """How many stars a person gives a film."""
-
-    problem: str = "rate-movielens"
 
     task = "rate"
     architecture = "recommender"
@@ -216,50 +206,19 @@ class TranslationPairs(PaddedData):
     architecture = "seq2seq"
     baselines = ("rnn", "conv")
     runs_on_text = True
-    reports_tokenised_bleu: ClassVar[bool] = False
-    """Whether evaluation does so by default, as the literature; training needs less installed."""
 
     def as_evaluated(self, max_len: int) -> Self:
-        """The settings by which a trained model of this context length is scored."""
-        return replace(self, max_len=max_len, tokenised_bleu=self.reports_tokenised_bleu)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ThronesPair(TranslationPairs):
-    """One sentence and what follows it, learnt by heart."""
-
-    problem: str = "translate-thrones"
+        """As the literature reports scores; training needs less installed."""
+        tokenised_bleu = self.problem == "translate-multi30k"
+        return replace(self, max_len=max_len, tokenised_bleu=tokenised_bleu)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairsFile(TranslationPairs, SplitData):
     """A user's own pairs: source, tab, target, one pair per line."""
 
-    problem: str = "translate-file"
     file: str = ""
     """The user's own file of pairs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Multi30k(TranslationPairs):
-    """English captions to German ones."""
-
-    problem: str = "translate-multi30k"
-    reports_tokenised_bleu = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnglishGerman(TranslationPairs):
-    """Everyday sentences and captions, English to German."""
-
-    problem: str = "translate-de"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnglishChinese(TranslationPairs):
-    """Everyday sentences, English to Chinese."""
-
-    problem: str = "translate-zh"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,35 +231,27 @@ class RunningText(TokenisedData):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TinyShakespeare(RunningText):
-    """Tiny Shakespeare."""
-
-    problem: str = "continue-shakespeare"
-
-
-@dataclass(frozen=True, kw_only=True)
-class WikiText2(RunningText):
-    """WikiText-2."""
-
-    problem: str = "continue-wikitext2"
-
-
-@dataclass(frozen=True, kw_only=True)
 class TextFile(RunningText, SplitData):
     """Any text file in UTF-8."""
 
-    problem: str = "continue-file"
     file: str = ""
     """The user's own text file."""
 
 
-_CLASSES: tuple[type[DataConfig], ...] = (
-    *(ImdbReviews, LabelledTable, MaskedReviews, DigitImages, MovieLens),
-    *(ThronesPair, PairsFile, Multi30k, EnglishGerman, EnglishChinese),
-    *(TinyShakespeare, WikiText2, TextFile),
-)
 PROBLEMS: dict[str, type[DataConfig]] = {
-    str(cls.__dataclass_fields__["problem"].default): cls for cls in _CLASSES
+    "classify-imdb": ClassifiedTexts,
+    "classify-csv": LabelledTable,
+    "mask-imdb": MaskedReviews,
+    "classify-digits": DigitImages,
+    "rate-movielens": MovieLens,
+    "translate-thrones": TranslationPairs,
+    "translate-file": PairsFile,
+    "translate-multi30k": TranslationPairs,
+    "translate-de": TranslationPairs,
+    "translate-zh": TranslationPairs,
+    "continue-shakespeare": RunningText,
+    "continue-wikitext2": RunningText,
+    "continue-file": TextFile,
 }
 """By the name in `data.problem`."""
 

@@ -16,7 +16,7 @@ from glassformer.data.readers import read_digits, read_table, split_by_text, spl
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.problems import ClassifiedTexts, DigitImages, ImdbReviews, LabelledTable
+from glassformer.training.problems import ClassifiedTexts, DigitImages, LabelledTable
 from glassformer.training.problems.prepared_problem import (
     HeldOut,
     PreparedProblem,
@@ -48,7 +48,7 @@ class LabelledCorpus:
     read: Callable[[], LabelledSplits]
 
 
-def classify_imdb(data: ImdbReviews) -> LabelledCorpus:
+def classify_imdb(data: ClassifiedTexts) -> LabelledCorpus:
     """Whether a review is positive: the official training and test halves."""
     found = find("imdb", data.folder)
 
@@ -82,17 +82,18 @@ def classify_csv(data: LabelledTable) -> LabelledCorpus:
     return LabelledCorpus(labels, {path.name: sha256(path)}, about, lambda: splits)
 
 
-CORPORA_OF: dict[type[ClassifiedTexts], Callable[[Any], LabelledCorpus]] = {
-    ImdbReviews: classify_imdb,
-    LabelledTable: classify_csv,
+CORPORA_OF: dict[str, Callable[[Any], LabelledCorpus]] = {
+    "classify-imdb": classify_imdb,
+    "classify-csv": classify_csv,
 }
+"""By the name of the problem."""
 
 
 def classify_texts(
     data: ClassifiedTexts, model: ModelConfig, given: Tokenizer | None
 ) -> PreparedProblem:
     """The tokenizer is trained on the training split only."""
-    corpus = CORPORA_OF[type(data)](data)
+    corpus = CORPORA_OF[data.problem](data)
 
     @cache
     def splits() -> LabelledSplits:

@@ -19,13 +19,7 @@ from glassformer.data.readers import (
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import DEFAULT_SPECIAL, Tokenizer
-from glassformer.training.problems import (
-    MaskedReviews,
-    RunningText,
-    TextFile,
-    TinyShakespeare,
-    WikiText2,
-)
+from glassformer.training.problems import MaskedReviews, RunningText, TextFile
 from glassformer.training.problems.prepared_problem import (
     HeldOut,
     PreparedProblem,
@@ -47,13 +41,13 @@ class TextCorpus:
     about: dict[str, Any]
 
 
-def continue_shakespeare(data: TinyShakespeare) -> TextCorpus:
+def continue_shakespeare(data: RunningText) -> TextCorpus:
     """The last tenth is held out."""
     found = find("shakespeare", data.folder)
     return TextCorpus(read_shakespeare(found), found.corpus.files, about_corpora(["shakespeare"]))
 
 
-def continue_wikitext2(data: WikiText2) -> TextCorpus:
+def continue_wikitext2(data: RunningText) -> TextCorpus:
     """The official splits."""
     found = find("wikitext2", data.folder)
     return TextCorpus(read_wikitext2(found), found.corpus.files, about_corpora(["wikitext2"]))
@@ -72,17 +66,18 @@ def continue_file(data: TextFile) -> TextCorpus:
     return TextCorpus(texts, {path.name: sha256(path)}, {"data": path.name})
 
 
-TEXTS_OF: dict[type[RunningText], Callable[[Any], TextCorpus]] = {
-    TinyShakespeare: continue_shakespeare,
-    WikiText2: continue_wikitext2,
-    TextFile: continue_file,
+TEXTS_OF: dict[str, Callable[[Any], TextCorpus]] = {
+    "continue-shakespeare": continue_shakespeare,
+    "continue-wikitext2": continue_wikitext2,
+    "continue-file": continue_file,
 }
+"""By the name of the problem."""
 
 
 def continue_text(
     data: RunningText, model: ModelConfig, given: Tokenizer | None
 ) -> PreparedProblem:
-    corpus = TEXTS_OF[type(data)](data)
+    corpus = TEXTS_OF[data.problem](data)
     texts = corpus.texts
 
     def learn() -> Tokenizer:

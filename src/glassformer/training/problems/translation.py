@@ -13,14 +13,7 @@ from glassformer.data.readers import Pair, read_multi30k, read_pairs, read_tatoe
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.problems import (
-    EnglishChinese,
-    EnglishGerman,
-    Multi30k,
-    PairsFile,
-    ThronesPair,
-    TranslationPairs,
-)
+from glassformer.training.problems import PairsFile, TranslationPairs
 from glassformer.training.problems.prepared_problem import (
     HeldOut,
     PreparedProblem,
@@ -54,7 +47,7 @@ class PairCorpus:
         return ours if self.file is None else {**ours, self.file.name: sha256(self.file)}
 
 
-def translate_thrones(_data: ThronesPair) -> PairCorpus:
+def translate_thrones(_data: TranslationPairs) -> PairCorpus:
     """One sentence pair, learnt by heart; the score is on that pair itself."""
     tests = {"the pair itself": [THRONES]}
     return PairCorpus([THRONES], [], tests, about="one sentence of a television series")
@@ -80,12 +73,12 @@ def _is_chinese(pairs: Sequence[Pair]) -> bool:
     return letters[True] > letters[False]
 
 
-def translate_multi30k(data: Multi30k) -> PairCorpus:
+def translate_multi30k(data: TranslationPairs) -> PairCorpus:
     """English captions to German ones; the official splits."""
     return _multi30k(find("multi30k", data.folder))
 
 
-def translate_de(data: EnglishGerman) -> PairCorpus:
+def translate_de(data: TranslationPairs) -> PairCorpus:
     """Everyday sentences and captions, English to German."""
     found = find("tatoeba-de", data.folder), find("multi30k", data.folder)
     sentences, captions = _tatoeba(found[0], "de"), _multi30k(found[1])
@@ -98,7 +91,7 @@ def translate_de(data: EnglishGerman) -> PairCorpus:
     )
 
 
-def translate_zh(data: EnglishChinese) -> PairCorpus:
+def translate_zh(data: TranslationPairs) -> PairCorpus:
     """Everyday sentences, English to Chinese."""
     return _tatoeba(find("tatoeba-zh", data.folder), "zh")
 
@@ -128,19 +121,20 @@ def _tatoeba(found: FoundCorpus, language: str) -> PairCorpus:
     return PairCorpus(splits.train, splits.valid, tests, language, sources=(found,))
 
 
-PAIRS_OF: dict[type[TranslationPairs], Callable[[Any], PairCorpus]] = {
-    ThronesPair: translate_thrones,
-    PairsFile: translate_file,
-    Multi30k: translate_multi30k,
-    EnglishGerman: translate_de,
-    EnglishChinese: translate_zh,
+PAIRS_OF: dict[str, Callable[[Any], PairCorpus]] = {
+    "translate-thrones": translate_thrones,
+    "translate-file": translate_file,
+    "translate-multi30k": translate_multi30k,
+    "translate-de": translate_de,
+    "translate-zh": translate_zh,
 }
+"""By the name of the problem."""
 
 
 def translate_pairs(
     data: TranslationPairs, model: ModelConfig, given: Tokenizer | None
 ) -> PreparedProblem:
-    corpus = PAIRS_OF[type(data)](data)
+    corpus = PAIRS_OF[data.problem](data)
 
     @cache
     def train() -> list[Pair]:
