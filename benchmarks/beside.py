@@ -53,7 +53,7 @@ def page():
     from starlette.testclient import TestClient
     from glassformer.explorer.api import create_api
     from glassformer.explorer.state import State
-    return TestClient(create_api(State.of()), base_url="http://localhost")
+    return TestClient(create_api(State()), base_url="http://localhost")
 
 def translation(client):
     made = client.post("/api/traces", json={"model": "en-de", "text": "A man is riding a bicycle."})

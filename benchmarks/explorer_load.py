@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 import torch
 
 from glassformer.explorer.cell_cards import card_info, dependents_of, find_cell, path_of
-from glassformer.explorer.model_list import Catalogue, Models, run_text
+from glassformer.explorer.model_list import Models, run_text
 from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace, Store
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import Window, equation, thumbnail
@@ -60,7 +60,7 @@ class Library:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._models = Models(Catalogue())
+        self._models = Models()
         self._opened: dict[tuple[str, str], OpenTrace] = {}
 
     @contextmanager
@@ -83,7 +83,7 @@ class Library:
 
     def edit(self, opened: OpenTrace, edit: dict[str, Any]) -> OpenTrace:
         with self._alone():
-            runs = OtherRuns(self._models, Store(), [], opened)
+            runs = OtherRuns(self._models, Store(), opened)
             return edit_trace(opened, [Edit(**edit)], runs)
 
     def says(self, opened: OpenTrace, question: Expected) -> Any:

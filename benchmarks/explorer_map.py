@@ -88,7 +88,7 @@ def main() -> None:
     found = map_info(opened)
     took = time.perf_counter() - start
     print(f"layout, 12 layers: {took:.2f} s, {len(found.boxes)} boxes (goal: under 1 s)")
-    state = State.of()
+    state = State()
     state.store.add(opened)
     serving = prepare(lambda: create_api(state), port=0)
     serving.start()

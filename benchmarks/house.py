@@ -157,7 +157,7 @@ def page():
     from starlette.testclient import TestClient
     from glassformer.explorer.api import create_api
     from glassformer.explorer.state import State
-    return TestClient(create_api(State.of()), base_url="http://localhost")
+    return TestClient(create_api(State()), base_url="http://localhost")
 
 def scores(made):
     steps = made["steps"]

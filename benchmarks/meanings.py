@@ -54,7 +54,7 @@ def sentences(step: Step, cells: int, language: Language) -> Iterator[tuple[str,
 
 def searches() -> Iterator[tuple[str, Language, str]]:
     """What is said about each way to search."""
-    models = State.of().models
+    models = State().models
     for name in _SEARCHED:
         ask = partial(DecodeRequest, model=name, text=_TEXTS[name], max_new=12)
         for wanted in (ask(search="beam"), ask(search="greedy"), ask(search="sampling")):

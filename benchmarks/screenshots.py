@@ -136,7 +136,7 @@ FOR_DOCS = [
 @contextmanager
 def explorer(watched: Path | None = None, opened: OpenTrace | None = None) -> Iterator[str]:
     """A server on a free port, on the shipped models or beside a run; its address."""
-    state = State.of()
+    state = State()
     state.watched = None if watched is None else WatchedRun(watched)
     if opened is not None:
         state.store.add(opened)

@@ -33,7 +33,7 @@ def sheets(workbook: object) -> dict[str, str]:
 
 def test_the_name_of_a_step_is_bounded() -> None:
     """glassformer.explorer.api: what is too long is no name, and is not looked up."""
-    with TestClient(create_api(State.of()), base_url="http://localhost") as client:
+    with TestClient(create_api(State()), base_url="http://localhost") as client:
         codes = [
             client.get("/api/audits/masked/cell", params={"step": "x" * n}).status_code
             for n in (0, 100, 101)

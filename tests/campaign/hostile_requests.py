@@ -115,11 +115,11 @@ def hostile_requests(count: int, seed: int = 0) -> Iterator[tuple[str, Asked, bo
 
 def refusal_of(asked: Asked, is_good: bool) -> str:
     """What is wrong with the answer; empty if nothing is: a result, or a refusal in one line."""
-    state = State.of()
+    state = State()
     torch.manual_seed(0)
     sizes = {"d_model": 4, "n_heads": 2, "n_layers": 1, "max_len": 8}
     own = load(build(presets.gpt2(vocab_size=6, **sizes)), tokenizer="ids")
-    state.own.append(state.models.keep(own, _SOME_IDS))
+    state.models.keep(own, _SOME_IDS)
     names = {OWN: own.name}
     for stands_for, model, text in ((TOY, state.models.get("toy"), _TEXT), (IDS, own, _SOME_IDS)):
         opened = open_text(model, "toy" if stands_for == TOY else own.name, text, None)

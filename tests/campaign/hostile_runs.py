@@ -59,7 +59,7 @@ def _spoil(file: Path, rng: random.Random) -> str:
 
 def wrong_with_run(folder: Path) -> str:
     """What is wrong with the answers about a run; empty if nothing is."""
-    state = State.of("toy")
+    state = State("toy")
     state.watched = WatchedRun(folder)
     client = TestClient(
         create_api(state), base_url="http://localhost", raise_server_exceptions=False

@@ -41,7 +41,7 @@ class Live:
 @pytest.fixture(scope="session")
 def live() -> Iterator[Live]:
     """The explorer on the shipped models."""
-    state = State.of()
+    state = State()
     serving = prepare(lambda: create_api(state), port=0)
     serving.start()
     yield Live(serving.address, state)
@@ -51,7 +51,7 @@ def live() -> Iterator[Live]:
 @pytest.fixture(scope="session")
 def held() -> State:
     """What a server without a page holds."""
-    return State.of()
+    return State()
 
 
 @pytest.fixture(scope="session")

@@ -193,7 +193,7 @@ def test_an_edit_that_changes_the_models_way_says_that_it_ran_anew() -> None:
             shifted = x - 1
             return shifted * 3
 
-    state = State.of("toy")
+    state = State("toy")
     opened = state.store.keep(
         OpenTrace(trace_of(Branching(), torch.ones(1, 2)), "branching", "module")
     )

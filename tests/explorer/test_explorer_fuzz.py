@@ -42,7 +42,7 @@ STEPS = 50
 
 @pytest.fixture(scope="module")
 def api() -> FastAPI:
-    return create_api(State.of("toy"))
+    return create_api(State("toy"))
 
 
 @pytest.fixture(scope="module")

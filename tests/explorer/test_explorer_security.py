@@ -26,7 +26,7 @@ def whole(state: State, access: Access) -> TestClient:
 
 @pytest.fixture(scope="module")
 def state() -> State:
-    return State.of("toy")
+    return State("toy")
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_a_model_folder_given_at_the_start_is_known_by_its_name(tmp_path: Path) 
 
     folder = tmp_path / "mine"
     shutil.copytree(SHIPPED / "toy", folder)
-    client = whole(State.of(str(folder)), Access())
+    client = whole(State(str(folder)), Access())
     (card,) = client.get("/api/models").json()
     assert card["name"] == "mine" and str(tmp_path) not in str(card)
     assert client.post("/api/traces", json={"model": "mine", "text": "I"}).status_code == 201

@@ -5,12 +5,12 @@ import math
 import pytest
 
 from glassformer.documents.meaning_phrases import digits, percent
-from glassformer.explorer.model_list import Catalogue, Models, decode, open_text
+from glassformer.explorer.model_list import Models, decode, open_text
 from glassformer.explorer.overview import answer_of
 from glassformer.explorer.schemas import Answer, DecodeRequest, ModelInfo, TrialInfo
 from glassformer.tasks import load
 
-CARDS = {card.name: card for card in Catalogue().cards}
+CARDS = {card.name: card for card in Models().cards}
 
 
 def answer(model: str, trial: TrialInfo | None) -> Answer:
@@ -52,7 +52,7 @@ def test_a_tie_and_the_unknown_are_named() -> None:
 
 
 def test_a_search_says_what_it_does_and_how_sure_it_was() -> None:
-    models = Models(Catalogue())
+    models = Models()
     found = decode(models, DecodeRequest(model="en-de", text="A dog runs.", search="beam"))
     assert found.meaning is not None and "Beam search (size 4)" in found.meaning.en
     (_, first), (other, second) = found.results[:2]

@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def address(folder: Path, origins: set[str]) -> Iterator[str]:
-    state = State.of("toy")
+    state = State("toy")
     state.watched = WatchedRun(folder / "seed-1")
     serving = prepare(lambda: create_api(state), port=0)
     serving.start()

@@ -352,7 +352,7 @@ def test_an_edited_run_keeps_its_edits(show: Callable[..., Page]) -> None:
     from glassformer.explorer.trace_edits import edit_trace
 
     opened = OpenTrace(traced("illustrated"), "illustrated", "module")
-    runs = State.of("toy").other_runs(opened)
+    runs = State("toy").other_runs(opened)
     edited = edit_trace(opened, [Edit(step="scores", index=[0, 0, 1, 2], value=7.0)], runs)
     page = show(page_of(edited), "#/trace/saved?step=scores&cell=0,0,1,2")
     expect(page.get_by_role("region", name="Edits")).to_contain_text("scores[0, 0, 1, 2]")

@@ -50,7 +50,7 @@ def through(name: str, folder: Path, said: list[str]) -> list[str]:
             wrong.append(f"{command[0]} ended with {code}")
     with model.trace(text, target=target[1] if target else None) as traced:
         wrong += _unlike(model, made, traced, text)
-    state = State.of(str(path))
+    state = State(str(path))
     with TestClient(create_api(state), base_url="http://localhost") as client:
         request = {"model": name, "text": text} | ({"target": target[1]} if target else {})
         answer = client.post("/api/traces", json=request)

@@ -18,6 +18,8 @@ from glassformer.cli import run
 from glassformer.decoding import Beam, Greedy
 from glassformer.errors import ConfigError, InputError
 from glassformer.explorer.api import create_api
+from glassformer.explorer.model_list import open_text
+from glassformer.explorer.overview import answer_of
 from glassformer.explorer.state import State
 from glassformer.tasks import GlassformerModel, HuggingFaceModel
 from glassformer.tasks.forward_pass import TooLongError
@@ -168,7 +170,7 @@ def test_ids_take_the_place_of_a_tokenizer(
         "expected token ids from 0 to 299, such as '3 17 5', got '999'" in capsys.readouterr().err
     )
     assert run(["trace", str(bare), "3,17,5", "--ids"]) == 0
-    with TestClient(create_api(State.of(str(bare))), base_url="http://localhost") as client:
+    with TestClient(create_api(State(str(bare))), base_url="http://localhost") as client:
         answer = client.post("/api/traces", json={"model": "bare", "text": "3 17 5"})
         assert answer.status_code == 201, answer.text
     traced = gf.load(bare, tokenizer="ids").trace("3 17 5")
@@ -206,6 +208,11 @@ def test_heads_that_give_one_number_or_several_classes(
     logits = theirs(ids_of(several, TEXT)).logits[0]
     (found,) = gf.load(several).classify([TEXT])
     assert list(found.probabilities.values()) == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
+    shown = answer_of(open_text(gf.load(several), "several", TEXT, None))
+    assert {one.text: one.probability for one in shown.classes} == pytest.approx(
+        found.probabilities, abs=1e-6
+    )
+    assert not shown.undecided
     theirs.config.num_labels = 1
     one = transformers.AutoModelForSequenceClassification.from_config(theirs.config).eval()
     (scored,) = gf.load(one, tokenizer=wordpiece()).answer([TEXT])
@@ -398,7 +405,7 @@ def test_the_page_fills_gaps_and_its_answer_follows_an_edit(folders: dict[str, P
     folder = folders["bert_masked"]
     text = "a [MASK] film [MASK]"
     (filled,) = gf.load(folder).fill([text])
-    state = State.of(str(folder))
+    state = State(str(folder))
     with TestClient(create_api(state), base_url="http://localhost") as client:
         request = {"model": folder.name, "text": text}
         made = client.post("/api/traces", json=request).json()

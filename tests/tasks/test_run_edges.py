@@ -227,7 +227,7 @@ def test_images_are_not_scaled_to_any_size(
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "a" * 5000, ""])
 def test_the_explorer_refuses_what_names_no_image(folders: dict[str, Path], text: str) -> None:
-    with TestClient(create_api(State.of(str(folders["vit"]))), base_url="http://localhost") as page:
+    with TestClient(create_api(State(str(folders["vit"]))), base_url="http://localhost") as page:
         body = json.dumps({"model": "vit", "text": text})
         answer = page.post("/api/traces", content=body)
         assert 400 <= answer.status_code < 500, answer.text

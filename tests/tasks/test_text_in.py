@@ -253,7 +253,7 @@ def test_an_image_classifier_opens_a_file_or_a_test_image(
     assert "there is no image 9999" in capsys.readouterr().err
     with pytest.raises(InputError, match="the test images of this model are not known"):
         model.classify(["test:3"])
-    with TestClient(create_api(State.of(str(folder))), base_url="http://localhost") as client:
+    with TestClient(create_api(State(str(folder))), base_url="http://localhost") as client:
         for text, status in (("test:3", 201), (str(folder / "three.png"), 201), ("/x.png", 400)):
             answer = client.post("/api/traces", json={"model": "digits", "text": text})
             assert answer.status_code == status, answer.text

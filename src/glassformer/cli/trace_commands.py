@@ -167,9 +167,9 @@ def explore(
 def _loader(model: str | None, runs: Path | None = None) -> Callable[[], ASGIApp]:
     """The function that creates the API; a requested model or run is looked up at once."""
     if model is not None:
-        from glassformer.explorer.model_list import Catalogue
+        from glassformer.explorer.model_list import Models
 
-        Catalogue(model)
+        Models(model)
 
     run = None
     if runs is not None:
@@ -185,7 +185,7 @@ def _loader(model: str | None, runs: Path | None = None) -> Callable[[], ASGIApp
 
         # Small tensors gain little from many threads, and several requests come at once.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // 4))
-        state = State.of(model)
+        state = State(model)
         if run is not None:
             from glassformer.explorer.training_watch import WatchedRun
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from collections.abc import Callable
 from threading import Lock
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,19 +47,28 @@ from glassformer.explorer.panels import (
 )
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
 from glassformer.explorer.saved_playlist import playlist_page
-from glassformer.explorer.state import Holds, Opened, RunReader, State
+from glassformer.explorer.state import Holds, Id, Opened, Queue, Queued, State
 from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
 from glassformer.language import Language
 from glassformer.tracing import Cell
 
-traces_router = APIRouter(prefix="/traces", tags=["traces"])
+if TYPE_CHECKING:
+    from glassformer.explorer.training_watch import WatchedRun
+
+api = APIRouter(prefix="/api", responses=PROBLEMS)
+api.include_router(experiments_router)
 MOST_THUMBNAILS = 256
-_FILES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The file.",
-        "content": {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()},
-    }
-}
+
+
+def _content(description: str, *kinds: str) -> dict[int | str, dict[str, Any]]:
+    """What the API's description says of an answer that is not JSON."""
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return {200: {"description": description, "content": {kind: {} for kind in kinds} or content}}
+
+
+_FILES = _content("The file.", *(kind.partition(";")[0] for kind in MEDIA_TYPES.values()))
+_BYTES = _content("The cells row by row, little-endian; `X-Shape: rows,columns`, `X-Dtype`.")
+_WEIGHTS = _content("float32, little-endian; `X-Shape: heads,queries,keys`.")
 
 
 def parse_numbers(text: str, what: str) -> list[int]:
@@ -90,70 +100,72 @@ def _file(name: str, made: bytes, kind: str) -> Response:
     return Response(made, headers=head, media_type=MEDIA_TYPES[kind])
 
 
-@traces_router.post("", status_code=201, response_model=schemas.TraceInfo)
-async def create_trace(request: Request, state: Holds, wanted: schemas.TraceRequest) -> Response:
-    """Run a model over a text and record every number; cancelled if the client disconnects."""
+async def _opening(queue: Queue, state: State, run: Callable[[], OpenTrace]) -> Response:
+    """Run something that is traced, and describe it as a trace that is open from now on."""
 
     def work() -> bytes:
-        opened = run_text(state.models, wanted)
+        opened = run()
         packed = described(opened)
         state.store.add(opened)
         return packed
 
-    return _packed(request, await state.runs.do(request, work), 201)
+    return _packed(queue.request, await queue.do(work), 201)
 
 
-@traces_router.get("/{id}", response_model=schemas.TraceInfo)
+# --- traces ---
+
+
+@api.post("/traces", status_code=201, response_model=schemas.TraceInfo)
+async def create_trace(queue: Queued, state: Holds, wanted: schemas.TraceRequest) -> Response:
+    """Run a model over a text and record every number; cancelled if the client disconnects."""
+    return await _opening(queue, state, lambda: run_text(state.models, wanted))
+
+
+@api.get("/traces/{id}", response_model=schemas.TraceInfo)
 def read_trace(request: Request, opened: Opened) -> Response:
     """A trace: everything but its numbers."""
     return _packed(request, described(opened))
 
 
-@traces_router.delete("/{id}", status_code=204)
-def delete_trace(state: Holds, id: str) -> None:  # noqa: A002 - the API's name
+@api.delete("/traces/{id}", status_code=204)
+def delete_trace(state: Holds, id_: Id) -> None:
     """Close a trace and the traces that edits made from it."""
-    state.store.remove(id)
+    state.store.remove(id_)
 
 
-@traces_router.post("/{id}/edits", status_code=201, response_model=schemas.TraceInfo)
+@api.post("/traces/{id}/edits", status_code=201, response_model=schemas.TraceInfo)
 async def edit(
-    request: Request, state: Holds, opened: Opened, wanted: schemas.EditRequest
+    queue: Queued, state: Holds, opened: Opened, wanted: schemas.EditRequest
 ) -> Response:
     """Set numbers; returns a new trace in which everything downstream is recomputed."""
 
-    def work() -> bytes:
+    def edited() -> OpenTrace:
         with state.other_runs(opened) as runs:
-            edited: OpenTrace = edit_trace(opened, wanted.edits, runs)
-        packed = described(edited)
-        state.store.add(edited)
-        return packed
+            return edit_trace(opened, wanted.edits, runs)
 
-    return _packed(request, await state.runs.do(request, work), 201)
+    return await _opening(queue, state, edited)
 
 
-@traces_router.get("/{id}/changes")
+@api.get("/traces/{id}/changes")
 def changes(opened: Opened) -> schemas.Changes:
     """The steps that differ from the trace before any edit."""
     return changes_of(opened)
 
 
-@traces_router.get("/{id}/map")
+@api.get("/traces/{id}/map")
 def read_map(opened: Opened) -> schemas.MapInfo:
     """The model as one picture: towers of blocks with their tokens, or a plain graph."""
     return map_info(opened)
 
 
-@traces_router.post("/{id}/export", response_class=Response, responses=_FILES)
-async def export(
-    request: Request, state: Holds, opened: Opened, wanted: schemas.ExportRequest
-) -> Response:
+@api.post("/traces/{id}/export", response_class=Response, responses=_FILES)
+async def export(queue: Queued, opened: Opened, wanted: schemas.ExportRequest) -> Response:
     """A file of some steps, or of the whole trace."""
     name = file_name(opened, wanted)
-    made = await state.runs.do(request, lambda: export_file(opened, wanted))
-    return _file(name, made, wanted.format)
+    return _file(name, await queue.do(lambda: export_file(opened, wanted)), wanted.format)
 
 
-@traces_router.get("/{id}/thumbnails")
+@api.get("/traces/{id}/thumbnails")
 def thumbnails(
     opened: Opened,
     steps: Annotated[str, Query(max_length=4_000, description="numbers: `1,2,3`")],
@@ -167,34 +179,26 @@ def thumbnails(
 # --- steps ---
 # One step: its equation, and its numbers as bytes.
 
-
-steps_router = APIRouter(prefix="/traces/{id}/steps/{number}", tags=["steps"])
-
+_STEP = "/traces/{id}/steps/{number}"
 Lead = Annotated[
     str, Query(max_length=100, description="places of the axes before the last two: `0,1`")
 ]
 Span = Annotated[str | None, Query(max_length=40, description="a range: `0:64`; all if left out")]
-_BYTES: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The cells row by row, little-endian; `X-Shape: rows,columns`, `X-Dtype`.",
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
 
 
 def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
     """An array as raw bytes."""
-    head = {"X-Shape": f"{values.shape[0]},{values.shape[1]}", "X-Dtype": dtype}
+    head = {"X-Shape": ",".join(map(str, values.shape)), "X-Dtype": dtype}
     return Response(values.tobytes(), headers=head, media_type="application/octet-stream")
 
 
-@steps_router.get("/equation")
+@api.get(f"{_STEP}/equation")
 def read_equation(opened: Opened, number: int, lead: Lead = "") -> schemas.Equation:
     """The step as an equation of matrices."""
     return equation(describe(opened), opened.step(number), parse_index(lead))
 
 
-@steps_router.get("/meaning")
+@api.get(f"{_STEP}/meaning")
 def read_meaning(
     opened: Opened,
     number: int,
@@ -223,7 +227,7 @@ def _window(
 Shown = Annotated[Window, Depends(_window)]
 
 
-@steps_router.get("/values", response_class=Response, responses=_BYTES)
+@api.get(f"{_STEP}/values", response_class=Response, responses=_BYTES)
 def read_values(shown: Shown) -> Response:
     """The numbers of a slice, or of a window of it."""
     found = shown.numbers(shown.view)
@@ -233,13 +237,13 @@ def read_values(shown: Shown) -> Response:
     return answer
 
 
-@steps_router.get("/changed", response_class=Response, responses=_BYTES)
+@api.get(f"{_STEP}/changed", response_class=Response, responses=_BYTES)
 def read_changed(opened: Opened, shown: Shown) -> Response:
     """Which numbers of a slice differ from the trace before the edits: 1 where they do."""
     return bytes_answer(changed_cells(opened, shown), "uint8")
 
 
-@steps_router.get("/unwritten", response_class=Response, responses=_BYTES)
+@api.get(f"{_STEP}/unwritten", response_class=Response, responses=_BYTES)
 def read_unwritten(shown: Shown) -> Response:
     """Which numbers of a slice are memory that nothing has written to yet: 1 where they are.
 
@@ -251,13 +255,11 @@ def read_unwritten(shown: Shown) -> Response:
 # --- cells ---
 # One number: its card, its terms, its dependents, its path.
 
-
-cells_router = APIRouter(prefix="/traces/{id}/cell", tags=["cells"])
-
+_CELL = "/traces/{id}/cell"
 Index = Annotated[str, Query(max_length=100, description="a place on each axis: `0,1,2`")]
 
 
-@cells_router.get("")
+@api.get(_CELL)
 def read_cell(
     opened: Opened,
     step: int,
@@ -276,7 +278,7 @@ def _cell(opened: Opened, step: int, index: Index = "") -> Cell:
 Found = Annotated[Cell, Depends(_cell)]
 
 
-@cells_router.get("/terms")
+@api.get(f"{_CELL}/terms")
 def read_terms(
     cell: Found,
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
@@ -288,98 +290,74 @@ def read_terms(
     return term_page(cell, offset, limit, order == "size", language)
 
 
-@cells_router.get("/dependents")
+@api.get(f"{_CELL}/dependents")
 def read_dependents(cell: Found) -> list[schemas.DependentInfo]:
     """What was computed directly from a number."""
     return dependents_of(cell)
 
 
-@cells_router.get("/path")
+@api.get(f"{_CELL}/path")
 def read_path(cell: Found) -> list[schemas.CellRef]:
     """From a number back along the largest contributions, to a parameter or an input."""
     return path_of(cell)
 
 
 # --- models ---
-# The models that can be run.
 
 
-models_router = APIRouter(tags=["models"])
-
-
-@models_router.get("/models")
+@api.get("/models")
 def models(state: Holds) -> list[schemas.ModelInfo]:
     """The cards of the start page."""
-    return [*state.own, *state.catalogue.cards]
+    return state.models.cards
 
 
-# --- lessons ---
-# The lessons.
+# --- lessons and claims ---
 
-
-lessons_router = APIRouter(prefix="/lessons", tags=["lessons"])
 Settings = Annotated[
     tuple[schemas.LessonSetting, ...],
-    Query(alias="set", max_length=8, description="switches of the lesson: `encoding=rotary`"),
+    Query(alias="set", max_length=8, description="switches: `encoding=rotary`"),
 ]
 
 
-@lessons_router.get("")
+@api.get("/lessons")
 def summaries(state: Holds, language: Language = "en") -> list[schemas.LessonSummary]:
     """The list of lessons."""
     return state.lessons.summaries(language)
 
 
-@lessons_router.get("/{name}")
+@api.get("/lessons/{name}")
 async def lesson(
-    request: Request, state: Holds, name: str, language: Language = "en", settings: Settings = ()
+    queue: Queued, state: Holds, name: str, language: Language = "en", settings: Settings = ()
 ) -> schemas.LessonInfo:
     """One lesson; its matrices and formulas link to cells of open traces."""
-    return await state.runs.do(request, lambda: state.lessons.get(name, language, settings))
+    return await queue.do(lambda: state.lessons.get(name, language, settings))
 
 
-@lessons_router.post("/{name}/answers")
+@api.post("/lessons/{name}/answers")
 async def answer(
-    request: Request, state: Holds, name: str, answers: schemas.AnswerRequest
+    queue: Queued, state: Holds, name: str, answers: schemas.AnswerRequest
 ) -> schemas.AnswerInfo:
     """Whether an answer to a question of a lesson is right, and what went wrong."""
-    return await state.runs.do(request, lambda: state.lessons.answer(name, answers))
+    return await queue.do(lambda: state.lessons.answer(name, answers))
 
 
-# --- claims ---
-# The gallery of claims.
-
-
-claims_router = APIRouter(prefix="/claims", tags=["claims"])
-Turned = Annotated[
-    tuple[schemas.LessonSetting, ...],
-    Query(alias="set", max_length=8, description="switches of the experiment: `width=256`"),
-]
-
-
-@claims_router.get("")
+@api.get("/claims")
 def gallery(state: Holds, language: Language = "en") -> ClaimList:
     """Every claim, and the rows that claims bear on."""
     return state.claims.gallery(language)
 
 
-@claims_router.get("/{id}")
+@api.get("/claims/{id}")
 async def claim(
-    request: Request,
-    state: Holds,
-    id: str,  # noqa: A002 - the API's name
-    language: Language = "en",
-    settings: Turned = (),
+    queue: Queued, state: Holds, id_: Id, language: Language = "en", settings: Settings = ()
 ) -> ClaimInfo:
     """One claim, measured now unless it is slow; cancelled if the client disconnects."""
-    return await state.runs.do(request, lambda: state.claims.get(id, language, settings))
+    return await queue.do(lambda: state.claims.get(id_, language, settings))
 
 
 # --- audits ---
 # Worked examples, each printed number checked: those that ship, and files that are sent.
 
-
-audits_router = APIRouter(prefix="/audits", tags=["audits"])
 _EXAMPLE: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -394,160 +372,106 @@ Place = Annotated[
 ]
 
 
-@audits_router.get("")
+@api.get("/audits")
 def shipped(state: Holds, language: Language = "en") -> list[AuditSummary]:
     """The shipped examples."""
     return state.audits.summaries(language)
 
 
-@audits_router.post("", openapi_extra=_EXAMPLE)
+@api.post("/audits", openapi_extra=_EXAMPLE)
 async def send(
-    request: Request, state: Holds, name: FileName = "example.json", language: Language = "en"
+    queue: Queued, state: Holds, name: FileName = "example.json", language: Language = "en"
 ) -> AuditInfo:
     """Audit a file: every printed number checked; cancelled if the client disconnects."""
-    raw = await request.body()
-    return await state.runs.do(request, lambda: state.audits.send(raw, name, language))
+    raw = await queue.request.body()
+    return await queue.do(lambda: state.audits.send(raw, name, language))
 
 
-@audits_router.get("/{id}")
-async def read_audit(
-    request: Request,
-    state: Holds,
-    id: str,  # noqa: A002 - the API's name
-    language: Language = "en",
-) -> AuditInfo:
+@api.get("/audits/{id}")
+async def read_audit(queue: Queued, state: Holds, id_: Id, language: Language = "en") -> AuditInfo:
     """The audit of a shipped example, or of a file that was sent."""
-    return await state.runs.do(request, lambda: state.audits.get(id, language))
+    return await queue.do(lambda: state.audits.get(id_, language))
 
 
-@audits_router.get("/{id}/cell")
+@api.get("/audits/{id}/cell")
 async def read_audit_cell(
-    request: Request,
+    queue: Queued,
     state: Holds,
-    id: str,  # noqa: A002 - the API's name
+    id_: Id,
     step: StepName,
     index: Place = [],  # noqa: B006 - FastAPI copies it
     language: Language = "en",
 ) -> AuditCellCard:
     """One printed number: verdict, slip, right value and arithmetic."""
-    return await state.runs.do(request, lambda: state.audits.cell(id, step, index, language))
+    return await queue.do(lambda: state.audits.cell(id_, step, index, language))
 
 
-@audits_router.get("/{id}/export", response_class=Response, responses=_FILES)
+@api.get("/audits/{id}/export", response_class=Response, responses=_FILES)
 async def export_audit(
-    request: Request,
+    queue: Queued,
     state: Holds,
-    id: str,  # noqa: A002 - the API's name
-    format: AuditFormat = "html",  # noqa: A002 - the API's name
+    id_: Id,
+    to: Annotated[AuditFormat, Query(alias="format")] = "html",
     language: Language = "en",
 ) -> Response:
     """The audit as a file."""
-    name, made = await state.runs.do(request, lambda: state.audits.export(id, format, language))
-    return _file(name, made, format)
+    name, made = await queue.do(lambda: state.audits.export(id_, to, language))
+    return _file(name, made, to)
 
 
-# --- decoding ---
-# Searching for a text.
+# --- searches, playlists ---
 
 
-decoding_router = APIRouter(tags=["decoding"])
-
-
-@decoding_router.post("/decode")
+@api.post("/decode")
 async def search(
-    request: Request, state: Holds, wanted: schemas.DecodeRequest
+    queue: Queued, state: Holds, wanted: schemas.DecodeRequest
 ) -> schemas.DecodeAnswer:
     """A translation or a continuation, with the candidates of every step."""
-    return await state.runs.do(request, lambda: decode(state.models, wanted))
+    return await queue.do(lambda: decode(state.models, wanted))
 
 
-# --- playlists ---
-# Views in the order of a lecture, as one page.
-
-
-playlist_router = APIRouter(tags=["playlists"])
-
-
-@playlist_router.post("/playlist", response_class=Response, responses=_FILES)
-async def save_playlist(
-    request: Request, state: Holds, wanted: schemas.PlaylistRequest
-) -> Response:
-    """A page in one file that shows the views in order, read-only."""
-    made = await state.runs.do(request, lambda: playlist_page(wanted, state).encode())
+@api.post("/playlist", response_class=Response, responses=_FILES)
+async def save_playlist(queue: Queued, state: Holds, wanted: schemas.PlaylistRequest) -> Response:
+    """A page in one file that shows the views of a lecture in order, read-only."""
+    made = await queue.do(lambda: playlist_page(wanted, state).encode())
     return _file("playlist.html", made, "html")
 
 
-# --- watching ---
-# The training run that is watched.
+# --- the training run that is watched ---
 
-
-watch_router = APIRouter(prefix="/watch", tags=["watch"])
-
-_BYTES_WATCHING: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "float32, little-endian; `X-Shape: heads,queries,keys`.",
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
 Count = Annotated[int, Query(ge=0, lt=2**53)]
 
 
-def _watched(state: State) -> RunReader:
+def _watched(state: State) -> WatchedRun:
     if state.watched is None:
         raise HTTPException(404, "no training run is watched: start one with train … --watch")
     return state.watched
 
 
-@watch_router.get("")
+@api.get("/watch")
 def watch(state: Holds, since: Count = 0) -> schemas.WatchInfo | None:
     """Metrics from an offset on, and the attention snapshots; null if no run is watched."""
     return None if state.watched is None else state.watched.info(since)
 
 
-@watch_router.get("/runs/{name}")
+@api.get("/watch/runs/{name}")
 def other_run(state: Holds, name: str) -> schemas.RunCurves:
     """The metrics of another run in the folder of the watched one."""
     return _watched(state).other(name)
 
 
-@watch_router.post("/traces", status_code=201, response_model=schemas.TraceInfo)
-async def trace_update(
-    request: Request, state: Holds, wanted: schemas.WatchTraceRequest
-) -> Response:
+@api.post("/watch/traces", status_code=201, response_model=schemas.TraceInfo)
+async def trace_update(queue: Queued, state: Holds, wanted: schemas.WatchTraceRequest) -> Response:
     """Trace the model that the run had after an update, over the text of its pictures."""
     run = _watched(state)
-
-    def work() -> bytes:
-        opened = run.trace(wanted.update)
-        packed = described(opened)
-        state.store.add(opened)
-        return packed
-
-    return _packed(request, await state.runs.do(request, work), 201)
+    return await _opening(queue, state, lambda: run.trace(wanted.update))
 
 
-@watch_router.get("/attention", response_class=Response, responses=_BYTES_WATCHING)
+@api.get("/watch/attention", response_class=Response, responses=_WEIGHTS)
 def attention(state: Holds, update: Count, layer: Count = 0) -> Response:
     """The attention weights of one layer after an update."""
-    found = _watched(state).attention(update, layer)
-    head = {"X-Shape": ",".join(map(str, found.shape)), "X-Dtype": "float32"}
-    body = np.ascontiguousarray(found, dtype="<f4").tobytes()
-    return Response(body, headers=head, media_type="application/octet-stream")
-
-
-ROUTERS = (
-    models_router,
-    traces_router,
-    steps_router,
-    cells_router,
-    experiments_router,
-    decoding_router,
-    lessons_router,
-    claims_router,
-    audits_router,
-    playlist_router,
-    watch_router,
-)
+    found = np.ascontiguousarray(_watched(state).attention(update, layer), dtype="<f4")
+    return bytes_answer(found, "float32")
 
 
 # --- the app ---
@@ -570,10 +494,7 @@ def create_api(state: State) -> FastAPI:
     )
     app.state.explorer = state
     answer_problems(app)
-    api = APIRouter(prefix="/api", responses=PROBLEMS)
     with _READING_ROUTES:
-        for router in ROUTERS:
-            api.include_router(router)
         app.include_router(api)
     return app
 
@@ -584,7 +505,7 @@ def document() -> str:
     The page's TypeScript types are generated from this (`make web`). The titles that pydantic makes
     of field names would only repeat these as comments.
     """
-    found = create_api(State.of()).openapi()
+    found = create_api(State()).openapi()
     named = json.dumps(
         {"openapi": found["openapi"], "info": found["info"], "paths": {}}
         | {"components": {"schemas": found["components"]["schemas"]}}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 import torch
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from glassformer.errors import CancelledError, GlassformerError, InputError, cancelled_by
@@ -34,14 +35,14 @@ from glassformer.explorer.schemas import (
     Message,
     Number,
 )
-from glassformer.explorer.state import Holds, Opened, State
+from glassformer.explorer.state import Holds, Opened, Queue, Queued, State
 from glassformer.explorer.trace_edits import OtherRuns, edited_run
 from glassformer.language import Language
 from glassformer.tracing import Cell, Step
 from glassformer.tracing.cell_block import CellBlock
 from glassformer.tracing.step_graph import writer_of
 
-experiments_router = APIRouter(prefix="/traces/{id}/experiments", tags=["experiments"])
+experiments_router = APIRouter(prefix="/traces/{id}/experiments")
 
 T = TypeVar("T")
 OtherText = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
@@ -246,16 +247,29 @@ def _within(seconds: float) -> Iterator[None]:
         ) from None
 
 
-async def _ask(
-    request: Request, state: State, opened: OpenTrace, work: Callable[[OtherRuns], T]
-) -> T:
-    """Run an experiment in the queue, within its time."""
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment on an open trace, in the queue of long work, within its time."""
 
-    def guarded() -> T:
-        with _within(MOST_SECONDS), state.other_runs(opened) as runs:
-            return work(runs)
+    queue: Queue
+    state: State
+    opened: OpenTrace
 
-    return await state.runs.do(request, guarded)
+    async def ask(self, work: Callable[[OtherRuns], T]) -> T:
+        """Run it; the work may ask for other runs of the model."""
+
+        def guarded() -> T:
+            with _within(MOST_SECONDS), self.state.other_runs(self.opened) as runs:
+                return work(runs)
+
+        return await self.queue.do(guarded)
+
+
+def _experiment(queue: Queued, state: Holds, opened: Opened) -> Experiment:
+    return Experiment(queue, state, opened)
+
+
+On = Annotated[Experiment, Depends(_experiment)]
 
 
 def _measured(opened: OpenTrace, asked: Asked) -> Cell:
@@ -265,25 +279,23 @@ def _measured(opened: OpenTrace, asked: Asked) -> Cell:
 
 
 @experiments_router.post("/answer")
-async def answer(request: Request, state: Holds, opened: Opened, wanted: EditRequest) -> Answer:
+async def answer(on: On, wanted: EditRequest) -> Answer:
     """What the model would answer after some edits; no trace is made of it."""
 
     def work(runs: OtherRuns) -> Answer:
-        with edited_run(opened.trace, wanted.edits, runs) as edited:
-            return answer_after(opened, edited)
+        with edited_run(on.opened.trace, wanted.edits, runs) as edited:
+            return answer_after(on.opened, edited)
 
-    return await _ask(request, state, opened, work)
+    return await on.ask(work)
 
 
 # --- words ---
 
 
 @experiments_router.post("/words")
-async def in_words(
-    request: Request, state: Holds, opened: Opened, wanted: WordsRequest
-) -> WordsAnswer:
+async def in_words(on: On, wanted: WordsRequest) -> WordsAnswer:
     """A number shared out among the tokens of the input."""
-    return await _ask(request, state, opened, lambda _: _words(opened, wanted))
+    return await on.ask(lambda _: _words(on.opened, wanted))
 
 
 def _words(opened: OpenTrace, wanted: WordsRequest) -> WordsAnswer:
@@ -314,11 +326,9 @@ def _words(opened: OpenTrace, wanted: WordsRequest) -> WordsAnswer:
 
 
 @experiments_router.post("/compare")
-async def compare_runs(
-    request: Request, state: Holds, opened: Opened, wanted: CompareRequest
-) -> ComparisonInfo:
+async def compare_runs(on: On, wanted: CompareRequest) -> ComparisonInfo:
     """The run beside one over another text: where they differ, largest differences first."""
-    return await _ask(request, state, opened, lambda runs: _compared(opened, wanted, runs))
+    return await on.ask(lambda runs: _compared(on.opened, wanted, runs))
 
 
 def _compared(opened: OpenTrace, wanted: CompareRequest, runs: OtherRuns) -> ComparisonInfo:
@@ -348,11 +358,9 @@ def _compared(opened: OpenTrace, wanted: CompareRequest, runs: OtherRuns) -> Com
 
 
 @experiments_router.post("/sweep")
-async def sweep_layer(
-    request: Request, state: Holds, opened: Opened, wanted: SweepRequest
-) -> SweepRow:
+async def sweep_layer(on: On, wanted: SweepRequest) -> SweepRow:
     """One row of a sweep: the page asks for layer after layer, and shows them as they come."""
-    return await _ask(request, state, opened, lambda runs: _swept(opened, wanted, runs))
+    return await on.ask(lambda runs: _swept(on.opened, wanted, runs))
 
 
 def _swept(opened: OpenTrace, wanted: SweepRequest, runs: OtherRuns) -> SweepRow:
@@ -403,11 +411,9 @@ def _along(step: Step, axis: int, at: int, wanted: SweepRequest) -> Edit:
 
 
 @experiments_router.post("/lens")
-async def read_layers(
-    request: Request, state: Holds, opened: Opened, wanted: LensRequest
-) -> LensAnswer:
+async def read_layers(on: On, wanted: LensRequest) -> LensAnswer:
     """The likeliest word if each layer were the last, at every position."""
-    return await _ask(request, state, opened, lambda _: _lens(opened, wanted))
+    return await on.ask(lambda _: _lens(on.opened, wanted))
 
 
 def _lens(opened: OpenTrace, wanted: LensRequest) -> LensAnswer:
@@ -459,11 +465,9 @@ def _texts(opened: OpenTrace, ids: list[int]) -> list[str]:
 
 
 @experiments_router.post("/contributions")
-async def direct_contributions(
-    request: Request, state: Holds, opened: Opened, wanted: ContributionsRequest
-) -> ContributionsAnswer:
+async def direct_contributions(on: On, wanted: ContributionsRequest) -> ContributionsAnswer:
     """What each part adds to a number; the parts add up to it."""
-    return await _ask(request, state, opened, lambda _: _contributions(opened, wanted))
+    return await on.ask(lambda _: _contributions(on.opened, wanted))
 
 
 def _contributions(opened: OpenTrace, wanted: ContributionsRequest) -> ContributionsAnswer:

@@ -104,7 +104,7 @@ def explore(
         from glassformer.explorer.state import State
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
-    state = State.of()
+    state = State()
     if tokenizer is not None and isinstance(module_or_function, nn.Module):
         module_or_function = as_model(module_or_function, tokenizer=tokenizer)
     recorded: Trace | None
@@ -131,9 +131,7 @@ def _open_text(
     """Put the model on a card with a text field, and open its pass over a text if one is given."""
     from glassformer.explorer.model_list import open_text
 
-    cards = state.catalogue.cards
-    state.catalogue.cards = [card for card in cards if card.name != model.name]
-    state.own.append(state.models.keep(model, text))
+    state.models.keep(model, text)
     if text is None:
         return None, "#/"
     opened = state.store.keep(open_text(model, model.name, text, target))
@@ -150,7 +148,8 @@ def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
     name = type(function).__name__ if is_module else getattr(function, "__name__", "function")
     opened = state.store.keep(OpenTrace(recorded, name, "module"))
     parameters = {id(step): step.view.numel for step in recorded.parameters.values()}
-    state.own.append(
+    state.models.cards.insert(
+        0,
         ModelInfo(
             name=name,
             task="module",
@@ -158,7 +157,7 @@ def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
             summary=words("glassformer.explorer.model_list")["module"],
             n_parameters=sum(parameters.values()),
             trace=opened.id,
-        )
+        ),
     )
     return f"#/trace/{opened.id}"
 

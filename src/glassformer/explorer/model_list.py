@@ -51,38 +51,69 @@ _EXAMPLES = {
     "shakespeare": ["KING HENRY:\nWhat say you, my", "ROMEO:\nO, she doth", "To be, or not to"],
 }
 _FIRST = {"ImageClassifier": "test:0", "MaskedLanguageModel": "Hello <mask>"}
+_MOST_LOADED = 6
 say = words(__name__)
 
 
-class Catalogue:
-    """The models that this server may open, by name."""
+class Models:
+    """The models that this server may open, by name, and their cards.
+
+    Those in folders are loaded on first use; the least recently used are dropped.
+    """
 
     def __init__(self, chosen: str | None = None) -> None:
         """All shipped models, or only `chosen` (a shipped name or a folder)."""
-        self._folders: dict[str, Path] = {}
         if chosen is None:
             names = [*_ORDER, *(name for name in checkpoint.shipped() if name not in _ORDER)]
-            self._folders = {name: checkpoint.SHIPPED / name for name in names}
+            self.folders = {name: checkpoint.SHIPPED / name for name in names}
         else:
             folder = checkpoint.find(chosen)
             called = Path(chosen) if Path(chosen).is_dir() else folder  # a run holds its model
-            self._folders = {called.resolve().name: folder}
-        self.cards = [
-            card for name, folder in self._folders.items() if (card := _card(name, folder))
-        ]
+            self.folders = {called.resolve().name: folder}
+        cards = (_card(name, folder) for name, folder in self.folders.items())
+        self.cards = [card for card in cards if card is not None]
         if chosen is not None and not self.cards:
             raise CheckpointError(
                 "{chosen} is no model that reads text: it cannot be explored", chosen=chosen
             )
+        self._lock = threading.Lock()
+        self._loaded: OrderedDict[str, Model] = OrderedDict()
+        self._kept: dict[str, Model] = {}
 
-    def folders(self) -> dict[str, Path]:
-        """Every folder by the name on its card."""
-        return dict(self._folders)
+    def keep(self, model: Model, text: str | None) -> None:
+        """Take in a model that is in memory; its card is the first, perhaps with a text to try."""
+        self._kept[model.name] = model
+        others = [card for card in self.cards if card.name != model.name]
+        self.cards = [_card_of(model, text), *others]
 
-    def folder(self, name: str) -> Path:
-        if name not in self._folders:
-            raise UnknownNameError("model", name[:80], self._folders)
-        return self._folders[name]
+    def get(self, name: str) -> Model:
+        """A model, loaded on first use."""
+        if name in self._kept:
+            return self._kept[name]
+        if name not in self.folders:
+            raise UnknownNameError("model", name[:80], self.folders)
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = _loaded(self.folders[name])
+                while len(self._loaded) > _MOST_LOADED:
+                    self._loaded.popitem(last=False)
+            self._loaded.move_to_end(name)
+            return self._loaded[name]
+
+
+def _loaded(folder: Path) -> Model:
+    """A model with its attention written out."""
+    model = load(folder, attention="written")
+    if model.tokenizer is None and model.image_of("") is None:
+        model = load(folder, attention="written", tokenizer="ids")
+    if model.corpus == "digits":
+        from glassformer.data.readers import digit_to_test
+
+        model.samples = digit_to_test
+    return model
+
+
+# --- cards ---
 
 
 def _card(name: str, folder: Path) -> schemas.ModelInfo | None:
@@ -169,56 +200,31 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
     return None
 
 
-# --- running ---
-# A text to a trace: models loaded once, attention written out.
+def _card_of(model: Model, text: str | None) -> schemas.ModelInfo:
+    """The card of a model in memory, perhaps with a text to try."""
+    return schemas.ModelInfo(
+        name=model.name,
+        task=task_of(model),
+        title=Bilingual(model.name, model.name),
+        summary=say.both("yours", made=type(model.module).__name__),
+        n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
+        max_tokens=model.max_tokens,
+        examples=[] if text is None else [text],
+    )
 
+
+# --- running ---
 
 MOST_BYTES = 512 * 1024**2
 """The memory limit of one trace; a text that needs more is refused."""
-_MOST_LOADED = 6
 _ANSWERED: tuple[schemas.Task, ...] = ("classify", "translate", "generate")
-
-
-class Models:
-    """The loaded models; the least recently used are dropped."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self.catalogue = catalogue
-        self._lock = threading.Lock()
-        self._loaded: OrderedDict[str, Model] = OrderedDict()
-        self._kept: dict[str, Model] = {}
-
-    def keep(self, model: Model, text: str | None) -> schemas.ModelInfo:
-        """Take in a model that is in memory; answers its card, perhaps with a text to try."""
-        self._kept[model.name] = model
-        return card_of(model, text)
-
-    def get(self, name: str) -> Model:
-        """A model of the catalogue, loaded on first use."""
-        if name in self._kept:
-            return self._kept[name]
-        folder = self.catalogue.folder(name)
-        with self._lock:
-            if name not in self._loaded:
-                model = load(folder, attention="written")
-                if model.tokenizer is None and model.image_of("") is None:
-                    model = load(folder, attention="written", tokenizer="ids")
-                if model.corpus == "digits":
-                    from glassformer.data.readers import digit_to_test
-
-                    model.samples = digit_to_test
-                self._loaded[name] = model
-                while len(self._loaded) > _MOST_LOADED:
-                    self._loaded.popitem(last=False)
-            self._loaded.move_to_end(name)
-            return self._loaded[name]
 
 
 def run_text(models: Models, request: schemas.TraceRequest) -> OpenTrace:
     """Run a model over a text and record every number."""
     model = models.get(request.model)
     if (image := model.image_of(request.text)) is not None:
-        _check_place(image, models.catalogue.folders().get(request.model))
+        _check_place(image, models.folders.get(request.model))
     return open_text(model, request.model, request.text, request.target, max_bytes=MOST_BYTES)
 
 
@@ -251,19 +257,6 @@ def open_text(
 def task_of(model: Model) -> schemas.Task:
     """What the page shows as a model's answer; the outputs alone where it knows no better."""
     return next((task for task in _ANSWERED if model.tasks[:1] == (task,)), "module")
-
-
-def card_of(model: Model, text: str | None) -> schemas.ModelInfo:
-    """The card of a model in memory, perhaps with a text to try."""
-    return schemas.ModelInfo(
-        name=model.name,
-        task=task_of(model),
-        title=Bilingual(model.name, model.name),
-        summary=say.both("yours", made=type(model.module).__name__),
-        n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
-        max_tokens=model.max_tokens,
-        examples=[] if text is None else [text],
-    )
 
 
 # --- decoding ---

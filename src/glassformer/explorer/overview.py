@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter, defaultdict
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import nn
 
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import scale_of, shape_text
-from glassformer.documents.layer_meaning import softmax
 from glassformer.documents.step_meaning import role_title
 from glassformer.documents.step_roles import role_of
 from glassformer.documents.trace_data import note_in
@@ -23,17 +25,18 @@ from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
-from glassformer.tasks.results import is_tie
+from glassformer.tasks.results import Classified
 from glassformer.text import Tokenizer
 from glassformer.tracing import Branch, Operand, Step, Trace
+from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.formula import symbol_to_tex
 from glassformer.tracing.notes import Note
 
 # --- answering ---
 # The model's answer, computed from the trace's outputs, so that an edit changes it.
 #
-# A classifier's probabilities are the softmax of the recorded logits. For a generating model, each
-# position has the softmax of the logits recorded there, given the tokens before it: for a
+# A classifier's probabilities are those that `run` makes of the recorded logits. For a generating
+# model, each position has those of the logits recorded there, given the tokens before it: for a
 # translator, those of the recorded target.
 
 
@@ -50,8 +53,8 @@ NO_ANSWER = "—"
 def answer_of(opened: OpenTrace) -> schemas.Answer:
     """The answer of a trace, cached."""
     if opened.answer is None:
-        named = opened.trace if opened.reran else opened.root.trace
-        said = _said(opened, opened.trace, _Output.of(opened.trace, named))
+        before = opened.trace if opened.reran else opened.root.trace
+        said = _Output(opened, opened.trace, before).answer()
         if opened.task == "generate" and opened.loaded is not None and not opened.edits:
             written = opened.loaded.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
             said = said.model_copy(update={"continuation": written.text})
@@ -61,168 +64,134 @@ def answer_of(opened: OpenTrace) -> schemas.Answer:
 
 def answer_after(opened: OpenTrace, edited: Trace) -> schemas.Answer:
     """The answer of an edited run, which is not opened."""
-    return _said(opened, edited, _Output.of(edited, opened.trace))
+    return _Output(opened, edited, opened.trace).answer()
 
 
 class _Output:
-    """The step with the answer, and the step by which its cells are named."""
+    """The first output of a trace, which holds the answer.
 
-    def __init__(self, step: Step, named: Step) -> None:
-        self.number = step.number
-        self._step = step
-        self._named = named
+    Its cells are named as in the trace before an edit, if that has an output like it: naming a cell
+    takes the labels of all steps before it, which takes longer than the replay.
+    """
 
-    @classmethod
-    def of(cls, trace: Trace, before: Trace) -> _Output:
-        """The output of a trace, named as in the trace before an edit if that has one like it.
+    def __init__(self, opened: OpenTrace, trace: Trace, before: Trace) -> None:
+        self._opened = opened
+        self._trace = trace
+        self._step, named = (next(iter(one.outputs.values())) for one in (trace, before))
+        alike = (named.name, named.shape) == (self._step.name, self._step.shape)
+        self._named = named if alike else self._step
 
-        Naming a cell takes the labels of all steps before it, which takes longer than the replay.
-        """
-        step, named = (next(iter(one.outputs.values())) for one in (trace, before))
-        alike = (named.name, tuple(named.shape)) == (step.name, tuple(step.shape))
-        return cls(step, named if alike else step)
+    def answer(self) -> schemas.Answer:
+        """What the model says, and which of the words that it read it does not know."""
+        model, text = self._opened.loaded, self._opened.text
+        said = None if model is None else self._in_words(model)
+        if model is None or said is None:
+            return self._shapes()
+        if model.image_of(text) is not None:
+            return said  # an image has no tokens to be unknown
+        unknown, total = model.count_unknown(text)
+        named = model.unknown_words(text)[:MOST_UNKNOWN] if unknown else []
+        return said.model_copy(update={"n_tokens": total, "n_unknown": unknown, "unknown": named})
+
+    def _in_words(self, model: Model) -> schemas.Answer | None:
+        match next(iter(model.tasks), None):
+            case "classify":
+                return self._class(model)
+            case "fill":
+                return self._filled(model.reader)
+            case "tag":
+                return self._shapes(self._tagged(model))
+            case "score":
+                return self._shapes(f"{self._ref(0).value:.6g}")
+            case "translate" | "generate":
+                return self._written(model.writer)
+        return None
+
+    def _shapes(self, text: str | None = None) -> schemas.Answer:
+        """What a module gives: the shapes of its outputs, unless they can be put into words."""
+        shapes = ", ".join(shape_text(step.shape) for step in self._trace.outputs.values())
+        return self._said("module", text or shapes)
+
+    def _said(self, task: schemas.Task, text: str, **more: object) -> schemas.Answer:
+        return schemas.Answer(task=task, text=text, output=self._step.number, **more)  # type: ignore[arg-type]
+
+    def _class(self, model: Model) -> schemas.Answer:
+        names = model.class_names(len(self.chances))
+        if not self.chances.any():
+            return self._said("classify", NO_ANSWER)
+        classes = self._choices((), lambda places: [names[at] for at in places], MOST_CLASSES)
+        best = classes[0]
+        shares = dict(zip(names, self.chances.tolist(), strict=True))
+        found = Classified(self._opened.text, best.text, best.probability, shares)
+        return self._said("classify", best.text, classes=classes, undecided=found.undecided)
+
+    def _filled(self, tokenizer: Tokenizer) -> schemas.Answer | None:
+        """The likeliest word of each gap, and candidates for the first; None without a gap."""
+        gaps = [at for at, id_ in enumerate(self._ids) if id_ == tokenizer.special.mask]
+        if not gaps:
+            return None
+        if not self.chances[gaps].any(axis=-1).all():
+            return self._said("classify", NO_ANSWER)
+        best = tokenizer.display_tokens(self.chances[gaps].argmax(-1))
+        choices = self._choices((gaps[0],), tokenizer.display_tokens, MOST_CHOICES)
+        return self._said("classify", " … ".join(best), classes=choices)
+
+    def _tagged(self, model: Model) -> str:
+        """The class of each token that is not special."""
+        names = model.class_names(self.chances.shape[-1])
+        shown = model.reader.display_tokens(self._ids)
+        return " ".join(
+            f"{token}/{names[int(row.argmax())] if row.any() else NO_ANSWER}"
+            for id_, token, row in zip(self._ids, shown, self.chances, strict=True)
+            if id_ not in model.reader.special.silent
+        )
+
+    def _written(self, tokenizer: Tokenizer) -> schemas.Answer:
+        """One position per token read; the last one is the prediction."""
+        task, end = self._opened.task, tokenizer.special.end
+        read = tokenizer.display_tokens(self._ids)
+        positions = [
+            schemas.AnswerPosition(
+                after=after,
+                chosen=chosen,
+                choices=self._choices((place,), tokenizer.display_tokens, MOST_CHOICES),
+            )
+            for place, (after, chosen) in enumerate(zip_longest(read, read[1:]))
+        ]
+        told = self.chances[-1:] if task == "generate" else self.chances
+        best = told.argmax(-1).tolist()
+        if task == "translate" and end in best:
+            best = best[: best.index(end)]
+        text = tokenizer.decode(best) if told.any(axis=-1).all() else NO_ANSWER
+        return self._said(task, text, positions=positions)
+
+    @cached_property
+    def chances(self) -> npt.NDArray[np.float64]:
+        """The probabilities of the one text's logits; zeros where an edit left none."""
+        assert self._opened.loaded is not None
+        logits = torch.from_numpy(np.array(self._step.view.array[0], dtype=np.float64))
+        chances: npt.NDArray[np.float64] = self._opened.loaded.probabilities(logits).numpy()
+        return np.nan_to_num(chances, nan=0.0)
 
     @property
-    def chances(self) -> npt.NDArray[np.float64]:
-        """The probabilities of the one text's logits."""
-        return softmax(np.asarray(self._step.view.array[0], dtype=np.float64))
+    def _ids(self) -> tuple[int, ...]:
+        assert self._opened.reading is not None
+        return self._opened.reading.ids
 
-    def ref(self, *place: int) -> schemas.CellRef:
+    def _choices(
+        self, place: Index, names: Callable[[list[int]], Sequence[str]], most: int
+    ) -> list[schemas.Choice]:
+        """The likeliest answers at a place, best first."""
+        chances = self.chances[place]
+        best = np.argsort(-chances, kind="stable")[:most].tolist()
+        return [
+            schemas.Choice(text=name, probability=float(chances[at]), cell=self._ref(*place, at))
+            for at, name in zip(best, names(best), strict=True)
+        ]
+
+    def _ref(self, *place: int) -> schemas.CellRef:
         ref = cell_ref(self._named[(0, *place)])
         return ref.model_copy(update={"value": float(self._step.view.array[(0, *place)])})
-
-
-def _said(opened: OpenTrace, trace: Trace, output: _Output) -> schemas.Answer:
-    model = opened.loaded
-    task = None if model is None else next(iter(model.tasks), None)
-    if model is None or task not in ("classify", "translate", "generate", "fill", "tag", "score"):
-        return _shapes(trace, output)
-    if task == "classify":
-        said = _class(model, output)
-    elif task == "fill":
-        said = _filled(opened, model, output) or _shapes(trace, output)
-    elif task == "tag":
-        said = _shapes(trace, output, _tagged(opened, model, output))
-    elif task == "score":
-        said = _shapes(trace, output, f"{output.ref(0).value:.6g}")
-    else:
-        said = _written(opened, model, output)
-    if model.image_of(opened.text) is not None:
-        return said  # an image has no tokens to be unknown
-    unknown, total = model.count_unknown(opened.text)
-    named = model.unknown_words(opened.text)[:MOST_UNKNOWN] if unknown else []
-    return said.model_copy(update={"n_tokens": total, "n_unknown": unknown, "unknown": named})
-
-
-def _shapes(trace: Trace, output: _Output, text: str | None = None) -> schemas.Answer:
-    """What a module gives: the shapes of its outputs, unless they can be put into words."""
-    shapes = ", ".join(shape_text(step.shape) for step in trace.outputs.values())
-    return schemas.Answer(task="module", text=text or shapes, output=output.number)
-
-
-def _filled(opened: OpenTrace, model: Model, output: _Output) -> schemas.Answer | None:
-    """The likeliest word of each gap, and candidates for the first; None without a gap."""
-    assert opened.reading is not None
-    tokenizer, chances = model.reader, output.chances
-    gaps = [at for at, id_ in enumerate(opened.reading.ids) if id_ == tokenizer.special.mask]
-    if not gaps:
-        return None
-    if not chances[gaps].any(axis=-1).all():
-        return schemas.Answer(task="classify", text=NO_ANSWER, output=output.number)
-    best = tokenizer.display_tokens([int(chances[gap].argmax()) for gap in gaps])
-    first = _best(chances[gaps[0]], MOST_CHOICES)
-    names = tokenizer.display_tokens(first)
-    return schemas.Answer(
-        task="classify",
-        text=" … ".join(best),
-        classes=[
-            schemas.Choice(
-                text=name,
-                probability=float(chances[gaps[0], id_]),
-                cell=output.ref(gaps[0], id_),
-            )
-            for name, id_ in zip(names, first, strict=True)
-        ],
-        output=output.number,
-    )
-
-
-def _tagged(opened: OpenTrace, model: Model, output: _Output) -> str:
-    """The class of each token that is not special."""
-    assert opened.reading is not None
-    tokenizer, names, ids = model.reader, model.labels, opened.reading.ids
-    tagged = zip(ids, tokenizer.display_tokens(ids), output.chances, strict=True)
-    return " ".join(
-        f"{token}/{names[int(row.argmax())] if row.any() else NO_ANSWER}"
-        for id_, token, row in tagged
-        if id_ not in tokenizer.special.silent
-    )
-
-
-def _class(model: Model, output: _Output) -> schemas.Answer:
-    chances = output.chances
-    if not chances.any():
-        return schemas.Answer(task="classify", text=NO_ANSWER, output=output.number)
-    names = model.labels or tuple(str(place) for place in range(len(chances)))
-    classes = [
-        schemas.Choice(text=names[place], probability=float(chances[place]), cell=output.ref(place))
-        for place in _best(chances, MOST_CLASSES)
-    ]
-    return schemas.Answer(
-        task="classify",
-        text=classes[0].text,
-        classes=classes,
-        output=output.number,
-        undecided=is_tie(choice.probability for choice in classes),
-    )
-
-
-def _written(opened: OpenTrace, model: Model, output: _Output) -> schemas.Answer:
-    """One position per token read; the last one is the prediction."""
-    assert opened.reading is not None
-    tokenizer, read = model.writer, list(opened.reading.ids)
-    chances = output.chances
-    positions = [
-        _position(tokenizer, output, place, chances[place], read) for place in range(len(read))
-    ]
-    best = [int(row.argmax()) for row in chances]
-    if opened.task == "generate":
-        text = tokenizer.decode(best[-1:])
-    else:
-        end = tokenizer.special.end
-        text = tokenizer.decode(best[: best.index(end)] if end in best else best)
-    if not chances[-1 if opened.task == "generate" else slice(None)].any(axis=-1).all():
-        text = NO_ANSWER
-    return schemas.Answer(
-        task=opened.task,
-        text=text,
-        positions=positions,
-        output=output.number,
-    )
-
-
-def _position(
-    tokenizer: Tokenizer,
-    output: _Output,
-    place: int,
-    chances: npt.NDArray[np.float64],
-    read: list[int],
-) -> schemas.AnswerPosition:
-    best = _best(chances, MOST_CHOICES)
-    names = tokenizer.display_tokens(best)
-    following = tokenizer.display_tokens(read[place + 1 : place + 2])
-    return schemas.AnswerPosition(
-        after=tokenizer.display_tokens([read[place]])[0],
-        chosen=following[0] if following else None,
-        choices=[
-            schemas.Choice(text=name, probability=float(chances[id_]), cell=output.ref(place, id_))
-            for name, id_ in zip(names, best, strict=True)
-        ],
-    )
-
-
-def _best(chances: npt.NDArray[np.float64], most: int) -> list[int]:
-    return [int(place) for place in np.argsort(-chances, kind="stable")[:most]]
 
 
 # --- attention ---

@@ -6,65 +6,46 @@ not interfere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from fastapi import Depends, Request
+from fastapi import Path as PathPart
 
-from glassformer.explorer.model_list import Catalogue, Models, run_text
+from glassformer.explorer.model_list import Models, run_text
 from glassformer.explorer.open_audits import OpenAudits
 from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import DroppedError, OpenTrace, Runs, Store
-from glassformer.explorer.schemas import ModelInfo, RunCurves, TraceRequest, WatchInfo
+from glassformer.explorer.schemas import TraceRequest
 from glassformer.explorer.trace_edits import OtherRuns, edit_trace
 
+if TYPE_CHECKING:
+    from glassformer.explorer.training_watch import WatchedRun
 
-class RunReader(Protocol):
-    """What reads a training run's folder: the explorer itself knows nothing of training."""
-
-    def info(self, since: int) -> WatchInfo:
-        """The metrics from an offset on, and the available snapshots."""
-        ...
-
-    def trace(self, update: int) -> OpenTrace:
-        """The model after an update, run over the text of the pictures."""
-        ...
-
-    def other(self, name: str) -> RunCurves:
-        """Another run in the same folder, by its name."""
-        ...
-
-    def attention(self, update: int, layer: int) -> npt.NDArray[np.float32]:
-        """The weights of one layer after an update: heads × queries × keys."""
-        ...
+T = TypeVar("T")
+Id = Annotated[str, PathPart(alias="id")]
 
 
-@dataclass
 class State:
     """Everything that outlives a request."""
 
-    catalogue: Catalogue
-    models: Models
-    store: Store = field(default_factory=Store)
-    runs: Runs = field(default_factory=Runs)
-    own: list[ModelInfo] = field(default_factory=list)
-    """Cards for what `glassformer.explore` opened."""
-    watched: RunReader | None = None
-    """The training run being watched, if any."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, chosen: str | None = None) -> None:
+        """Over all shipped models, or over one."""
+        self.models = Models(chosen)
+        self.store = Store()
+        self.runs = Runs()
         self.lessons = Lessons(self.store)
         self.claims = OpenClaims()
         self.audits = OpenAudits()
+        self.watched: WatchedRun | None = None
+        """The training run being watched, if any."""
 
     def other_runs(self, opened: OpenTrace) -> OtherRuns:
         """Runs of the same model over other texts."""
-        return OtherRuns(self.models, self.store, [*self.own, *self.catalogue.cards], opened)
+        return OtherRuns(self.models, self.store, opened)
 
     @contextmanager
     def use_again(self, id_: str) -> Iterator[OpenTrace]:
@@ -83,12 +64,6 @@ class State:
                     held.callback(opened.close)
             yield opened
 
-    @classmethod
-    def of(cls, chosen: str | None = None) -> State:
-        """A state over all shipped models, or over one model."""
-        catalogue = Catalogue(chosen)
-        return cls(catalogue, Models(catalogue))
-
 
 def _state(request: Request) -> State:
     state = request.app.state.explorer
@@ -99,8 +74,27 @@ def _state(request: Request) -> State:
 Holds = Annotated[State, Depends(_state)]
 
 
-def _opened(state: Holds, id: str) -> Iterator[OpenTrace]:  # noqa: A002 - the API's name
-    with state.store.use(id) as opened:
+@dataclass(frozen=True)
+class Queue:
+    """Where the long work of a request waits for its turn; cancelled if the client disconnects."""
+
+    request: Request
+    runs: Runs
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Run the work in a thread when its turn comes."""
+        return await self.runs.do(self.request, work)
+
+
+def _queue(request: Request, state: Holds) -> Queue:
+    return Queue(request, state.runs)
+
+
+Queued = Annotated[Queue, Depends(_queue)]
+
+
+def _opened(state: Holds, id_: Id) -> Iterator[OpenTrace]:
+    with state.store.use(id_) as opened:
         yield opened
 
 

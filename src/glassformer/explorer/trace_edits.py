@@ -16,7 +16,7 @@ from glassformer.explorer.cell_cards import cell_ref
 from glassformer.explorer.model_list import Models, run_text
 from glassformer.explorer.open_traces import OpenTrace, Store
 from glassformer.explorer.panels import Window
-from glassformer.explorer.schemas import Changes, Edit, ModelInfo, StepChange, TraceRequest
+from glassformer.explorer.schemas import Changes, Edit, StepChange, TraceRequest
 from glassformer.tracing import Cell, Step, Trace, diff
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.cell_block import CellBlock, select
@@ -165,12 +165,9 @@ class OtherRuns:
     A run is kept in the store like any other, so that the next question finds it there.
     """
 
-    def __init__(
-        self, models: Models, store: Store, cards: list[ModelInfo], opened: OpenTrace
-    ) -> None:
+    def __init__(self, models: Models, store: Store, opened: OpenTrace) -> None:
         self._models = models
         self._store = store
-        self._cards = cards
         self._opened = opened
         self._held = ExitStack()
 
@@ -184,7 +181,7 @@ class OtherRuns:
 
     def examples(self) -> list[OpenTrace]:
         """The runs over the example texts on the model's card."""
-        texts = [text for card in self._cards if card.name == self._opened.model
+        texts = [text for card in self._models.cards if card.name == self._opened.model
                  for text in card.examples if card.trace is None]  # fmt: skip
         if not texts:
             raise InputError(

@@ -178,7 +178,7 @@ def _serve(folder: Path) -> tuple[WatchedRun, str]:
     from glassformer.explorer.state import State
 
     run = WatchedRun(folder)
-    state = State.of()
+    state = State()
     state.watched = run
     state.claims.can_measure = state.lessons.can_make = False  # both seed torch, as the run does
     # Loaded before the run starts: afterwards the two would fight over the interpreter's lock.

@@ -307,7 +307,7 @@ class HuggingFaceModel(Model):
                 return [self._seen(one.source).logits[0] for one in read]
         return self._rows(read, batch_size, lambda ids: self.module(ids, **self._switches).logits)
 
-    def _probabilities(self, logits: Tensor) -> Tensor:
+    def probabilities(self, logits: Tensor) -> Tensor:
         """Softmax over the classes, unless the config says that several may hold at once."""
         if self._config.problem_type == "multi_label_classification":
             return logits.sigmoid()

@@ -254,14 +254,15 @@ class Model(ABC):
     ) -> list[Classified]:
         answers = []
         for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
-            shares = self._probabilities(logits.float()).tolist()
-            of_each = dict(zip(self._names(len(shares)), shares, strict=True))
+            shares = self.probabilities(logits.float()).tolist()
+            of_each = dict(zip(self.class_names(len(shares)), shares, strict=True))
             best = max(of_each, key=of_each.__getitem__)
             seen = self._attention(self.pass_over(one.ids)) if attention else None
             answers.append(Classified(text, best, of_each[best], of_each, seen, **one.marks))
         return answers
 
-    def _probabilities(self, logits: Tensor) -> Tensor:
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Softmax over the classes, or over the vocabulary."""
         return logits.softmax(dim=-1)
 
     def fill(
@@ -307,7 +308,7 @@ class Model(ABC):
         answers = []
         for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
             best = logits.float().softmax(dim=-1).max(dim=-1)
-            names = self._names(logits.size(-1))
+            names = self.class_names(logits.size(-1))
             tokens = zip(
                 one.ids,
                 tokenizer.display_tokens(one.ids),
@@ -651,7 +652,7 @@ class Model(ABC):
                 )
         return given, read
 
-    def _names(self, n_classes: int) -> Sequence[str]:
+    def class_names(self, n_classes: int) -> Sequence[str]:
         """One name for each class; those that share one are numbered, so that none is lost."""
         names = self.labels or tuple(str(number) for number in range(n_classes))
         if len({*names}) == len(names):
