@@ -89,15 +89,18 @@ def test_a_bad_step_is_named_with_the_reason(bad: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "my.json: expected JSON; line 1, column 1"),
-        ('{"steps": [', "my.json: expected JSON; line 1"),
-        ("[1]", "my.json: expected an object"),
+        ("", "my.json is damaged or not a worked example: expected JSON in UTF-8"),
+        ('{"steps": [', "my.json is damaged or not a worked example: expected JSON in UTF-8"),
+        ("[1]", "my.json is not a worked example: expected a JSON object, got list"),
         ("{}", "my.json: expected a list of steps"),
         ('{"steps": {}}', "my.json: expected a list of steps"),
         ('{"stepps": []}', "my.json: unknown key 'stepps'; did you mean 'steps'"),
-        ('{"steps": [{"id": "a", "printed": [NaN]}]}', "my.json: expected numbers, got NaN"),
-        ("[" * 100_000, "my.json: nested too deeply"),
-        ('{"steps": [{"id": "a", "printed": 1%s}]}' % ("0" * 5000), "my.json: expected numbers"),
+        (
+            '{"steps": [{"id": "a", "printed": [NaN]}]}',
+            "my.json: step 'a': expected a number at [0], got nan",
+        ),
+        ("[" * 100_000, "my.json is damaged or not a worked example: nested more than 100"),
+        ('{"steps": [{"id": "a", "printed": 1%s}]}' % ("0" * 5000), "my.json is damaged or not"),
         ('{"title": "\\ud800", "steps": []}', "my.json: expected Unicode, got half a character"),
         (
             json.dumps({"steps": [{"id": f"a{i}", "printed": 1} for i in range(1001)]}),
@@ -120,14 +123,14 @@ def test_a_cycle_is_refused() -> None:
 def test_unknown_names_and_files() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'by-hand'"):
         load_example("by_hand")
-    with pytest.raises(ConfigError, match=r"nowhere\.json: expected a file"):
+    with pytest.raises(ConfigError, match=r"nowhere\.json: No such file"):
         load_example("nowhere.json")
 
 
 def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
     file = tmp_path / "gbk.json"
     file.write_bytes('{"title": "茶"}'.encode("gbk"))
-    with pytest.raises(ConfigError, match="expected UTF-8"):
+    with pytest.raises(ConfigError, match="expected JSON in UTF-8"):
         load_example(file)
 
 
@@ -196,8 +199,9 @@ def given(**keys: Any) -> str:
             "fewer numbers in all steps",
         ),
         (given(printed=json.loads("[" * 5 + "1" + "]" * 5)), "expected at most 4 axes, got 5"),
-        (given(printed=json.loads("[" * 80 + "1" + "]" * 80)), "nested too deeply"),
-        (given(printed=[1, json.loads("[" * 800 + "1" + "]" * 800)]), "nested too deeply"),
+        (given(printed=json.loads("[" * 80 + "1" + "]" * 80)), "expected at most 4 axes, got 80"),
+        (given(printed=[1, json.loads("[" * 80 + "1" + "]" * 80)]), "expected a number at [1]"),
+        (given(printed=[1, json.loads("[" * 800 + "1" + "]" * 800)]), "nested more than 100"),
         (given(shape=[1] * 200), "expected at most 4 axes, got 200"),
         (given(shape=[1, 100_000], printed=[None] * 100_000), "expected the declared 1 × 100000"),
         (given(printed=["sum(range(99999))"] * 5000), "expected fewer printed formulas"),
@@ -231,7 +235,7 @@ def test_what_is_too_large_is_refused_before_it_is_made(text: str, message: str)
     finally:
         tracemalloc.stop()
     said = str(caught.value)
-    assert said.startswith("my.json: ")
+    assert said.startswith("my.json")
     assert message in said
     assert "\n" not in said
     assert len(said) < 600
@@ -257,10 +261,10 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
     endless = tmp_path / "endless.json"
     endless.symlink_to("/dev/zero")
     for path in (pipe, endless, tmp_path):
-        with pytest.raises(ConfigError, match="expected a regular file"):
+        with pytest.raises(ConfigError, match=r"not a regular file|Is a directory"):
             load_example(path)
     for name in ("no\0file.json", "n" * 5000 + ".json"):
-        with pytest.raises(ConfigError, match="expected a file"):
+        with pytest.raises(ConfigError, match="cannot read"):
             load_example(name)
 
 
@@ -268,7 +272,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     file = tmp_path / "large.json"
     with file.open("wb") as large:
         large.truncate(5_000_001)
-    with pytest.raises(ConfigError, match="expected at most 5000000 bytes"):
+    with pytest.raises(ConfigError, match="larger than 5,000,000 bytes"):
         load_example(file)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.audit.formulas import BoundedNumbers, Node, evaluate, exactly, parse
-from glassformer.audit.formulas.affine import Affine, _form, _inverse, _softmax, closer
+from glassformer.audit.formulas.affine import _quotient, _softmax, affine, closer
 from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work
 from glassformer.audit.formulas.formula_functions import write_out
 
@@ -107,7 +107,8 @@ def test_an_inverse_whose_middle_lies_outside_the_bounds(side: float) -> None:
     """y = −0.1 + ε ± 3, known from elsewhere to lie from 0.5 to 2; and its mirror image."""
     mid, one = np.array([-0.1 * side]), np.array([1.0])
     low, high = sorted([np.array([0.5 * side]), np.array([2.0 * side])])
-    found = _inverse(Affine(mid, one[None], 3 * one, low, high))
+    exact = affine(one, np.zeros((1, 1)), 0 * one)
+    found = _quotient(exact, affine(mid, one[None], 3 * one, low, high))
     assert found is not None
     for y in np.linspace(low, high, 31):
         for doubt in np.linspace(-1, 1, 21):
@@ -130,14 +131,14 @@ def test_softmax_bounds_are_tight() -> None:
     seed=st.integers(0, 2**32 - 1), width=st.sampled_from([0.01, 0.1, 0.5, 2.0]),
     own=st.sampled_from([0.0, 0.05, 0.5]), axis=st.sampled_from([0, 1]),
 )  # fmt: skip
-def test_a_softmax_of_shared_doubts_stays_within_its_form(
+def test_a_softmax_of_shared_doubts_stays_within_itsaffine(
     seed: int, width: float, own: float, axis: int
 ) -> None:
     """For any ε, a weight is within `rest` of its line and within its bounds."""
     random = np.random.default_rng(seed)
     mid, parts = 3 * random.normal(size=(3, 4)), width * random.normal(size=(5, 3, 4))
     rest = own * np.abs(random.normal(size=(3, 4)))
-    form = _softmax(_form(mid, parts, rest), axis)
+    form = _softmax(affine(mid, parts, rest), axis)
     assert form is not None
     for _ in range(20):
         doubts = random.choice([-1.0, 1.0, *random.uniform(-1, 1, 2)], size=5)
@@ -150,6 +151,6 @@ def test_a_softmax_of_shared_doubts_stays_within_its_form(
 
 
 def test_doubts_that_all_scores_share_leave_a_softmax_certain() -> None:
-    form = _softmax(_form(np.array([[1.0, 2.0]]), np.full((1, 1, 2), 0.5), np.zeros((1, 2))), 1)
+    form = _softmax(affine(np.array([[1.0, 2.0]]), np.full((1, 1, 2), 0.5), np.zeros((1, 2))), 1)
     assert form is not None
     assert float((form.high - form.low).max()) < 1e-12

@@ -166,9 +166,8 @@ class Example:
                         yield step
                 elif name in entered:
                     raise ConfigError(
-                        "{source}: step {name!r}: expected a formula of other steps, got one that "
-                        "leads back to itself",
-                        source=self.source,
+                        "step {name!r}: expected a formula of other steps, got one that leads "
+                        "back to itself",
                         name=name,
                     )
                 else:

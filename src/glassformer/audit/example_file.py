@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from glassformer.audit.example import Example, PrintedDigits, PrintedStep, Quotation
 from glassformer.audit.formulas import (
-    FUNCTIONS,
     BoundedNumbers,
     FormulaError,
     Value,
@@ -33,6 +34,7 @@ from glassformer.audit.formulas.formula_functions import NAMES, written_out
 from glassformer.audit.formulas.terms import FunctionCall, Node, walk
 from glassformer.audit.quotation import Notation
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
+from glassformer.files import parse_object, read_bytes
 from glassformer.language import Bilingual
 
 STEP_KEYS = {
@@ -46,7 +48,6 @@ MOST_BYTES = 5_000_000
 _MOST_STEPS = 1000
 _MOST_FORMULAS = 200_000  # characters of all formulas together
 _MOST_LETTERS = 100  # of a step's name
-_DEEPEST = 16  # nested lists: four axes of a printed array and the levels around them
 _LONGEST_MESSAGE = 400
 
 
@@ -60,44 +61,27 @@ def example_names() -> list[str]:
 def load_example(name_or_file: str | Path) -> Example:
     """A shipped example by name, or a file."""
     expect(name_or_file, (str, Path), "the name or the file of an example")
-    if str(name_or_file) in example_names():
-        example = read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
-        return replace(example, shipped=True)
-    path = Path(name_or_file)
-    return read_example(_text(path, str(name_or_file)), path.stem, str(path))
-
-
-def _text(path: Path, given: str) -> str:
-    """The text of a file; one that is too large or endless is not read whole."""
-    try:
-        there, regular = path.exists(), path.is_file()
-    except (OSError, ValueError):  # a name too long, or one with a zero byte
-        there = regular = False
-    if not regular:
-        if there:
-            raise ConfigError("{path}: expected a regular file with a worked example", path=path)
-        if path.suffix or len(path.parts) > 1:
-            raise ConfigError(
-                "{path}: expected a file with a worked example, there is none",
-                path=str(path)[:200],
-            )
+    given, path = str(name_or_file), Path(name_or_file)
+    if given in example_names():
+        return replace(read_example(_shipped(given), given, given), shipped=True)
+    if not path.suffix and len(path.parts) == 1 and not path.is_file():
         raise UnknownNameError("example", given, example_names())
-    with path.open("rb") as file:
-        return _decoded(file.read(MOST_BYTES + 1), str(path))
+    with _located(""):
+        raw = read_bytes(path, error=ConfigError, most=MOST_BYTES)
+    return _read(raw, path.stem, str(path))
 
 
 def example_of_bytes(raw: bytes, name: str) -> Example:
     """An example from the bytes of a file called `name`, which need not exist here."""
-    return read_example(_decoded(raw, name), name.removesuffix(".json") or "example", name)
-
-
-def _decoded(raw: bytes, source: str) -> str:
     if len(raw) > MOST_BYTES:
-        raise ConfigError(f"{source}: expected at most {MOST_BYTES} bytes")
-    try:
-        return raw.decode("utf-8-sig")  # editors on Windows write a byte order mark
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{source}: expected UTF-8 text ({error.reason})") from error
+        raise ConfigError(f"{name}: expected at most {MOST_BYTES} bytes")
+    return _read(raw, name.removesuffix(".json") or "example", name)
+
+
+def read_example(text: str, name: str, source: str) -> Example:
+    """An example from its JSON text; `source` is its name in error messages."""
+    expect(text, str, "the text of an example in JSON")
+    return _read(text.encode("utf-8", "surrogatepass"), name, source)
 
 
 def _shipped(name: str) -> str:
@@ -105,80 +89,55 @@ def _shipped(name: str) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def read_example(text: str, name: str, source: str) -> Example:
-    """An example from its JSON text; `source` is its name in error messages."""
-    expect(text, str, "the text of an example in JSON")
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Put the place in front of error messages, and keep them short."""
     try:
-        return _read(text, name, source)
+        yield
     except ConfigError as error:
-        if len(str(error)) <= _LONGEST_MESSAGE:
+        message = f"{where}{error}"
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]}…"
+        if message == str(error):
             raise
-        raise ConfigError(f"{str(error)[:_LONGEST_MESSAGE]}…") from error
+        raise ConfigError(message) from error
 
 
-def _read(text: str, name: str, source: str) -> Example:
-    data = _parse_json(text, source)
-    if not isinstance(data, dict):
-        raise ConfigError(f"{source}: expected an object with 'title' and 'steps'")
-    _check_keys(data, _EXAMPLE_KEYS, source)
-    title = _bilingual(data.get("title", name), f"{source}: title")
-    raw = _expand(data.get("steps"), source)
-    if not raw:
-        raise ConfigError(f"{source}: expected a list of steps under 'steps'")
-    if len(raw) > _MOST_STEPS:
-        raise ConfigError(f"{source}: expected at most {_MOST_STEPS} steps, got {len(raw)}")
-    written = sum(len(str(part.get("formula", ""))) for part in raw if isinstance(part, dict))
+def _read(raw: bytes, name: str, source: str) -> Example:
+    with _located(""):
+        data = parse_object(raw, source, error=ConfigError, what="a worked example")
+    with _located(f"{source}: "):
+        try:
+            json.dumps(data, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = error.object[error.start : error.end]
+            raise ConfigError(f"expected Unicode, got half a character, {half!r}") from error
+        _check_keys(data, _EXAMPLE_KEYS)
+        title = _bilingual(data.get("title", name), "title")
+        raw_steps = _expand(data.get("steps"))
+        _check_sizes(raw_steps)
+        work = Work()
+        steps = tuple(_step(part, data, i + 1, work) for i, part in enumerate(raw_steps))
+        example = Example(name, title, steps, source)
+        _check_names(example)
+        for _ in example.in_order():
+            pass  # refuses a step that leads back to itself
+        return example
+
+
+def _check_sizes(steps: list[Any]) -> None:
+    if not steps:
+        raise ConfigError("expected a list of steps under 'steps'")
+    if len(steps) > _MOST_STEPS:
+        raise ConfigError(f"expected at most {_MOST_STEPS} steps, got {len(steps)}")
+    written = sum(len(str(part.get("formula", ""))) for part in steps if isinstance(part, dict))
     if written > _MOST_FORMULAS:
         raise ConfigError(
-            f"{source}: expected at most {_MOST_FORMULAS} characters of formulas, got {written}"
+            f"expected at most {_MOST_FORMULAS} characters of formulas, got {written}"
         )
-    work = Work()
-    steps = tuple(_step(part, data, f"{source}: step {i + 1}", work) for i, part in enumerate(raw))
-    example = Example(name, title, steps, source)
-    _check_names(example)
-    for _ in example.in_order():
-        pass  # refuses a step that leads back to itself
-    return example
 
 
-def _parse_json(text: str, source: str) -> Any:
-    def refuse(constant: str) -> NoReturn:
-        raise ConfigError(f'{source}: expected numbers, got {constant} ("-inf" stands for −∞)')
-
-    try:
-        data = json.loads(text, parse_constant=refuse)
-        _check_depth(data, source)
-        json.dumps(data, ensure_ascii=False).encode("utf-8")
-        return data
-    except ConfigError:
-        raise
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise ConfigError(f"{source}: expected JSON; {where}: {error.msg}") from error
-    except UnicodeEncodeError as error:
-        half = error.object[error.start : error.end]
-        raise ConfigError(f"{source}: expected Unicode, got half a character, {half!r}") from error
-    except ValueError as error:  # a whole number of thousands of digits
-        raise ConfigError(f"{source}: expected numbers with fewer digits: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{source}: nested too deeply") from error
-
-
-def _check_depth(data: Any, source: str) -> None:
-    """Refuse deep nesting; after this check, recursion is safe."""
-    level = [data]
-    for _ in range(_DEEPEST):
-        level = [
-            part
-            for container in level
-            if isinstance(container, list | dict)
-            for part in (container.values() if isinstance(container, dict) else container)
-        ]
-    if level:
-        raise ConfigError(f"{source}: nested too deeply")
-
-
-def _expand(steps: Any, source: str) -> list[Any]:
+def _expand(steps: Any) -> list[Any]:
     """Steps borrowed from a shipped example: `{"from": "masked"}`, some with `"steps": […]`."""
     if not isinstance(steps, list):
         return []
@@ -188,84 +147,84 @@ def _expand(steps: Any, source: str) -> list[Any]:
             expanded.append(part)
             continue
         name, wanted = part["from"], part.get("steps")
-        _check_keys(part, {"from", "steps"}, source)
+        _check_keys(part, {"from", "steps"})
         if wanted is not None and not isinstance(wanted, list):
-            raise ConfigError(f"{source}: expected a list of steps from {name!r}, got {wanted!r}")
+            raise ConfigError(f"expected a list of steps from {name!r}, got {wanted!r}")
         if name not in example_names():
             near = did_you_mean(str(name), example_names())
-            raise ConfigError(f"{source}: steps from unknown example {name!r}{near}")
+            raise ConfigError(f"steps from unknown example {name!r}{near}")
         data = json.loads(_shipped(name))
         found = [step for step in data["steps"] if wanted is None or step.get("id") in wanted]
         if wanted is not None and len(found) != len(wanted):
-            raise ConfigError(f"{source}: {name!r} does not have all of the steps {wanted}")
+            raise ConfigError(f"{name!r} does not have all of the steps {wanted}")
         expanded += [{"case": data.get("case", "keep"), **step} for step in found]
     return expanded
 
 
-def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> PrintedStep:
+def _step(data: Any, example: dict[str, Any], number: int, work: Work) -> PrintedStep:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
-        raise ConfigError(f"{where}: expected an object with a name under 'id'")
-    if len(data["id"]) > _MOST_LETTERS:
-        raise ConfigError(f"{where}: expected a name of at most {_MOST_LETTERS} letters")
-    where = f"{where.split(': step')[0]}: step {data['id']!r}"
-    if data["id"] in ("new", "None"):
-        raise ConfigError(
-            f"{where}: formulas use {data['id']!r} for a new axis: expected another name"
-        )
-    if not data["id"].isidentifier():
-        raise ConfigError(f"{where}: expected letters, digits and _ in a name")
-    _check_keys(data, STEP_KEYS, where)
-    try:
-        return _read_step(data, example, where, work)
-    except ConfigError as error:
-        message = str(error)
-        raise ConfigError(
-            message if message.startswith(where) else f"{where}: {message}"
-        ) from error
+        raise ConfigError(f"step {number}: expected an object with a name under 'id'")
+    with _located(f"step {data['id'][:_MOST_LETTERS]!r}: "):
+        return _read_step(data, example, work)
 
 
-def _read_step(
-    data: dict[str, Any], example: dict[str, Any], where: str, work: Work
-) -> PrintedStep:
-    formula = data.get("formula")
-    tree = None
-    if formula is not None:
-        if not isinstance(formula, str):
-            raise ConfigError(f"expected the formula as a string, got {formula!r}")
-        tree = parse(formula)
-        _check_functions(tree)
-    inputs = tuple(names_of(tree)) if tree is not None else ()
+def _read_step(data: dict[str, Any], example: dict[str, Any], work: Work) -> PrintedStep:
+    _check_id(data["id"])
+    _check_keys(data, STEP_KEYS)
+    formula, reason, decimals = data.get("formula"), data.get("unchecked"), data.get("decimals")
+    tree = None if formula is None else _formula(formula)
+    inputs = () if tree is None else tuple(names_of(tree))
     declared = data.get("inputs")
     if declared is not None and (
         not isinstance(declared, list) or sorted(map(str, declared)) != sorted(inputs)
     ):
         raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
-    reason = data.get("unchecked")
     printed = _printed(data, work, given=tree is None)
     quoted = _quoted(data, has_formula=tree is not None)
     if quoted is not None and printed is not None:
         raise ConfigError("expected either printed numbers or a printed formula or code, got both")
     if tree is None and printed is None and reason is None and quoted is None:
         raise ConfigError("expected a formula, or printed numbers, or words")
-    decimals = data.get("decimals")
+    case = {"case": example.get("case"), **data}
     return PrintedStep(
         id=data["id"],
-        title=_bilingual(data.get("title", data["id"]), f"{where}: title"),
+        title=_bilingual(data.get("title", data["id"]), "title"),
         formula=formula,
         tree=tree,
         inputs=inputs,
         printed=printed,
         decimals=decimals if isinstance(decimals, int) else None,
-        unchecked=None if reason is None else _bilingual(reason, f"{where}: unchecked"),
+        unchecked=None if reason is None else _bilingual(reason, "unchecked"),
         rows=_labels(data, "rows", printed, 0),
         columns=_labels(data, "columns", printed, -1),
         any_order=_choice(data, "order", ("as printed", "any")) == "any",
-        ignore_case=_choice({"case": example.get("case"), **data}, "case", ("keep", "ignore"))
-        == "ignore",
+        ignore_case=_choice(case, "case", ("keep", "ignore")) == "ignore",
         between=_between(data),
         produces=_labels(data, "produces", None, 0),
         quoted=quoted,
     )
+
+
+def _check_id(id_: str) -> None:
+    if len(id_) > _MOST_LETTERS:
+        raise ConfigError(f"expected a name of at most {_MOST_LETTERS} letters")
+    if id_ in ("new", "None"):
+        raise ConfigError(f"formulas use {id_!r} for a new axis: expected another name")
+    if not id_.isidentifier():
+        raise ConfigError("expected letters, digits and _ in a name")
+
+
+def _formula(text: Any) -> Node:
+    if not isinstance(text, str):
+        raise ConfigError(f"expected the formula as a string, got {text!r}")
+    tree = parse(text)
+    for node in walk(tree):  # an unknown function is refused before anything is computed
+        if isinstance(node, FunctionCall) and node.function not in NAMES:
+            near = did_you_mean(node.function, NAMES)
+            raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
+        if isinstance(node, FunctionCall):
+            written_out(node)  # refuses wrong arguments
+    return tree
 
 
 _MOST_LINES = 100
@@ -369,48 +328,31 @@ def _choice(data: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _bilingual(value: Any, where: str) -> Bilingual:
+def _bilingual(value: Any, key: str) -> Bilingual:
     if isinstance(value, str):
         return Bilingual(value, value)
     texts = value if isinstance(value, dict) and set(value) == {"en", "zh"} else {}
     if texts and all(isinstance(text, str) and text for text in texts.values()):
         return Bilingual(texts["en"], texts["zh"])
-    raise ConfigError(f'{where}: expected a string or {{"en": …, "zh": …}}, got {value!r}')
+    raise ConfigError(f'{key}: expected a string or {{"en": …, "zh": …}}, got {value!r}')
 
 
-def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
-    for key in data:
-        if key not in known:
-            raise ConfigError(f"{where}: unknown key {key!r}{did_you_mean(key, sorted(known))}")
-
-
-def _check_functions(tree: Node) -> None:
-    """Refuse an unknown function before anything is computed."""
-    for node in walk(tree):
-        if (
-            isinstance(node, FunctionCall)
-            and node.function not in FUNCTIONS
-            and written_out(node) is None
-        ):
-            near = did_you_mean(node.function, NAMES)
-            raise ConfigError(f"column {node.column}: unknown function {node.function!r}{near}")
+def _check_keys(data: dict[str, Any], known: set[str]) -> None:
+    for key in data.keys() - known:
+        raise ConfigError(f"unknown key {key!r}{did_you_mean(key, sorted(known))}")
 
 
 def _check_names(example: Example) -> None:
-    ids: dict[str, None] = {}
+    ids: set[str] = set()
     for step in example.steps:
         if step.id in ids:
-            raise ConfigError(
-                f"{example.source}: step {step.id!r}: expected a name not used before"
-            )
-        ids[step.id] = None
+            raise ConfigError(f"step {step.id!r}: expected a name not used before")
+        ids.add(step.id)
     for step in example.steps:
         for name in step.inputs:
             if name not in ids:
-                raise ConfigError(
-                    f"{example.source}: step {step.id!r}: missing input {name!r}"
-                    f"{did_you_mean(name, ids)}"
-                )
+                near = did_you_mean(name, (other.id for other in example.steps))
+                raise ConfigError(f"step {step.id!r}: missing input {name!r}{near}")
 
 
 # --- printed numbers -------------------------------------------------------------------------

@@ -24,7 +24,12 @@ from numpy.typing import NDArray
 
 from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Mask, Value
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
-from glassformer.audit.formulas.formula_functions import FUNCTIONS, arguments_of
+from glassformer.audit.formulas.formula_functions import (
+    CURVES,
+    FUNCTIONS,
+    Curve,
+    arguments_of,
+)
 from glassformer.audit.formulas.terms import (
     Binary,
     FunctionCall,
@@ -34,7 +39,6 @@ from glassformer.audit.formulas.terms import (
     Negative,
     Node,
     Partly,
-    Slice,
     upwards,
 )
 
@@ -43,23 +47,54 @@ _MOST_DOUBTS = 600
 _ROUNDING = 1e-14  # float64 rounding of one operation, relative to its operands
 _MOST_NUMBERS = 300_000  # of one value: cells times uncertainties
 _AT_ONCE = 20  # of those cost as much work as one number
-_BENT = ("softmax", "relu", "abs", "exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos")
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """Numbers as sums of uncertainties. `low` and `high` are the tightest bounds known."""
+    """Numbers as sums of uncertainties: `mid`, `rest`, the tightest bounds known, and `parts`.
 
-    mid: Array
-    parts: Array
-    rest: Array
-    low: Array
-    high: Array
+    All are kept in one array, along its first axis: what rearranges numbers treats them alike.
+    """
+
+    cells: Array
+
+    @property
+    def mid(self) -> Array:
+        return self.cells[0, ...]
+
+    @property
+    def rest(self) -> Array:
+        return self.cells[1, ...]
+
+    @property
+    def low(self) -> Array:
+        return self.cells[2, ...]
+
+    @property
+    def high(self) -> Array:
+        return self.cells[3, ...]
+
+    @property
+    def parts(self) -> Array:
+        return self.cells[_PARTS:]
 
     @property
     def radius(self) -> Array:
         """The largest possible distance from `mid`."""
         return np.asarray(np.abs(self.parts).sum(axis=0) + self.rest)
+
+
+_PARTS = 4  # where the parts begin
+
+
+def affine(
+    mid: Array, parts: Array, rest: Array, low: Array | None = None, high: Array | None = None
+) -> Affine:
+    """A form with the bounds given, or those that follow from it."""
+    if low is None or high is None:
+        radius = np.abs(parts).sum(axis=0) + rest
+        low, high = mid - radius, mid + radius
+    return Affine(np.concatenate([np.stack([mid, rest, low, high]), parts]))
 
 
 Follows = Callable[[str, tuple[int, ...]], NDArray[np.bool_]]
@@ -96,7 +131,7 @@ class _Form:
         self._bounds = bounds
         self._follows = follows
         self._known: dict[bytes, Affine | None] = {}
-        self._fresh = 0
+        self._fresh = _PARTS
         own = sum(int(self._own(node).sum()) for node in nodes)
         self._sizes = {node: self._size(node) for node in nodes}
         self._bent = {node for node in nodes if _is_bent(node) and self._sizes[node]}
@@ -138,28 +173,24 @@ class _Form:
             found = self._independent(value)
         if node in self._bent:
             found = self._remembered(found)
-        rest = found.rest + _ROUNDING * (np.abs(found.mid) + found.radius)
-        radius = np.abs(found.parts).sum(axis=0) + rest
-        low, high = found.mid - radius, found.mid + radius
+        found = affine(
+            found.mid, found.parts, found.rest + _ROUNDING * (np.abs(found.mid) + found.radius)
+        )
         # NaN: nothing learnt here, but the interval bounds hold. fmax and fmin ignore NaN.
-        low, high = np.fmax(low, value.low), np.fmin(high, value.high)
-        return Affine(found.mid, found.parts, rest, low, high)
+        found.low[...] = np.fmax(found.low, value.low)
+        found.high[...] = np.fmin(found.high, value.high)
+        return found
 
     def _independent(self, value: BoundedNumbers) -> Affine:
         """Interval bounds about which nothing else is known."""
-        mid = np.where(value.low == value.high, value.low, (value.low + value.high) / 2)
-        rest = np.where(value.low == value.high, 0.0, (value.high - value.low) / 2)
-        none = np.zeros((self._count, *mid.shape))
-        return Affine(mid, none, rest, value.low, value.high)
+        sure = value.low == value.high
+        mid = np.where(sure, value.low, (value.low + value.high) / 2)
+        rest = np.where(sure, 0.0, (value.high - value.low) / 2)
+        return affine(mid, np.zeros((self._count, *mid.shape)), rest, value.low, value.high)
 
     def _doubts(self, node: Node, value: BoundedNumbers) -> Affine:
         """Uncertain numbers: each gets an ε."""
-        form, own = self._independent(value), self._own(node)
-        for at in map(tuple, np.argwhere(own)):
-            form.parts[(self._fresh, *at)] = form.rest[at]
-            self._fresh += 1
-        rest = np.where(own, 0.0, form.rest)
-        return Affine(form.mid, form.parts, rest, value.low, value.high)
+        return self._with_own_doubts(self._independent(value), self._own(node))
 
     def _remembered(self, form: Affine) -> Affine:
         """What a curve adds to the uncertainty gets an ε of its own, while any are left.
@@ -168,12 +199,16 @@ class _Form:
         """
         if form.rest.size > self._spare or not np.all(np.isfinite(form.rest)):
             return form
-        parts = form.parts.copy()
-        for at in np.ndindex(form.rest.shape):
-            parts[(self._fresh, *at)] += form.rest[at]
-            self._fresh += 1
         self._spare -= form.rest.size
-        return Affine(form.mid, parts, np.zeros(form.rest.shape), form.low, form.high)
+        return self._with_own_doubts(Affine(form.cells.copy()), np.ones(form.rest.shape, bool))
+
+    def _with_own_doubts(self, form: Affine, which: NDArray[np.bool_]) -> Affine:
+        """The form itself, with `rest` made an ε of its own where `which` is true."""
+        for at in map(tuple, np.argwhere(which)):
+            form.cells[(self._fresh, *at)] += form.rest[at]
+            form.rest[at] = 0.0
+            self._fresh += 1
+        return form
 
     def _at(self, node: Node) -> Affine:
         found = self._known[node.digest]
@@ -192,18 +227,12 @@ class _Form:
                     return _scaled(self._at(body), -1.0)
                 case Binary(operator=sign, left=left, right=right):
                     return _FORMS[sign](self._at(left), self._at(right))
-                case Index(body=body, parts=parts):
-                    index = tuple(
-                        slice(part.start, part.stop) if isinstance(part, Slice) else part
-                        for part in parts
-                    )
-                    return _moved(
-                        self._at(body),
-                        lambda part: np.asarray(part[index]),
-                        lambda part: part[(slice(None), *index)],
-                    )
+                case Index(body=body):
+                    return Affine(np.asarray(self._at(body).cells[(slice(None), *node.places)]))
                 case Listing(items=items):
-                    return _joined([self._at(item) for item in items], np.stack, 0)
+                    return _joined(np.stack, 0, *map(self._at, items))
+                case FunctionCall(function=name) if name in CURVES:
+                    return _curve(CURVES[name], self._at(node.below[0]))
                 case FunctionCall(function=name) if name in _FORMS:
                     return self._called(node)
                 case _:
@@ -216,18 +245,20 @@ class _Form:
         inside, own = self._known[node.body.digest], self._doubts(node, value)
         if inside is None or inside.mid.shape != value.shape:
             return own
-        follows, body = self._follows(node.name, value.shape), node.body
-        plain = self._bounds(body)
+        plain = self._bounds(node.body)
         assert isinstance(plain, BoundedNumbers)
         room = np.maximum(value.high - plain.high, plain.low - value.low)
         room = np.where(np.isfinite(room), np.maximum(room, 0.0), 0.0)
-        return Affine(
-            np.where(follows, inside.mid, own.mid),
-            np.where(follows, inside.parts, own.parts),
-            np.where(follows, inside.rest + room, own.rest),
-            np.where(follows, np.fmax(inside.low - room, value.low), value.low),
-            np.where(follows, np.fmin(inside.high + room, value.high), value.high),
+        follows = self._follows(node.name, value.shape)
+        inside = affine(
+            inside.mid,
+            inside.parts,
+            inside.rest + room,
+            np.fmax(inside.low - room, value.low),
+            np.fmin(inside.high + room, value.high),
         )
+        own.low[...], own.high[...] = value.low, value.high
+        return Affine(np.where(follows, inside.cells, own.cells))
 
     def _called(self, node: FunctionCall) -> Affine | None:
         """A function of its arguments, which are taken as `formula_functions` names them."""
@@ -247,7 +278,9 @@ class _Form:
 def _is_bent(node: Node) -> bool:
     """Whether the function is curved, so that the error of its line is worth an ε."""
     if isinstance(node, FunctionCall):
-        return node.function in _BENT
+        return node.function == "softmax" or (
+            node.function in CURVES and CURVES[node.function].has_line
+        )
     return isinstance(node, Binary) and node.operator == "/"
 
 
@@ -255,158 +288,155 @@ class _UnknownError(Exception):
     """An operand that is not numeric, or about which nothing is known."""
 
 
-def _form(mid: Array, parts: Array, rest: Array) -> Affine:
-    radius = np.abs(parts).sum(axis=0) + rest
-    return Affine(np.asarray(mid), parts, np.asarray(rest), mid - radius, mid + radius)
+# --- exact: what rearranges numbers, or adds them up ------------------------------------------
 
 
-def _moved(x: Affine, one: Callable[[Array], Array], all_: Callable[[Array], Array]) -> Affine:
-    """Rearrange everything alike; `all_` does so for `parts`, which have one more axis."""
-    return Affine(one(x.mid), all_(x.parts), one(x.rest), one(x.low), one(x.high))
+def _constant(mid: Array, count: int) -> Affine:
+    return affine(mid, np.zeros((count, *mid.shape)), np.zeros(mid.shape), mid, mid)
 
 
-def _expanded(x: Affine, axis: int) -> Affine:
-    return _moved(
-        x, lambda part: np.expand_dims(part, axis), lambda part: np.expand_dims(part, axis + 1)
-    )
-
-
-def _joined(parts: list[Affine], join: Callable[..., Array], axis: int) -> Affine:
-    one = {at: join([getattr(x, at) for x in parts], axis=axis) for at in _CELLS}
-    ahead = axis if axis < 0 else axis + 1
-    return Affine(parts=join([x.parts for x in parts], axis=ahead), **one)
-
-
-_CELLS = ("mid", "rest", "low", "high")
+def _joined(join: Callable[..., Array], axis: int, *parts: Affine) -> Affine:
+    return Affine(join([x.cells for x in parts], axis=axis if axis < 0 else axis + 1))
 
 
 def _spread(x: Affine, shape: tuple[int, ...]) -> Affine:
-    lined = x.parts.reshape(len(x.parts), *(1,) * (len(shape) - x.mid.ndim), *x.mid.shape)
-    cells = {at: np.broadcast_to(getattr(x, at), shape) for at in _CELLS}
-    return Affine(parts=np.broadcast_to(lined, (len(lined), *shape)), **cells)
+    lined = x.cells.reshape(len(x.cells), *(1,) * (len(shape) - x.mid.ndim), *x.mid.shape)
+    return Affine(np.broadcast_to(lined, (len(lined), *shape)))
+
+
+def _together(x: Affine, y: Affine, *shapes: tuple[int, ...]) -> tuple[Affine, Affine]:
+    """Both with the shape of an elementwise result."""
+    shape = np.broadcast_shapes(x.mid.shape, y.mid.shape, *shapes)
+    return _spread(x, shape), _spread(y, shape)
 
 
 def _scaled(x: Affine, factor: float) -> Affine:
-    low, high = (x.low, x.high) if factor >= 0 else (x.high, x.low)
-    return Affine(
-        factor * x.mid, factor * x.parts, abs(factor) * x.rest, factor * low, factor * high
-    )
+    cells = factor * x.cells
+    cells[1] = abs(factor) * x.rest
+    if factor < 0:
+        cells[[2, 3]] = cells[[3, 2]]
+    return Affine(cells)
 
 
 def _sum(x: Affine, y: Affine) -> Affine:
-    shape = np.broadcast_shapes(x.mid.shape, y.mid.shape)
-    x, y = _spread(x, shape), _spread(y, shape)
-    return Affine(x.mid + y.mid, x.parts + y.parts, x.rest + y.rest, x.low + y.low, x.high + y.high)
+    x, y = _together(x, y)
+    return Affine(x.cells + y.cells)
+
+
+def _total(x: Affine, axis: int) -> Affine:
+    return Affine(np.asarray(x.cells.sum(axis=axis + 1)))
+
+
+def _chosen(allowed: Mask, yes: Affine, no: Affine) -> Affine:
+    yes, no = _together(yes, no, allowed.shape)
+    return Affine(np.where(allowed.allowed, yes.cells, no.cells))
+
+
+def _masked(scores: Affine, allowed: Mask) -> Affine:
+    return _chosen(allowed, scores, _constant(np.asarray(-np.inf), len(scores.parts)))
+
+
+def _reduced(
+    x: Affine, axis: int = -1, keep: int = 0, rows: int = 1, *, mean: bool
+) -> Affine | None:
+    if rows != 1:
+        return None
+    axis %= x.mid.ndim
+    found = _scaled(_total(x, axis), 1 / x.mid.shape[axis] if mean else 1)
+    return _kept(found, axis, keep)
+
+
+def _kept(x: Affine, axis: int, keep: int) -> Affine:
+    """A reduction, with its axis as one of size 1 if it is kept."""
+    return Affine(np.expand_dims(x.cells, axis + 1)) if keep else x
+
+
+# --- near a line ------------------------------------------------------------------------------
 
 
 def _product(x: Affine, y: Affine) -> Affine:
-    shape = np.broadcast_shapes(x.mid.shape, y.mid.shape)
-    x, y = _spread(x, shape), _spread(y, shape)
+    x, y = _together(x, y)
     rest = np.abs(x.mid) * y.rest + np.abs(y.mid) * x.rest + x.radius * y.radius
-    return _form(x.mid * y.mid, x.mid * y.parts + y.mid * x.parts, rest)
+    return affine(x.mid * y.mid, x.mid * y.parts + y.mid * x.parts, rest)
 
 
 def _square(x: Affine) -> Affine:
     """(m + δ)² = m² + 2mδ + δ², and δ² lies from 0 to r²."""
     half = x.radius**2 / 2
-    return _form(x.mid**2 + half, 2 * x.mid * x.parts, 2 * np.abs(x.mid) * x.rest + half)
+    return affine(x.mid**2 + half, 2 * x.mid * x.parts, 2 * np.abs(x.mid) * x.rest + half)
+
+
+def _power(x: Affine, y: Affine) -> Affine | None:
+    return _square(x) if np.all(y.mid == 2) and not y.radius.any() else None
 
 
 def _matmul(x: Affine, y: Affine) -> Affine:
-    def left(parts: Array, other: Array) -> Array:
-        return np.asarray(parts @ other)
-
-    def right(other: Array, parts: Array) -> Array:
-        return np.moveaxis(np.tensordot(other, parts, axes=([-1], [1])), other.ndim - 1, 0)
-
+    left = np.asarray(x.parts @ y.mid)
+    right = np.moveaxis(np.tensordot(x.mid, y.parts, axes=([-1], [1])), x.mid.ndim - 1, 0)
     rest = np.abs(x.mid) @ y.rest + x.rest @ np.abs(y.mid) + x.radius @ y.radius
-    return _form(x.mid @ y.mid, left(x.parts, y.mid) + right(x.mid, y.parts), np.asarray(rest))
+    return affine(np.asarray(x.mid @ y.mid), left + right, np.asarray(rest))
 
 
-def _total(x: Affine, axis: int) -> Affine:
-    return _moved(
-        x,
-        lambda part: np.asarray(part.sum(axis=axis)),
-        lambda part: np.asarray(part.sum(axis=axis + 1)),
-    )
+def _variance(
+    x: Affine, axis: int = -1, keep: int = 0, sample: int = 0, rows: int = 1, *, root: bool
+) -> Affine | None:
+    mean = _reduced(x, axis, 1, rows, mean=True)
+    count = x.mid.shape[axis] - sample
+    if mean is None or count <= 0:
+        return None
+    axis %= x.mid.ndim
+    squares = _total(_square(_sum(x, _scaled(mean, -1.0))), axis)
+    found: Affine | None = _scaled(squares, 1 / count)
+    if root and found is not None:
+        found = _curve(CURVES["sqrt"], found)
+    return None if found is None else _kept(found, axis, keep)
 
 
 def _line(x: Affine, slope: Array, least: Array, most: Array) -> Affine:
     """slope · x + something from `least` to `most`."""
-    return _form(
-        slope * x.mid + (least + most) / 2,
-        slope * x.parts,
-        np.abs(slope) * x.rest + (most - least) / 2,
-    )
+    rest = np.abs(slope) * x.rest + (most - least) / 2
+    return affine(slope * x.mid + (least + most) / 2, slope * x.parts, rest)
 
 
-def _curve(
-    x: Affine, function: Callable[[Array], Array], touching: Callable[[Array], Array]
-) -> Affine:
+def _curve(curve: Curve, x: Affine) -> Affine | None:
+    """A function of each number: its secant if it bends one way, or its tangent."""
+    if curve.touching is not None:
+        hidden = np.isneginf(x.high)  # e^−∞ is 0, and no secant leads there
+        made = _secant(Affine(np.where(hidden, 0.0, x.cells)), curve, curve.touching)
+        if made is None or not hidden.any():
+            return made
+        limit = _constant(np.where(hidden, curve.value(x.high), 0.0), len(x.parts))
+        return Affine(np.where(hidden, limit.cells, made.cells))
+    if curve.slope is None:
+        return None
+    steep, off = curve.slope(x.mid), curve.bend * x.radius**2 / 2
+    start = curve.value(x.mid) - steep * x.mid
+    return _line(x, steep, start - off, start + off)
+
+
+def _secant(x: Affine, curve: Curve, touching: Callable[[Array], Array]) -> Affine | None:
     """A convex or concave function, replaced by its secant between the bounds of x.
 
     It is farthest from the secant where its slope is the secant's: `touching` gives that point for
     a slope.
     """
-    low, high = x.low, x.high
+    low, high = np.maximum(x.low, curve.least), x.high
+    first, last = curve.value(low), curve.value(high)
+    if np.any(np.isnan(first) | np.isneginf(first) | np.isnan(last)):
+        return None
     flat = ~(high > low)
-    slope = np.where(flat, 0.0, (function(high) - function(low)) / (high - low))
+    slope = np.where(flat, 0.0, (last - first) / (high - low))
     place = np.clip(np.where(flat, low, touching(slope)), low, high)
-    ends = np.stack([function(at) - slope * at for at in (low, high, place)])
+    ends = np.stack([curve.value(at) - slope * at for at in (low, high, place)])
     return _line(x, slope, ends.min(axis=0), ends.max(axis=0))
 
 
-def _inverse(y: Affine) -> Affine | None:
+def _quotient(x: Affine, y: Affine) -> Affine | None:
     if np.any((y.low <= 0) & (y.high >= 0)):
         return None
     sign = np.sign(y.low)  # `mid` may lie outside the bounds
-    return _curve(y, lambda at: 1 / at, lambda slope: sign * np.sqrt(-1 / slope))
-
-
-def _root(x: Affine) -> Affine | None:
-    if np.any(x.high < 0):
-        return None
-    clipped = Affine(x.mid, x.parts, x.rest, np.maximum(x.low, 0.0), x.high)
-    return _curve(clipped, np.sqrt, lambda slope: 1 / (4 * slope**2))
-
-
-def _logarithm(x: Affine) -> Affine | None:
-    if np.any(x.low <= 0):
-        return None
-    return _curve(x, np.log, lambda slope: 1 / slope)
-
-
-def _exponential(x: Affine) -> Affine:
-    hidden = np.isneginf(x.high)  # e^−∞ is 0, and no secant leads there
-    if not hidden.any():
-        return _curve(x, np.exp, np.log)
-    cells = {at: np.where(hidden, 0.0, getattr(x, at)) for at in _CELLS}
-    form = _curve(Affine(parts=np.where(hidden, 0.0, x.parts), **cells), np.exp, np.log)
-    cells = {at: np.where(hidden, 0.0, getattr(form, at)) for at in _CELLS}
-    return Affine(parts=np.where(hidden, 0.0, form.parts), **cells)
-
-
-def _hinge(x: Affine, below: float) -> Affine:
-    """x above zero, `below` · x under it: ReLU and |x|."""
-
-    def bent(at: Array) -> Array:
-        return np.where(at >= 0, at, below * at)
-
-    return _curve(x, bent, np.zeros_like)
-
-
-def _gentle(
-    function: Callable[[Array], Array], slope: Callable[[Array], Array], bend: float
-) -> Callable[[Affine], Affine]:
-    """A function with second derivative at most `bend`: its tangent, ± ½ bend r²."""
-
-    def form(x: Affine) -> Affine:
-        at, steep = x.mid, slope(x.mid)
-        off = bend * x.radius**2 / 2
-        start = function(at) - steep * at
-        return _line(x, steep, start - off, start + off)
-
-    return form
+    inverse = _secant(y, Curve(np.reciprocal), lambda slope: sign * np.sqrt(-1 / slope))
+    return None if inverse is None else _product(x, inverse)
 
 
 def _softmax(x: Affine, axis: int = -1) -> Affine | None:
@@ -439,76 +469,18 @@ def _softmax(x: Affine, axis: int = -1) -> Affine | None:
     varied = np.minimum(pairs.sum(axis=(-2, -1)) / 2, spread.max(axis=(-2, -1)) ** 2 / 4)[..., None]
     above, below = most * from_mean**2 / 2, most * varied / 2
     slope = centre[..., None] * (np.eye(n) - centre[..., None, :])  # of each weight by each score
-    made = _form(
+    made = affine(
         centre + (above - below) / 2,
         np.einsum("...ij,k...j->k...i", slope, parts),
         (np.abs(slope) * rest[..., None, :]).sum(axis=-1) + (above + below) / 2,
     )
     # The tangent knows what the weights share, so it may be up to twice as wide as the interval.
     narrow = made.radius <= most - least
-    made = Affine(
-        np.where(narrow, made.mid, (least + most) / 2),
-        np.where(narrow, made.parts, 0.0),
-        np.where(narrow, made.rest, (most - least) / 2),
-        np.maximum(made.low, least),
-        np.minimum(made.high, most),
-    )
-    return _moved(
-        made, lambda part: np.moveaxis(part, -1, axis), lambda part: np.moveaxis(part, -1, axis + 1)
-    )
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def _quotient(x: Affine, y: Affine) -> Affine | None:
-    inverse = _inverse(y)
-    return None if inverse is None else _product(x, inverse)
-
-
-def _power(x: Affine, y: Affine) -> Affine | None:
-    return _square(x) if np.all(y.mid == 2) and not y.radius.any() else None
-
-
-def _chosen(allowed: Mask, yes: Affine, no: Affine) -> Affine:
-    shape = np.broadcast_shapes(allowed.shape, yes.mid.shape, no.mid.shape)
-    where = np.broadcast_to(allowed.allowed, shape)
-    a, b = _spread(yes, shape), _spread(no, shape)
-    cells = {at: np.where(where, getattr(a, at), getattr(b, at)) for at in (*_CELLS, "parts")}
-    return Affine(**cells)
-
-
-def _constant(mid: Array, count: int) -> Affine:
-    return Affine(mid, np.zeros((count, *mid.shape)), np.zeros(mid.shape), mid, mid)
-
-
-def _masked(scores: Affine, allowed: Mask) -> Affine:
-    return _chosen(allowed, scores, _constant(np.asarray(-np.inf), len(scores.parts)))
-
-
-def _reduced(
-    x: Affine, axis: int = -1, keep: int = 0, rows: int = 1, *, mean: bool
-) -> Affine | None:
-    if rows != 1:
-        return None
-    axis %= x.mid.ndim
-    found = _scaled(_total(x, axis), 1 / x.mid.shape[axis] if mean else 1)
-    return _expanded(found, axis) if keep else found
-
-
-def _variance(
-    x: Affine, axis: int = -1, keep: int = 0, sample: int = 0, rows: int = 1, *, root: bool
-) -> Affine | None:
-    mean = _reduced(x, axis, 1, rows, mean=True)
-    count = x.mid.shape[axis]
-    if mean is None or count <= sample:
-        return None
-    axis %= x.mid.ndim
-    squares = _total(_square(_sum(x, _scaled(mean, -1.0))), axis)
-    found: Affine | None = _scaled(squares, 1 / (count - sample))
-    found = _root(found) if root and found is not None else found
-    return _expanded(found, axis) if keep and found is not None else found
+    wide = affine((least + most) / 2, np.zeros(made.parts.shape), (most - least) / 2)
+    made = Affine(np.where(narrow, made.cells, wide.cells))
+    made.low[...] = np.maximum(made.low, least)
+    made.high[...] = np.minimum(made.high, most)
+    return Affine(np.moveaxis(made.cells, -1, axis + 1))
 
 
 _FORMS: Mapping[str, Callable[..., Affine | None]] = {
@@ -523,24 +495,11 @@ _FORMS: Mapping[str, Callable[..., Affine | None]] = {
     "var": partial(_variance, root=False),
     "std": partial(_variance, root=True),
     "softmax": _softmax,
-    "exp": _exponential,
-    "log": _logarithm,
-    "sqrt": _root,
-    "relu": lambda x: _hinge(x, 0.0),
-    "abs": lambda x: _hinge(x, -1.0),
-    "tanh": _gentle(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 0.77),
-    "sigmoid": _gentle(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), 0.0963),
-    "sin": _gentle(np.sin, np.cos, 1.0),
-    "cos": _gentle(np.cos, lambda x: -np.sin(x), 1.0),
-    "transpose": lambda x: _moved(x, _turned, _turned) if x.mid.ndim > 1 else x,
-    "flatten": lambda x: _moved(x, np.ravel, lambda part: part.reshape(len(part), -1)),
-    "concat": lambda *parts, axis=-1: _joined(list(parts), np.concatenate, axis),
-    "stack": lambda *parts: _joined(list(parts), np.stack, -1),
+    "transpose": lambda x: Affine(np.swapaxes(x.cells, -1, -2)) if x.mid.ndim > 1 else x,
+    "flatten": lambda x: Affine(x.cells.reshape(len(x.cells), -1)),
+    "concat": lambda *parts, axis=-1: _joined(np.concatenate, axis, *parts),
+    "stack": partial(_joined, np.stack, -1),
     "where": _chosen,
     "mask": _masked,
 }
-"""What keeps the parts: operators and functions, with the arguments that they have in formulas."""
-
-
-def _turned(part: Array) -> Array:
-    return np.swapaxes(part, -1, -2)
+"""What keeps the parts, besides curves: with the arguments that they have in formulas."""

@@ -133,9 +133,13 @@ def bounded(
     return exactly(mid) if exact else BoundedNumbers(mid, *ends())
 
 
-def rising(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
+def rising(function: Callable[..., Array], *operands: BoundedNumbers) -> BoundedNumbers:
     """A function that never falls, or that only moves numbers: it maps bounds to bounds."""
-    return bounded(function(x.mid), lambda: (function(x.low), function(x.high)), x)
+
+    def at(which: str) -> Array:
+        return np.asarray(function(*(getattr(operand, which) for operand in operands)))
+
+    return bounded(at("mid"), lambda: (at("low"), at("high")), *operands)
 
 
 def rising_from_zero(function: Callable[[Array], Array], x: BoundedNumbers) -> BoundedNumbers:
@@ -149,11 +153,14 @@ def rising_from_zero(function: Callable[[Array], Array], x: BoundedNumbers) -> B
     return bounded(function(np.where(noise, 0.0, x.mid)), ends, x)
 
 
-def dipping(function: Callable[[Array], Array], lowest: float, x: BoundedNumbers) -> BoundedNumbers:
-    """A function that falls from 0 until `lowest` and rises from there, like GELU and SiLU."""
+def dipping(
+    function: Callable[[Array], Array], x: BoundedNumbers, lowest: float = 0.0
+) -> BoundedNumbers:
+    """A function that falls until `lowest` and rises from there, like |x|, x², GELU and SiLU."""
 
     def at(part: Array) -> Array:
-        return np.where(np.isneginf(part), 0.0, function(part))
+        value = function(part)
+        return np.where(np.isneginf(part) & np.isnan(value), 0.0, value)  # GELU and SiLU
 
     def ends() -> tuple[Array, Array]:
         low, high = at(x.low), at(x.high)
@@ -164,16 +171,32 @@ def dipping(function: Callable[[Array], Array], lowest: float, x: BoundedNumbers
     return bounded(at(x.mid), ends, x)
 
 
+def wave(function: Callable[[Array], Array], x: BoundedNumbers, top: float) -> BoundedNumbers:
+    """A sine or cosine with its maximum at `top`: ±1 if a turning point lies between the bounds."""
+
+    def passes(turning: float) -> NDArray[np.bool_]:
+        whole = 2 * np.pi
+        first = np.ceil((x.low - turning) / whole) * whole + turning
+        return np.asarray((first <= x.high) | ~np.isfinite(x.low) | ~np.isfinite(x.high))
+
+    def ends() -> tuple[Array, Array]:
+        low, high = function(x.low), function(x.high)
+        least = np.where(passes(top + np.pi), -1.0, np.minimum(low, high))
+        return least, np.where(passes(top), 1.0, np.maximum(low, high))
+
+    return bounded(function(x.mid), ends, x)
+
+
 def negative(x: BoundedNumbers) -> BoundedNumbers:
     return bounded(-x.mid, lambda: (-x.high, -x.low), x)
 
 
 def add(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
-    return bounded(x.mid + y.mid, lambda: (x.low + y.low, x.high + y.high), x, y)
+    return rising(np.add, x, y)
 
 
 def subtract(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
-    return bounded(x.mid - y.mid, lambda: (x.low - y.high, x.high - y.low), x, y)
+    return add(x, negative(y))
 
 
 def multiply(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
@@ -193,11 +216,10 @@ def divide(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
 
 def power(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
     """x ^ y, bounded at the corners if the base is not negative; a square is bounded anywhere."""
+    if y.exact and np.all(y.mid == 2):
+        return dipping(lambda base: base**y.mid, x)
 
     def ends() -> tuple[Array, Array]:
-        if y.exact and np.all(y.mid == 2):
-            size = absolute(x)
-            return size.low**2, size.high**2
         corners = [a**b for a in (x.low, x.high) for b in (y.low, y.high)]
         return _among(corners, unknown=x.low < 0)
 
@@ -221,37 +243,6 @@ def _among(corners: list[Array], unknown: NDArray[np.bool_]) -> tuple[Array, Arr
     unknown = np.isnan(values).any(axis=0) | unknown
     low, high = values.min(axis=0), values.max(axis=0)
     return np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
-
-
-def absolute(x: BoundedNumbers) -> BoundedNumbers:
-    def ends() -> tuple[Array, Array]:
-        low, high = np.abs(x.low), np.abs(x.high)
-        around_zero = (x.low <= 0) & (x.high >= 0)
-        return np.where(around_zero, 0.0, np.minimum(low, high)), np.maximum(low, high)
-
-    return bounded(np.abs(x.mid), ends, x)
-
-
-def sine(x: BoundedNumbers) -> BoundedNumbers:
-    """sin x: ±1 if a turning point lies between the bounds, otherwise bounded at the ends."""
-
-    def ends() -> tuple[Array, Array]:
-        low, high = np.sin(x.low), np.sin(x.high)
-        top, bottom = _passes(x, np.pi / 2), _passes(x, -np.pi / 2)
-        least, most = np.minimum(low, high), np.maximum(low, high)
-        return np.where(bottom, -1.0, least), np.where(top, 1.0, most)
-
-    return bounded(np.sin(x.mid), ends, x)
-
-
-def cosine(x: BoundedNumbers) -> BoundedNumbers:
-    """cos x, a sine a quarter turn ahead; the exact value is cos itself."""
-
-    def ends() -> tuple[Array, Array]:
-        ahead = sine(BoundedNumbers(x.mid, x.low + np.pi / 2, x.high + np.pi / 2))
-        return ahead.low, ahead.high
-
-    return bounded(np.cos(x.mid), ends, x)
 
 
 def matmul(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
@@ -290,10 +281,3 @@ def _product(a: Array, b: Array) -> Array:
     product = np.asarray(a * b)
     product[np.isnan(product)] = 0.0
     return product
-
-
-def _passes(x: BoundedNumbers, turning: float) -> NDArray[np.bool_]:
-    """Whether turning + a whole number of turns lies between the bounds."""
-    whole = 2 * np.pi
-    first = np.ceil((x.low - turning) / whole) * whole + turning
-    return np.asarray((first <= x.high) | ~np.isfinite(x.low) | ~np.isfinite(x.high))

@@ -42,7 +42,6 @@ from glassformer.audit.formulas.terms import (
     Node,
     Numeral,
     Partly,
-    Slice,
     Text,
 )
 from glassformer.errors import did_you_mean, stop_if_cancelled
@@ -227,9 +226,7 @@ class FormulaEvaluator:
             return WordList((body.items[node.parts[0]],), single=True)
         if not isinstance(body, BoundedNumbers):
             raise FormulaError(f"expected numbers before '[', got {describe(body)}", node.column)
-        index = tuple(
-            slice(part.start, part.stop) if isinstance(part, Slice) else part for part in node.parts
-        )
+        index = node.places
         axes = len(body.shape) + index.count(None) - sum(isinstance(part, int) for part in index)
         if axes > MOST_AXES:
             raise FormulaError(f"expected at most {MOST_AXES} axes, got {axes}", node.column)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -30,17 +31,16 @@ from glassformer.audit.formulas.bounds import (
     rising,
     shape_of,
 )
+from glassformer.audit.formulas.grammar import parse
 from glassformer.audit.formulas.terms import (
-    Binary,
     FormulaError,
     FunctionCall,
-    Index,
+    Name,
     Negative,
     Node,
     Numeral,
-    Slice,
-    call,
     rebuild,
+    replace_each,
 )
 from glassformer.errors import did_you_mean
 from glassformer.text import split_words
@@ -129,7 +129,7 @@ def _pooled(reduce: _Reduce, x: BoundedNumbers) -> BoundedNumbers:
     rows = [reduce(rising(lambda part: part[-1:].reshape(1, -1), x), -1)]
     if count > 1:
         rows.insert(0, reduce(rising(pairs, x), -1))
-    return _join(rows, np.concatenate)
+    return rising(lambda *parts: np.concatenate(parts), *rows)
 
 
 _Reduce = Callable[[BoundedNumbers, int], BoundedNumbers]
@@ -261,22 +261,49 @@ def _gelu(x: Array) -> Array:
     return np.asarray(x * np.reshape(below, np.shape(x)))
 
 
-_ELEMENTWISE: Mapping[str, Callable[[BoundedNumbers], BoundedNumbers]] = {
-    "exp": lambda x: rising(np.exp, x),
-    "log": lambda x: bounds.rising_from_zero(np.log, x),
-    "sqrt": lambda x: bounds.rising_from_zero(np.sqrt, x),
-    "tanh": lambda x: rising(np.tanh, x),
-    "sigmoid": lambda x: rising(lambda part: 1 / (1 + np.exp(-part)), x),
-    "relu": lambda x: rising(lambda part: np.maximum(part, 0.0), x),
-    "silu": lambda x: bounds.dipping(_silu, -1.2784645427610738, x),
-    "gelu": lambda x: bounds.dipping(_gelu, -0.7517915246935645, x),
-    "floor": lambda x: rising(np.floor, x),
-    "abs": bounds.absolute,
-    "sin": bounds.sine,
-    "cos": bounds.cosine,
-}
-for _name, _apply in _ELEMENTWISE.items():
-    FUNCTIONS[_name] = FormulaFunction((Parameter("x", "numbers"),), _apply)
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of each number alone: its values, its bounds, and its lines for `affine`.
+
+    A curve that bends one way is given by `touching`, the point with a slope; any other by its
+    `slope` and by `bend`, the largest second derivative. `least` is where it begins.
+    """
+
+    value: Callable[[Array], Array]
+    bounds: Callable[[Callable[[Array], Array], BoundedNumbers], BoundedNumbers] = rising
+    touching: Callable[[Array], Array] | None = None
+    slope: Callable[[Array], Array] | None = None
+    bend: float = np.inf
+    least: float = -np.inf
+
+    @property
+    def has_line(self) -> bool:
+        return self.touching is not None or self.slope is not None
+
+    def apply(self, x: BoundedNumbers) -> BoundedNumbers:
+        return self.bounds(self.value, x)
+
+
+CURVES: Mapping[str, Curve] = {
+    "exp": Curve(np.exp, touching=np.log),
+    "log": Curve(np.log, bounds.rising_from_zero, lambda slope: 1 / slope, least=0.0),
+    "sqrt": Curve(np.sqrt, bounds.rising_from_zero, lambda slope: 1 / (4 * slope**2), least=0.0),
+    "relu": Curve(lambda x: np.maximum(x, 0.0), touching=np.zeros_like),
+    "abs": Curve(np.abs, bounds.dipping, np.zeros_like),
+    "tanh": Curve(np.tanh, slope=lambda x: 1 - np.tanh(x) ** 2, bend=0.77),
+    "sigmoid": Curve(_sigmoid, slope=lambda x: _sigmoid(x) * (1 - _sigmoid(x)), bend=0.0963),
+    "sin": Curve(np.sin, partial(bounds.wave, top=np.pi / 2), slope=np.cos, bend=1.0),
+    "cos": Curve(np.cos, partial(bounds.wave, top=0.0), slope=lambda x: -np.sin(x), bend=1.0),
+    "silu": Curve(_silu, partial(bounds.dipping, lowest=-1.2784645427610738)),
+    "gelu": Curve(_gelu, partial(bounds.dipping, lowest=-0.7517915246935645)),
+    "floor": Curve(np.floor),
+}  # fmt: skip
+for _name, _curve in CURVES.items():
+    FUNCTIONS[_name] = FormulaFunction((Parameter("x", "numbers"),), _curve.apply)
 
 
 @_function("round", decimals=range(-12, 13))
@@ -316,7 +343,7 @@ def concat(*parts: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
     ):
         raise _misfits(shapes)
     check_size((*before, sum(shape[at] for shape in shapes), *after))
-    return _join(parts, lambda arrays: np.concatenate(arrays, axis=axis))
+    return rising(lambda *arrays: np.concatenate(arrays, axis=axis), *parts)
 
 
 @_function("stack")
@@ -331,19 +358,12 @@ def stacked(parts: Sequence[BoundedNumbers], axis: int) -> BoundedNumbers:
     if len(set(shapes)) > 1:
         raise _misfits(shapes)
     check_size((len(parts), *shapes[0]))
-    return _join(parts, lambda arrays: np.stack(arrays, axis=axis))
+    return rising(lambda *arrays: np.stack(arrays, axis=axis), *parts)
 
 
 def _misfits(shapes: list[tuple[int, ...]]) -> FormulaError:
     listed = ", ".join(map(shape_of, shapes[:8]))
     return FormulaError(f"expected parts that fit together, got {listed}")
-
-
-def _join(parts: Sequence[BoundedNumbers], join: Callable[[list[Array]], Array]) -> BoundedNumbers:
-    def joined(at: str) -> Array:
-        return join([getattr(part, at) for part in parts])
-
-    return bounded(joined("mid"), lambda: (joined("low"), joined("high")), *parts)
 
 
 @_function("rows")
@@ -408,16 +428,7 @@ def opposite(allowed: Mask) -> Mask:
 @_function("where")
 def where(allowed: Mask, yes: BoundedNumbers, no: BoundedNumbers) -> BoundedNumbers:
     broadcast(allowed.shape, yes.shape, no.shape)
-
-    def chosen(one: Array, other: Array) -> Array:
-        return np.where(allowed.allowed, one, other)
-
-    return bounded(
-        chosen(yes.mid, no.mid),
-        lambda: (chosen(yes.low, no.low), chosen(yes.high, no.high)),
-        yes,
-        no,
-    )
+    return rising(lambda one, other: np.where(allowed.allowed, one, other), yes, no)
 
 
 @_function("mask")
@@ -508,7 +519,24 @@ def _known(items: WordList) -> list[str]:
 
 # --- short forms -----------------------------------------------------------------------------
 
-_SHORT = {"layer_norm": ("x", "eps"), "sinusoids": ("positions", "d")}
+
+def _template(formula: str) -> Node:
+    """A formula without columns, since an error in it is one of the call that is short for it."""
+    return rebuild(parse(formula), lambda node: replace(node, column=0))
+
+
+_ANGLE = "positions[:, new] / 10000 ^ (2 * floor(range(d) / 2) / d)"
+_SHORT: Mapping[str, tuple[tuple[str, ...], Mapping[str, Node], Node]] = {
+    "layer_norm": (
+        ("x", "eps"), {"eps": Numeral(1e-5)},
+        _template("(x - mean(x, keep=1)) / sqrt(var(x, keep=1) + eps)"),
+    ),
+    "sinusoids": (
+        ("positions", "d"), {},
+        _template(f"where(even(range(d)), sin({_ANGLE}), cos({_ANGLE}))"),
+    ),
+}  # fmt: skip
+"""The parameters of a short form, their defaults, and what it is short for."""
 
 NAMES: tuple[str, ...] = (*FUNCTIONS, *_SHORT)
 """Everything that a formula may call."""
@@ -516,25 +544,15 @@ NAMES: tuple[str, ...] = (*FUNCTIONS, *_SHORT)
 
 def written_out(node: FunctionCall) -> Node | None:
     """What a call is short for, or None: `layer_norm(x, eps)` and `sinusoids(positions, d)`."""
-    names = _SHORT.get(node.function)
-    if names is None:
+    if node.function not in _SHORT:
         return None
+    names, defaults, longer = _SHORT[node.function]
     given = dict([*zip(names, node.arguments, strict=False), *node.keywords])
-    if len(given) < len(node.below) or not given.keys() <= set(names):
-        given = {}  # too many, an unknown one, or one given twice
-    if node.function == "layer_norm" and "x" in given:
-        x, eps = given["x"], given.get("eps", Numeral(1e-5))
-        centred = Binary("-", x, call("mean", x, keep=1))
-        return Binary("/", centred, call("sqrt", Binary("+", call("var", x, keep=1), eps)))
-    if node.function == "sinusoids" and len(given) == 2:
-        positions, d = given["positions"], given["d"]
-        i = call("range", d)
-        pair = call("floor", Binary("/", i, Numeral(2)))
-        exponent = Binary("/", Binary("*", Numeral(2), pair), d)
-        each = Index(positions, (Slice(), None))
-        angle = Binary("/", each, Binary("^", Numeral(10000), exponent))
-        return call("where", call("even", i), call("sin", angle), call("cos", angle))
-    raise FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
+    parts = {**defaults, **given}
+    # Too many, an unknown one, one given twice, or one missing.
+    if len(given) < len(node.below) or parts.keys() != set(names):
+        raise FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
+    return replace_each(longer, {Name(name): part for name, part in parts.items()})
 
 
 def arguments_of(

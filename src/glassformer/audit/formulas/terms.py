@@ -162,6 +162,13 @@ class Index(_Content):
     parts: tuple[int | Slice | None, ...]
     column: int = _column()
 
+    @property
+    def places(self) -> tuple[int | slice | None, ...]:
+        """The parts as numpy takes them."""
+        return tuple(
+            slice(part.start, part.stop) if isinstance(part, Slice) else part for part in self.parts
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Listing(_Content):
