@@ -64,11 +64,18 @@ def load_example(name_or_file: str | Path) -> Example:
     given, path = str(name_or_file), Path(name_or_file)
     if given in example_names():
         return replace(read_example(_shipped(given), given, given), shipped=True)
-    if not path.suffix and len(path.parts) == 1 and not path.is_file():
+    if not path.suffix and len(path.parts) == 1 and not _exists(path):
         raise UnknownNameError("example", given, example_names())
     with _located(""):
         raw = read_bytes(path, error=ConfigError, most=MOST_BYTES)
     return _read(raw, path.stem, str(path))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long
+        return False
 
 
 def example_of_bytes(raw: bytes, name: str) -> Example:

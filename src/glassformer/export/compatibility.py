@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 import numpy as np
 import torch
@@ -13,44 +14,51 @@ from torch import Tensor
 from glassformer import __version__
 from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.decoding.stepper import pad
-from glassformer.errors import ExportError
+from glassformer.errors import ExportError, Fragment
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
 
-Requirement = tuple[bool, str]
-"""Whether it is met, and what the model has instead."""
+Allowed = Mapping[str, Sequence[object]]
+"""For settings of a model, the values that a format can represent."""
 
 
-def require(target: str, requirements: list[Requirement]) -> None:
-    """Refuse a model that does not meet all requirements of a format, naming the first."""
-    for is_met, what in requirements:
-        if not is_met:
+def require(target: str, config: ModelConfig, allowed: Allowed) -> None:
+    """Refuse a model with a setting that a format cannot represent, naming the first."""
+    for setting, values in allowed.items():
+        value = attrgetter(setting)(config)
+        if value not in values:
+            known = f"{values[0]}, {values[1]}, …" if isinstance(values, range) else ""
             raise ExportError(
-                "{target} cannot represent this model: it has {what}", target=target, what=what
+                "{target} cannot represent this model: its {setting} is {value}, expected {known}",
+                target=target,
+                setting=setting,
+                value=value,
+                known=known or " or ".join(str(one) for one in values if one is not None),
             )
 
 
-def plain_attention(config: ModelConfig) -> list[Requirement]:
-    """Attention as everyone has it: heads that split the width, scores divided by √d_head."""
-    attention = config.attention
-    width = attention.head_width(config.d_model)
-    return [
-        (attention.score == "dot", "additive attention scores"),
-        (attention.output_map, "attention without an output map"),
-        (
-            attention.score_divisor(config.d_model) == width**0.5,
-            f"scores divided by {attention.score_divisor(config.d_model):.4g} instead of √d_head",
-        ),
-        (
-            width * attention.n_heads == config.d_model,
-            f"heads of width {width} that do not split d_model {config.d_model}",
-        ),
-        (attention.d_value in (None, width), "values that are not as wide as keys"),
-    ]
+NO = (False,)
+YES = (True,)
+ANY_COUNT = range(1, 2**31)
 
 
-def plain_feed_forward(config: ModelConfig) -> list[Requirement]:
-    return [(config.feed_forward.n_layers == 2, "a feed-forward of one layer")]
+def plain(config: ModelConfig) -> Allowed:
+    """Attention as everyone has it: heads that split the width, scores divided by √d_head; and a
+    feed-forward of two layers."""
+    width = config.d_model / config.attention.n_heads
+    by_width = ("sqrt_model",) if config.attention.n_heads == 1 else ()
+    return {
+        "attention.score": ("dot",),
+        "attention.output_map": YES,
+        "attention.divisor": ("sqrt_head", *by_width, width**0.5),
+        "attention.d_head": (None, width),
+        "attention.d_value": (None, width),
+        "feed_forward.n_layers": (2,),
+    }
+
+
+def ungrouped_heads(config: ModelConfig) -> Allowed:
+    return {"attention.n_kv_heads": (None, config.attention.n_heads)}
 
 
 def decoder_depth(config: ModelConfig) -> int:
@@ -120,6 +128,15 @@ def padded(texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     return ids, torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
 
 
-def largest(differences: Sequence[float]) -> float:
-    """The largest difference, or NaN if one of them is: `max` would lose it."""
-    return float(np.max(differences))
+def agreement(engine: str, differences: Sequence[float], most: float) -> str:
+    """That an engine's output is that of the model, in words; an error if it is not."""
+    worst = float(np.max(differences))  # NaN if one of them is: `max` would lose it
+    if not worst <= most:
+        raise ExportError(
+            "the output of {engine} differs from the model's by {worst:.1e}",
+            engine=engine,
+            worst=worst,
+        )
+    return Fragment.of(
+        "the output of {engine} is within {worst:.1e} of the model's", engine=engine, worst=worst
+    )

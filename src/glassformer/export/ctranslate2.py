@@ -12,14 +12,15 @@ from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, translate
-from glassformer.errors import ExportError, Fragment
+from glassformer.errors import ExportError
 from glassformer.export.compatibility import (
+    NO,
+    agreement,
     decoder_depth,
-    largest,
-    plain_attention,
-    plain_feed_forward,
+    plain,
     probe_ids,
     require,
+    ungrouped_heads,
 )
 from glassformer.nn import Block, ModelConfig, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.positions import sinusoidal_table
@@ -33,27 +34,16 @@ _POSITIONS = 1024
 
 def check(config: ModelConfig) -> None:
     """Refuse a model that CTranslate2 cannot represent."""
-    block = config.block
-    require(
-        "CTranslate2",
-        [
-            (config.architecture == "seq2seq", f"the architecture {config.architecture}"),
-            *plain_attention(config),
-            *plain_feed_forward(config),
-            (config.attention.n_kv_heads in (None, config.attention.n_heads), "grouped heads"),
-            (block.norm in ("layer", "rms"), f"{block.norm} norms"),
-            (
-                block.norm_first or not block.final_norm,
-                "a norm after the last block although norms come after each sublayer (post-norm)",
-            ),
-            (
-                config.positions.kind in ("sinusoidal", "learned"),
-                f"{config.positions.kind} positions",
-            ),
-            (not config.embedding.n_types, "type embeddings"),
-            (not config.output.flattened, "a flattened output layer"),
-        ],
-    )
+    allowed = {
+        "architecture": ("seq2seq",),
+        "block.norm": ("layer", "rms"),
+        # Its norms after the sublayers have none after the last block.
+        "block.final_norm": (True, False) if config.block.norm_first else NO,
+        "positions.kind": ("sinusoidal", "learned"),
+        "embedding.n_types": (0,),
+        "output.flattened": NO,
+    }
+    require("CTranslate2", config, {**allowed, **plain(config), **ungrouped_heads(config)})
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
@@ -189,8 +179,8 @@ def _array(tensor: Tensor) -> Array:
 def verify(checkpoint: Checkpoint, folder: Path) -> str:
     """Score our translations with CTranslate2; returns the result in words, raises if it differs.
 
-    Scores are compared, not texts: rounding can decide between two equally good texts, but it
-    hardly changes a score.
+    Log-probabilities per token are compared, not texts: rounding can decide between two equally
+    good texts, but it hardly changes a score.
     """
     import ctranslate2
 
@@ -216,12 +206,4 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
     for (_, best), score in zip(scored, scores, strict=True):
         theirs = sum(score.log_probs[: best.length])  # without an end we did not write
         differences.append(abs(theirs - best.log_probability) / best.length)
-    worst = largest(differences)
-    if not worst < 1e-3:
-        raise ExportError(
-            "CTranslate2's log-probabilities differ from the model's by {worst:.1e}", worst=worst
-        )
-    return Fragment.of(
-        "CTranslate2's log-probabilities are within {worst:.1e} of the model's per token",
-        worst=worst,
-    )
+    return agreement("CTranslate2", differences, 1e-3)

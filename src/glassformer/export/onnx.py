@@ -24,7 +24,7 @@ from torch.export import Dim
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, extend, translate
 from glassformer.errors import ExportError, Fragment
-from glassformer.export.compatibility import facts_of, largest, padded, probe_ids, traced
+from glassformer.export.compatibility import agreement, facts_of, padded, probe_ids, traced
 from glassformer.nn import (
     Classifier,
     DecodingCache,
@@ -224,14 +224,7 @@ def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) 
             ours = model(ids, is_token).softmax(dim=-1)
         (theirs,) = session.run(None, {"ids": ids.numpy(), "is_token": is_token.numpy()})
         differences.append(float((ours - torch.from_numpy(theirs)).abs().max()))
-    worst = largest(differences)
-    if not worst <= 1e-5:
-        raise ExportError(
-            "onnxruntime's probabilities differ from the model's by {worst:.1e}", worst=worst
-        )
-    return Fragment.of(
-        "onnxruntime's probabilities are within {worst:.1e} of the model's", worst=worst
-    )
+    return agreement("onnxruntime", differences, 1e-5)
 
 
 class _Runner:

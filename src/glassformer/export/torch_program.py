@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.export import Dim
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.errors import ExportError, Fragment
-from glassformer.export.compatibility import largest, padded, probe_ids, traced
+from glassformer.errors import ExportError
+from glassformer.export.compatibility import agreement, padded, probe_ids, traced
 from glassformer.nn import ModelConfig
 
 FILE = "model.pt2"
@@ -52,12 +52,7 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         with torch.inference_mode():
             ours, theirs = checkpoint.model(**inputs), program(**inputs)
         differences.append(float((ours - theirs).abs().max() / ours.abs().max()))
-    worst = largest(differences)
-    if not worst <= 1e-5:
-        raise ExportError("the exported program differs from the model by {worst:.1e}", worst=worst)
-    return Fragment.of(
-        "the exported program's logits are within {worst:.1e} of the model's", worst=worst
-    )
+    return agreement("torch.export", differences, 1e-5)
 
 
 def _inputs(checkpoint: Checkpoint, n: int) -> dict[str, Tensor]:

@@ -428,7 +428,11 @@ def opposite(allowed: Mask) -> Mask:
 @_function("where")
 def where(allowed: Mask, yes: BoundedNumbers, no: BoundedNumbers) -> BoundedNumbers:
     broadcast(allowed.shape, yes.shape, no.shape)
-    return rising(lambda one, other: np.where(allowed.allowed, one, other), yes, no)
+
+    def chosen(one: Array, other: Array) -> Array:
+        return np.where(allowed.allowed, one, other)
+
+    return rising(chosen, yes, no)
 
 
 @_function("mask")
