@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Mask, Value
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import (
-    CURVES,
+    ELEMENTWISE,
     FUNCTIONS,
-    Curve,
+    Pointwise,
     arguments_of,
 )
 from glassformer.audit.formulas.terms import (
@@ -231,8 +231,8 @@ class _Form:
                     return Affine(np.asarray(self._at(body).cells[(slice(None), *node.places)]))
                 case Listing(items=items):
                     return _joined(np.stack, 0, *map(self._at, items))
-                case FunctionCall(function=name) if name in CURVES:
-                    return _curve(CURVES[name], self._at(node.below[0]))
+                case FunctionCall(function=name) if name in ELEMENTWISE:
+                    return _curve(ELEMENTWISE[name], self._at(node.below[0]))
                 case FunctionCall(function=name) if name in _FORMS:
                     return self._called(node)
                 case _:
@@ -279,7 +279,7 @@ def _is_bent(node: Node) -> bool:
     """Whether the function is curved, so that the error of its line is worth an ε."""
     if isinstance(node, FunctionCall):
         return node.function == "softmax" or (
-            node.function in CURVES and CURVES[node.function].has_line
+            node.function in ELEMENTWISE and ELEMENTWISE[node.function].has_line
         )
     return isinstance(node, Binary) and node.operator == "/"
 
@@ -388,7 +388,7 @@ def _variance(
     squares = _total(_square(_sum(x, _scaled(mean, -1.0))), axis)
     found: Affine | None = _scaled(squares, 1 / count)
     if root and found is not None:
-        found = _curve(CURVES["sqrt"], found)
+        found = _curve(ELEMENTWISE["sqrt"], found)
     return None if found is None else _kept(found, axis, keep)
 
 
@@ -398,7 +398,7 @@ def _line(x: Affine, slope: Array, least: Array, most: Array) -> Affine:
     return affine(slope * x.mid + (least + most) / 2, slope * x.parts, rest)
 
 
-def _curve(curve: Curve, x: Affine) -> Affine | None:
+def _curve(curve: Pointwise, x: Affine) -> Affine | None:
     """A function of each number: its secant if it bends one way, or its tangent."""
     if curve.touching is not None:
         hidden = np.isneginf(x.high)  # e^−∞ is 0, and no secant leads there
@@ -414,7 +414,7 @@ def _curve(curve: Curve, x: Affine) -> Affine | None:
     return _line(x, steep, start - off, start + off)
 
 
-def _secant(x: Affine, curve: Curve, touching: Callable[[Array], Array]) -> Affine | None:
+def _secant(x: Affine, curve: Pointwise, touching: Callable[[Array], Array]) -> Affine | None:
     """A convex or concave function, replaced by its secant between the bounds of x.
 
     It is farthest from the secant where its slope is the secant's: `touching` gives that point for
@@ -435,7 +435,7 @@ def _quotient(x: Affine, y: Affine) -> Affine | None:
     if np.any((y.low <= 0) & (y.high >= 0)):
         return None
     sign = np.sign(y.low)  # `mid` may lie outside the bounds
-    inverse = _secant(y, Curve(np.reciprocal), lambda slope: sign * np.sqrt(-1 / slope))
+    inverse = _secant(y, Pointwise(np.reciprocal), lambda slope: sign * np.sqrt(-1 / slope))
     return None if inverse is None else _product(x, inverse)
 
 

@@ -266,7 +266,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Pointwise:
     """A function of each number alone: its values, its bounds, and its lines for `affine`.
 
     A curve that bends one way is given by `touching`, the point with a slope; any other by its
@@ -288,21 +288,21 @@ class Curve:
         return self.bounds(self.value, x)
 
 
-CURVES: Mapping[str, Curve] = {
-    "exp": Curve(np.exp, touching=np.log),
-    "log": Curve(np.log, bounds.rising_from_zero, lambda slope: 1 / slope, least=0.0),
-    "sqrt": Curve(np.sqrt, bounds.rising_from_zero, lambda slope: 1 / (4 * slope**2), least=0.0),
-    "relu": Curve(lambda x: np.maximum(x, 0.0), touching=np.zeros_like),
-    "abs": Curve(np.abs, bounds.dipping, np.zeros_like),
-    "tanh": Curve(np.tanh, slope=lambda x: 1 - np.tanh(x) ** 2, bend=0.77),
-    "sigmoid": Curve(_sigmoid, slope=lambda x: _sigmoid(x) * (1 - _sigmoid(x)), bend=0.0963),
-    "sin": Curve(np.sin, partial(bounds.wave, top=np.pi / 2), slope=np.cos, bend=1.0),
-    "cos": Curve(np.cos, partial(bounds.wave, top=0.0), slope=lambda x: -np.sin(x), bend=1.0),
-    "silu": Curve(_silu, partial(bounds.dipping, lowest=-1.2784645427610738)),
-    "gelu": Curve(_gelu, partial(bounds.dipping, lowest=-0.7517915246935645)),
-    "floor": Curve(np.floor),
+ELEMENTWISE: Mapping[str, Pointwise] = {
+    "exp": Pointwise(np.exp, touching=np.log),
+    "log": Pointwise(np.log, bounds.rising_from_zero, lambda slope: 1 / slope, least=0.0),
+    "sqrt": Pointwise(np.sqrt, bounds.rising_from_zero, lambda slope: slope**-2 / 4, least=0.0),
+    "relu": Pointwise(lambda x: np.maximum(x, 0.0), touching=np.zeros_like),
+    "abs": Pointwise(np.abs, bounds.dipping, np.zeros_like),
+    "tanh": Pointwise(np.tanh, slope=lambda x: 1 - np.tanh(x) ** 2, bend=0.77),
+    "sigmoid": Pointwise(_sigmoid, slope=lambda x: _sigmoid(x) * (1 - _sigmoid(x)), bend=0.0963),
+    "sin": Pointwise(np.sin, partial(bounds.wave, top=np.pi / 2), slope=np.cos, bend=1.0),
+    "cos": Pointwise(np.cos, partial(bounds.wave, top=0.0), slope=lambda x: -np.sin(x), bend=1.0),
+    "silu": Pointwise(_silu, partial(bounds.dipping, lowest=-1.2784645427610738)),
+    "gelu": Pointwise(_gelu, partial(bounds.dipping, lowest=-0.7517915246935645)),
+    "floor": Pointwise(np.floor),
 }  # fmt: skip
-for _name, _curve in CURVES.items():
+for _name, _curve in ELEMENTWISE.items():
     FUNCTIONS[_name] = FormulaFunction((Parameter("x", "numbers"),), _curve.apply)
 
 
