@@ -12,7 +12,7 @@ keys are those that the code uses. A file is parsed on first use.
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -95,6 +95,15 @@ class Bilingual:
     def format(self, **fields: object) -> "Bilingual":
         """Both texts with their placeholders filled."""
         return Bilingual(self.say("en", **fields), self.say("zh", **fields))
+
+    def __add__(self, other: "Bilingual") -> "Bilingual":
+        return Bilingual(self.en + other.en, self.zh + other.zh)
+
+    @staticmethod
+    def joined(parts: Iterable["Bilingual"], en: str, zh: str) -> "Bilingual":
+        """Several texts with a separator, which each language has of its own."""
+        parts = list(parts)
+        return Bilingual(en.join(part.en for part in parts), zh.join(part.zh for part in parts))
 
 
 class Words(Mapping[str, Bilingual]):

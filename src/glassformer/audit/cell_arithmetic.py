@@ -20,7 +20,7 @@ from glassformer.audit.example import PrintedStep
 from glassformer.audit.formulas import FormulaError
 from glassformer.audit.formulas.bounds import Array, BoundedNumbers
 from glassformer.audit.formulas.evaluator import WorkSpentError
-from glassformer.audit.formulas.formula_functions import written_out
+from glassformer.audit.formulas.formula_functions import ELEMENTWISE, written_out
 from glassformer.audit.formulas.terms import (
     Binary,
     FunctionCall,
@@ -131,13 +131,9 @@ class _Expansion:
                 return self._softmax(node, at)
             case FunctionCall(function=name) if name in _FOLDS and not node.keyword("rows"):
                 return self._fold(node, at)
-            case FunctionCall(function=name, arguments=(body,)) if self._is_each(node, body):
+            case FunctionCall(function=name, arguments=(body,)) if name in ELEMENTWISE:
                 return _Operation(f"{name}({self._said(body, at)})", ((body, at),))
         return _Operation(show(node), ())
-
-    def _is_each(self, node: FunctionCall, body: Node) -> bool:
-        """Whether a function of one argument acts on each number alone."""
-        return node.function in _EACH and self._values(node).shape == self._values(body).shape
 
     def _elementwise(self, node: Binary, at: Index) -> _Operation:
         sides = [
@@ -158,8 +154,8 @@ class _Expansion:
         body, axis = node.arguments[0], self._axis(node)
         shape = self._values(body).shape
         places = [_with(at, axis, k) for k in range(shape[axis])]
-        own = _power(self._said(body, at))
-        below = _joined(places, lambda place: _power(self._said(body, place)), " + ")
+        below = _joined(places, lambda place: f"e^{self._said(body, place)}", " + ")
+        own = f"e^{self._said(body, at)}"
         return _Operation(f"{own} / ({below})", tuple((body, place) for place in places))
 
     def _fold(self, node: FunctionCall, at: Index) -> _Operation:
@@ -186,10 +182,6 @@ class _Expansion:
         return f"({text})" if number < 0 else text
 
 
-_EACH = {"exp", "log", "sqrt", "tanh", "sigmoid", "relu", "silu", "gelu", "abs", "sin", "cos",
-         "floor"}  # fmt: skip
-
-
 def _is_leaf(node: Node) -> bool:
     return isinstance(node, Name | Numeral | Partly)
 
@@ -211,10 +203,6 @@ def _joined(terms: Sequence[_Term], say: Callable[[_Term], str], sign: str) -> s
     if len(terms) <= _MOST_TERMS:
         return sign.join(map(say, terms))
     return sign.join([*map(say, terms[: _MOST_TERMS - 1]), "…", say(terms[-1])])
-
-
-def _power(exponent: str) -> str:
-    return f"e^{exponent}"
 
 
 def _place(at: Index) -> str:

@@ -143,8 +143,7 @@ class Example:
 
     def called(self, ids: Iterable[str]) -> Bilingual:
         """Several steps as a reader calls them, in a list."""
-        steps = [self[id_].called for id_ in ids]
-        return Bilingual(", ".join(s.en for s in steps), "、".join(s.zh for s in steps))
+        return Bilingual.joined((self[id_].called for id_ in ids), ", ", "、")
 
     def in_order(self) -> Iterator[PrintedStep]:
         """The steps, each after those it is computed from, otherwise in their order.

@@ -16,7 +16,7 @@ from glassformer.audit.formulas.evaluator import Work
 from glassformer.audit.formulas.terms import Name, Partly, walk
 from glassformer.audit.possibility import Impossible, impossible
 from glassformer.audit.quotation import judge_quotation
-from glassformer.audit.recomputation import EndToEnd, FromPrint
+from glassformer.audit.recomputation import FromPrint, right_values
 from glassformer.audit.slip import Slip
 from glassformer.audit.slip_catalogue import CATALOGUE
 from glassformer.audit.slip_search import Search, rounding_behind
@@ -55,12 +55,13 @@ class _Judge:
         self._slips = slips
         self._whole = Work(MOST_IN_ALL)
         self._from_print = FromPrint(example, self._whole)
-        self._chains = EndToEnd(example, self._from_print, self._whole)
+        faces = self._from_print.faces
+        self._exact = right_values(example, faces, Work(whole=self._whole))
+        self._rounded = right_values(example, faces, Work(whole=self._whole), rounded=True)
         self._wrong: dict[str, PrintComparison] = {}
         self._remarks = self._part(MOST_WORK)
-        self._misprints = Work(
-            whole=self._whole
-        )  # verdicts depend on it, so it has no smaller budget
+        # Verdicts depend on it, so it has no smaller budget.
+        self._misprints = Work(whole=self._whole)
         self._quotations = self._part(MOST_WORK)
         self._marks = self._part(MOST_WORK)
 
@@ -69,7 +70,7 @@ class _Judge:
 
     def judge(self, step: PrintedStep) -> StepResult:
         """The verdict on a step; the steps before it must have been judged."""
-        right = self._chains.exact.get(step.id)
+        right = self._exact.get(step.id)
         if step.unchecked is not None:
             return StepResult(step, "unchecked", reason=step.unchecked)
         if step.quoted is not None:
@@ -93,11 +94,10 @@ class _Judge:
             self._wrong[step.id] = found
             return StepResult(step, "wrong", local, right, found)
         broken = impossible(self._from_print, step, self._marks)
-        if broken is not None and self._possible_from_right(step):
-            return StepResult(
-                step, "agrees", local, right, found, note=self._above(self._causes(step))
-            )
         if broken is not None:
+            if self._possible_from_right(step):
+                note = self._above(self._causes(step))
+                return StepResult(step, "agrees", local, right, found, note=note)
             together = _jointly_wrong(step, local, found, broken)
             self._wrong[step.id] = together
             lacking = (broken.explanation(),)
@@ -160,7 +160,7 @@ class _Judge:
 
     def _from_misfits(self, step: PrintedStep, found: PrintComparison) -> StepResult:
         """A step whose printed inputs do not fit its formula, judged by the right inputs."""
-        right = self._chains.exact.get(step.id)
+        right = self._exact.get(step.id)
         if found.same_shape and not found.wrong.any() and found.checked:
             note = self._above(self._causes(step))
             return StepResult(step, "agrees", right, right, found, note=note)
@@ -202,7 +202,8 @@ class _Judge:
         notes = [_failed(name, error) for name, error in search.failed.values()]
         if not explanations and not search.finished:
             notes.append(_NOT_SEARCHED)
-        return replace(result, explanations=tuple(explanations), note=_joined(notes))
+        note = Bilingual.joined(notes, "; ", "；") if notes else None
+        return replace(result, explanations=tuple(explanations), note=note)
 
     def _differs(self, step: PrintedStep) -> bool:
         """Whether an earlier mistake shows: the right chain would print something else.
@@ -211,7 +212,7 @@ class _Judge:
         """
         if not self._causes(step):
             return False
-        exact, rounded = self._chains.exact.get(step.id), self._chains.rounded.get(step.id)
+        exact, rounded = self._exact.get(step.id), self._rounded.get(step.id)
         if exact is None or rounded is None:
             return False
         found = compare(step, _between(exact, rounded))
@@ -242,12 +243,6 @@ def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
 def _failed(name: Bilingual, error: Exception) -> Bilingual:
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     return say.both("the search for “{name}” failed ({what})", name=name, what=what)
-
-
-def _joined(notes: list[Bilingual]) -> Bilingual | None:
-    if not notes:
-        return None
-    return Bilingual("; ".join(note.en for note in notes), "；".join(note.zh for note in notes))
 
 
 def _jointly_wrong(

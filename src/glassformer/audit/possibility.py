@@ -31,6 +31,7 @@ from glassformer.audit.formulas.terms import (
     Numeral,
     Partly,
     Text,
+    call,
     walk,
 )
 from glassformer.audit.recomputation import FromPrint
@@ -39,6 +40,7 @@ from glassformer.language import Bilingual, words
 
 say = words("glassformer.audit.audit")
 
+_NOTHING = Bilingual("", "")
 _ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
 # Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.
 _EACH_FRACTION = 15
@@ -104,11 +106,10 @@ def _softmax(page: _Page) -> Impossible | None:
     tree = page.tree
     if not isinstance(tree, FunctionCall) or tree.function not in ("softmax", "log_softmax"):
         return None
-    along = tree.whole("axis", -1)
-    if along is None or not page.digits.values.ndim:
+    along, scores = tree.whole("axis", -1), page.numbers(tree.arguments[0])
+    if along is None or scores is None or not scores.shape:
         return None
-    scores = page.numbers(tree.arguments[0])
-    if scores is None or scores.shape != page.digits.values.shape:
+    if scores.shape != page.digits.values.shape:
         return None
     low, high = (_lines(part, along) for part in page.digits.bounds)
     if tree.function == "log_softmax":
@@ -121,7 +122,7 @@ def _softmax(page: _Page) -> Impossible | None:
     found = [mark for mark in marks if mark is not None]
     if not found:
         return None
-    detail = Bilingual("; ".join(part.en for part, _ in found), "；".join(p.zh for p, _ in found))
+    detail = Bilingual.joined((said for said, _ in found), "; ", "；")
     lines = np.zeros(low.shape, dtype=bool)
     for _, line in found:
         lines[line] = True
@@ -139,8 +140,7 @@ def _sum(low: Array, high: Array, scores: Array) -> _Mark | None:
             continue  # a fully masked row is 0 throughout
         middle = float(((least + most) / 2)[shown].sum())
         if least[shown].sum() > 1 + _ROOM or (shown.all() and most.sum() < 1 - _ROOM):
-            text = say.both("the sum is {middle:.4g}, not 1", middle=middle)
-            return text, line
+            return say.both("the sum is {middle:.4g}, not 1", middle=middle), line
     return None
 
 
@@ -171,14 +171,14 @@ def _ratio(
     a, b, p, q = mid[line][i], mid[line][j], weights[line][i], weights[line][j]
     what = say.both("scores {a:g} and {b:g} get {p:g} and {q:g}", a=a, b=b, p=p, q=q)
     if function == "log_softmax":
-        more = Bilingual("", "")
+        more = _NOTHING
     elif (p - q) * (a - b) < 0:
         more = say.both(", the larger weight for the smaller score")
     else:
         more = say.both(
             ", but their ratio must be e^{gap:.3g} = {ratio:.3g}", gap=a - b, ratio=np.exp(a - b)
         )
-    return Bilingual(what.en + more.en, what.zh + more.zh), line
+    return what + more, line
 
 
 _NOT_AVERAGE = say.both("not an average of the values")
@@ -214,13 +214,11 @@ def _average(page: _Page) -> Impossible | None:
     if not cells.any():
         return None
     at = tuple(np.argwhere(cells)[0])
-    number, column = f"{page.digits.values[at]:g}", int(at[-1])
-    ends = f"{least[column]:.4g}", f"{most[column]:.4g}"
     reason = say.both(
         "{number}, but the values being averaged lie between {least} and {most}",
-        number=number,
-        least=ends[0],
-        most=ends[1],
+        number=f"{page.digits.values[at]:g}",
+        least=f"{least[at[-1]]:.4g}",
+        most=f"{most[at[-1]]:.4g}",
     )
     return Impossible("not_average", _NOT_AVERAGE, reason, np.asarray(cells))
 
@@ -255,18 +253,14 @@ def _normalised(page: _Page) -> Impossible | None:
         if reason is not None:
             cells[line] = ~np.isnan(low[line])
             where = say.both("row {line}: ", line=line) if len(low) > 1 else _NOTHING
-            said.append(Bilingual(where.en + reason.en, where.zh + reason.zh))
+            said.append(where + reason)
     if not said:
         return None
     more = len(said) - 1
     rows = " (and 1 more row)" if more == 1 else " (and {more} more rows)"
     also = say.both(rows, more=more) if more else _NOTHING
-    reason = Bilingual(said[0].en + also.en, said[0].zh + also.zh)
     marked = cells.reshape(page.digits.values.shape)
-    return Impossible("not_normalised", _NOT_NORMALISED, reason, marked)
-
-
-_NOTHING = Bilingual("", "")
+    return Impossible("not_normalised", _NOT_NORMALISED, said[0] + also, marked)
 
 
 @dataclass(frozen=True)
@@ -279,32 +273,28 @@ class _Normalising:
 
 def _normalising(tree: Node) -> _Normalising | None:
     match tree:
-        case Binary("/", Binary("-", x, FunctionCall("mean", (same,)) as mean), below):
-            pass
+        case Binary("/", Binary("-", x, FunctionCall("mean") as mean), below):
+            epsilon: Node = Numeral(0.0)
         case _:
             return None
-    if same != x or not _along_last(mean):
-        return None
-    epsilon: Node = Numeral(0.0)
-    inside = False
     match below:
-        case FunctionCall("sqrt", (Binary("+", FunctionCall("var", (of,)) as spread, epsilon),)):
-            inside = True
-        case Binary("+", FunctionCall("std", (of,)) as spread, epsilon):
+        case FunctionCall("sqrt", (Binary("+", FunctionCall("var") as spread, epsilon),)):
             pass
-        case FunctionCall("std", (of,)) as spread:
+        case Binary("+", FunctionCall("std") as spread, epsilon):
+            pass
+        case FunctionCall("std") as spread:
             pass
         case _:
             return None
-    if of != x or not _along_last(spread):
+    if not all(part.arguments == (x,) and _along_last(part) for part in (mean, spread)):
         return None
-    return _Normalising(x, epsilon, spread.whole("sample", 0) or 0, inside)
+    return _Normalising(x, epsilon, spread.whole("sample", 0) or 0, spread.function == "var")
 
 
-def _along_last(call: FunctionCall) -> bool:
+def _along_last(reduction: FunctionCall) -> bool:
     """Whether a mean or deviation runs along the rows and keeps the axis."""
-    along = call.whole("axis", -1) in (-1, 1)
-    return along and call.whole("keep", 0) == 1 and call.whole("rows", 1) == 1
+    along = reduction.whole("axis", -1) in (-1, 1)
+    return along and reduction.whole("keep", 0) == 1 and reduction.whole("rows", 1) == 1
 
 
 def _smallest_sum_of_squares(
@@ -312,8 +302,7 @@ def _smallest_sum_of_squares(
 ) -> Array:
     """How small ε can make the sum of squares: n · (deviation / (deviation + ε))²."""
     function = "var" if shape.inside else "std"
-    keywords = (("keep", Numeral(1.0)), ("sample", Numeral(float(shape.missing))))
-    spread = page.numbers(FunctionCall(function, (shape.x,), keywords))
+    spread = page.numbers(call(function, shape.x, keep=1, sample=shape.missing))
     if spread is None:
         return np.zeros(rows).ravel()
     low = np.broadcast_to(spread.low, (*rows, 1)).reshape(-1)
@@ -479,7 +468,7 @@ def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
     terms = [say.both("{factor:+g}·row {row}", factor=factors[row], row=row) for row in rows]
     return say.both(
         "{terms} is 0 for the inputs, but not for the outputs: {printed} in column {column}",
-        terms=Bilingual(" ".join(term.en for term in terms), " ".join(term.zh for term in terms)),
+        terms=Bilingual.joined(terms, " ", " "),
         printed=printed,
         column=column,
     )

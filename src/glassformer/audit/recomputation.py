@@ -30,7 +30,7 @@ from glassformer.audit.formulas.terms import (
     names_of,
     replace_each,
 )
-from glassformer.audit.verdicts import Cells, PrintComparison, compare, overlap
+from glassformer.audit.verdicts import PrintComparison, compare, overlap
 from glassformer.errors import ConfigError
 
 
@@ -91,8 +91,7 @@ class FromPrint:
             self.used[step.id] = step.printed
         else:
             return  # a statement without numbers
-        value = self.used[step.id]
-        self.faces[step.id] = value.faces() if isinstance(value, BoundedNumbers) else value
+        self.faces[step.id] = _face(self.used[step.id])
 
     def _computed(self, step: PrintedStep) -> Value:
         try:
@@ -105,7 +104,8 @@ class FromPrint:
                 right = right_values(self.example, self.faces, Work(whole=self._whole), until=step)
                 value = right.get(step.id)
             if value is None:
-                raise _located(self.example, step, error) from error
+                source = self.example.source
+                raise ConfigError(f"{source}: step {step.id!r}: {error}") from error
             self.misfits[step.id] = error
             return value
 
@@ -129,10 +129,7 @@ class FromPrint:
         mended.used = dict(self.used)
         for id_, found in wrong.items():
             mended.used[id_] = self._mended(id_, found, self.computed[id_])
-        mended.faces = {
-            id_: value.faces() if isinstance(value, BoundedNumbers) else value
-            for id_, value in mended.used.items()
-        }
+        mended.faces = {id_: _face(value) for id_, value in mended.used.items()}
         mended._bounds = FormulaEvaluator(mended.used, mended._lay_over, work)
         mended._face_values = FormulaEvaluator(mended.faces, mended._lay_over, work)
         return mended
@@ -141,19 +138,14 @@ class FromPrint:
         """A step's value from print, with the closest bounds."""
         tree, digits = self.trees[step.id], step.printed
         value = self.evaluate(tree)
-        if (
-            not isinstance(value, BoundedNumbers)
-            or value.exact
-            or not isinstance(digits, PrintedDigits)
-        ):
+        if not isinstance(value, BoundedNumbers) or not isinstance(digits, PrintedDigits):
             return value
-        if value.shape != digits.values.shape:
+        if value.exact or value.shape != digits.values.shape:
             return value
         off = np.abs(value.mid - digits.values) > digits.half
         if not off.any():
             return value  # right whatever the bounds are
-        found = closer(tree, self.evaluate, self._follows, self._closer)
-        return value if found is None else found
+        return closer(tree, self.evaluate, self._follows, self._closer) or value
 
     def _follows(self, id_: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """The cells of a step that are not printed."""
@@ -208,28 +200,14 @@ class FromPrint:
             return exactly(mid)
         # After a mistake, the author may have continued with the wrong number or the right one.
         right = overlap(digits, value) & (id_ not in self._below)
-        return _together(step, self.trees[id_], digits, value, mid, right)
-
-
-def _together(
-    step: PrintedStep,
-    tree: Node,
-    digits: PrintedDigits,
-    value: BoundedNumbers,
-    mid: Array,
-    right: Cells,
-) -> BoundedNumbers:
-    printed = digits.numbers()
-    low = np.where(right, np.minimum(mid, np.maximum(value.low, printed.low)), printed.low)
-    high = np.where(right, np.maximum(mid, np.minimum(value.high, printed.high)), printed.high)
-    loose = _loosen(value, step)
-    low = np.where(digits.shown, low, loose.low)
-    high = np.where(digits.shown, high, loose.high)
-    if isinstance(tree, FunctionCall) and tree.function == "softmax":
-        high = _leave_room(tree, digits, low, high)
-    if np.array_equal(low, mid) and np.array_equal(high, mid):
-        return exactly(mid)
-    return BoundedNumbers(mid, low, high)
+        printed, loose = digits.numbers(), _loosen(value, step)
+        low = np.where(right, np.minimum(mid, np.maximum(value.low, printed.low)), printed.low)
+        high = np.where(right, np.maximum(mid, np.minimum(value.high, printed.high)), printed.high)
+        low = np.where(digits.shown, low, loose.low)
+        high = _leave_room(self.trees[id_], digits, low, np.where(digits.shown, high, loose.high))
+        if np.array_equal(low, mid) and np.array_equal(high, mid):
+            return exactly(mid)
+        return BoundedNumbers(mid, low, high)
 
 
 def _loosen(value: BoundedNumbers, step: PrintedStep) -> BoundedNumbers:
@@ -240,24 +218,20 @@ def _loosen(value: BoundedNumbers, step: PrintedStep) -> BoundedNumbers:
     return BoundedNumbers(value.mid, value.low - half, value.high + half)
 
 
-def _leave_room(
-    softmax: FunctionCall, digits: PrintedDigits, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
+def _face(value: Value) -> Value:
+    """A value with all printed digits taken at face value."""
+    return exactly(value.mid) if isinstance(value, BoundedNumbers) else value
+
+
+def _leave_room(tree: Node, digits: PrintedDigits, low: Array, high: Array) -> Array:
     """Probabilities sum to one, so unprinted ones get at most what the printed ones leave."""
-    along = softmax.whole("axis", -1)
+    if not isinstance(tree, FunctionCall) or tree.function != "softmax":
+        return high
+    along = tree.whole("axis", -1)
     if along is None:
         return high
     taken = np.where(digits.shown, low, 0.0).sum(axis=along, keepdims=True)
     return np.where(digits.shown, high, np.minimum(high, np.maximum(1 - taken, 0.0)))
-
-
-class EndToEnd:
-    """The right value of every step, exact and with rounding at each printed step."""
-
-    def __init__(self, example: Example, from_print: FromPrint, whole: Work | None = None) -> None:
-        faces = from_print.faces
-        self.exact = right_values(example, faces, Work(whole=whole))
-        self.rounded = right_values(example, faces, Work(whole=whole), rounded=True)
 
 
 def right_values(
@@ -306,7 +280,3 @@ def _rounded(value: BoundedNumbers, step: PrintedStep) -> BoundedNumbers:
     if step.decimals is not None:
         return exactly(round_half_up(value.mid, step.decimals))
     return value
-
-
-def _located(example: Example, step: PrintedStep, error: FormulaError) -> ConfigError:
-    return ConfigError(f"{example.source}: step {step.id!r}: {error}")

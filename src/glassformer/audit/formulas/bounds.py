@@ -47,10 +47,6 @@ class BoundedNumbers:
         """Rows, columns, …; () for one number."""
         return self.mid.shape
 
-    def faces(self) -> BoundedNumbers:
-        """The same numbers at face value, without bounds."""
-        return exactly(self.mid)
-
 
 @dataclass(frozen=True)
 class WordList:
