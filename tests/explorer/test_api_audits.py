@@ -87,9 +87,9 @@ def test_an_audit_is_saved_in_every_format(client: TestClient, format_: str) -> 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"{", "mine.json: expected JSON; line 1, column 2"),
-        (b"\xff\xfe", "mine.json: expected UTF-8 text"),
-        (b"[]", "mine.json: expected an object with 'title' and 'steps'"),
+        (b"{", "mine.json is damaged or not a worked example: expected JSON in UTF-8"),
+        (b"\xff\xfe", "mine.json is damaged or not a worked example: expected JSON in UTF-8"),
+        (b"[]", "mine.json is not a worked example: expected a JSON object, got list"),
         (
             json.dumps({"steps": [{"id": "s", "formula": "x +"}]}).encode(),
             "mine.json: step 's': column",
