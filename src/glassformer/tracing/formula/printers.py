@@ -1,4 +1,4 @@
-"""Formulas as text, TeX and MathML: three printers of one tree, with one table of precedence.
+"""Formulas as text, TeX and MathML: a format is a template for each kind of formula.
 
 text      Σₖ x[2, k]·W_Q[1, k]    1 × 0 + 2 × 1
 TeX       \\sum_{k} x_{2,k} \\cdot (W_Q)_{1,k}
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from string import Formatter
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 
 from glassformer.language import Language
 from glassformer.tracing.arithmetic import expressions as e
@@ -23,52 +23,67 @@ from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.notation import number
 from glassformer.tracing.formula.places import Place
 
-ATOM = 9
-_WEAK, _COMPARISON, SUM, PRODUCT, POWER = 0, 1, 2, 3, 4
+_WEAK, _COMPARISON, _SUM, _PRODUCT, _POWER, _ATOM = 0, 1, 2, 3, 4, 9
 """Precedence, weakest first; layout such as a fraction bar needs none."""
+_IN_TEMPLATES = {"": _WEAK, "product": _PRODUCT, "power": _POWER, "atom": _ATOM}
 _SIGN_STRENGTHS = {
     **dict.fromkeys(("or", "xor", "and", "|", "&"), _WEAK),
-    **dict.fromkeys(("+", "−"), SUM),
-    **dict.fromkeys(("·", "×", "÷", "mod"), PRODUCT),
+    **dict.fromkeys(("+", "−"), _SUM),
+    **dict.fromkeys(("·", "×", "÷", "mod"), _PRODUCT),
 }
 _TIGHT = frozenset(["−", "÷", "mod"])
 _DIVISIONS = frozenset(["÷", "mod"])
 _STRENGTHS: dict[type, int] = {
-    n.Fraction: PRODUCT, n.Power: POWER, n.Minus: SUM, n.BigSum: SUM, n.Cases: _WEAK,
+    n.Fraction: _PRODUCT, n.Power: _POWER, n.Minus: _SUM, n.BigSum: _SUM, n.Cases: _WEAK,
 }  # fmt: skip
 """Kinds with a fixed precedence; all others are atoms."""
+_SUBSCRIPTS = {"k": "ₖ", "l": "ₗ", "m": "ₘ", "n": "ₙ", "j": "ⱼ", "p": "ₚ", "s": "ₛ"}
+_DIGITS_BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
-Printed = TypeVar("Printed")
+Pieces = list[tuple[str, e.Entry | e.Lookup | None]]
+"""What is printed, in pieces; a piece that is an operand comes with its expression."""
+
+
+def text_of(pieces: Pieces) -> str:
+    """The pieces as one string."""
+    return "".join([text for text, _ in pieces])
 
 
 @dataclass(frozen=True)
-class Printer(ABC, Generic[Printed]):
-    """Prints formulas in one format: `inside` writes one without brackets, `bracketed` with them.
+class _Printer:
+    """Prints formulas as text; other formats replace templates, signs and brackets.
 
-    The words inside formulas are in `language`. `laid_out` are the kinds that the format's layout
-    sets apart without brackets.
+    In a template, `{above:product}` is a part, in brackets where it is weaker than a product. The
+    words inside formulas are in `language`.
     """
 
     digits: int
     language: Language
 
+    templates: ClassVar[Mapping[type, str]] = {
+        n.Fraction: "{above:product} / {below:power}",
+        n.Power: "{base:atom}^{exponent:atom}",
+        n.Minus: "−{body:product}",
+        n.Root: "√({body})",
+        n.Bars: "|{body}|",
+        n.BigSum: "{sign}{letters} {body:product}",
+    }
     laid_out: ClassVar[tuple[type, ...]] = ()
+    """The kinds that the format's layout sets apart without brackets, except from a power."""
     powers_of_ten: ClassVar[bool] = False
     """Whether 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
+    comma: ClassVar[str] = ", "
 
-    def write(self, formula: n.Formula, outer: int = 0) -> Printed:
+    def write(self, formula: n.Formula, outer: int = _WEAK) -> Pieces:
         """The formula, in brackets if it is weaker than its surroundings."""
-        weaker = self.strength(formula) < outer and not self.is_laid_out(formula)
-        return self.bracketed(formula) if weaker else self.inside(formula)
-
-    def is_laid_out(self, formula: n.Formula) -> bool:
-        """Whether the layout shows where it begins and ends."""
-        return isinstance(formula, self.laid_out)
-
-    def base(self, power: n.Power) -> Printed:
-        """What is raised: in brackets unless it is one sign, whatever the layout."""
-        is_atom = self.strength(power.base) >= ATOM
-        return self.inside(power.base) if is_atom else self.bracketed(power.base)
+        pieces = self.inside(formula)
+        if self.strength(formula) >= outer:
+            return pieces
+        if outer < _ATOM and self.is_laid_out(formula, pieces):
+            return pieces
+        if isinstance(formula, n.Value):  # the brackets belong to the number
+            return [(text_of(self.bracketed(pieces)), formula.operand)]
+        return self.bracketed(pieces)
 
     def strength(self, formula: n.Formula) -> int:
         """The precedence of a formula: one weaker than its surroundings needs brackets."""
@@ -77,142 +92,148 @@ class Printer(ABC, Generic[Printed]):
                 return _SIGN_STRENGTHS.get(sign, _COMPARISON)
             case n.Value(number=value, is_constant=is_constant):
                 if value < 0:
-                    return SUM if is_constant else _COMPARISON  # an operand: after any operator
+                    return _SUM if is_constant else _COMPARISON  # an operand: after any operator
                 shown = number(value, self.digits) if self.powers_of_ten else ""
-                return PRODUCT if "e+" in shown or "e-" in shown else ATOM
+                return _PRODUCT if "e+" in shown or "e-" in shown else _ATOM
             case n.TermList(sign=sign, terms=terms, others=others):
-                return SUM if sign == "Σ" and len(terms) + bool(others) > 1 else PRODUCT
+                return _SUM if sign == "Σ" and len(terms) + bool(others) > 1 else _PRODUCT
             case _:
-                return _STRENGTHS.get(type(formula), ATOM)
+                return _STRENGTHS.get(type(formula), _ATOM)
 
-    def sides(self, formula: n.Infix) -> tuple[Printed, Printed]:
+    def inside(self, formula: n.Formula) -> Pieces:
+        """The formula without brackets around it."""
+        match formula:
+            case n.Value(number=value, operand=operand):
+                return [(self.number(value), operand)]
+            case n.Leaf():
+                return self.leaf(formula)
+            case n.Infix():
+                return self.infix(formula)
+            case n.Applied():
+                return self.call(formula)
+            case n.TermList(sign=sign, terms=terms, others=others, rest=rest):
+                written = [self.write(term, _PRODUCT) for term in terms]
+                written += [self.left_out(others, rest)] if others else []
+                return _joined(written, self.sign("+" if sign == "Σ" else "×"))
+            case _:
+                return self.filled(self.template(formula), formula)
+
+    def filled(self, template: str, formula: n.Formula) -> Pieces:
+        """A template with the parts of a formula in their places."""
+        pieces: Pieces = []
+        for plain, name, outer in _parsed(template):
+            pieces.append((plain, None))
+            match getattr(formula, name) if name else None:
+                case str() as sign:
+                    pieces.append((self.sign(sign), None))
+                case tuple() as letters:
+                    pieces.append((self.letters(letters), None))
+                case None:
+                    pass
+                case part:
+                    pieces += self.write(part, outer)
+        return pieces
+
+    def infix(self, formula: n.Infix) -> Pieces:
         """Both sides of an operator; a − (b − c) keeps its brackets, (a − b) − c does not.
 
         Neither does a factor (a / b)·c, which would read as a / (b·c).
         """
         own = self.strength(formula)
         tight = formula.sign in _TIGHT or own == _COMPARISON
-        outer = [own, own + tight]
-        for at, side in enumerate((formula.left, formula.right)):
+        sides = []
+        for side, outer in ((formula.left, own), (formula.right, own + tight)):
             divides = isinstance(side, n.Infix) and side.sign in _DIVISIONS
-            if own == PRODUCT and (divides or isinstance(side, n.Fraction)):
-                outer[at] = POWER
-        return self.write(formula.left, outer[0]), self.write(formula.right, outer[1])
+            is_quotient = own == _PRODUCT and (divides or isinstance(side, n.Fraction))
+            sides.append(self.write(side, _POWER if is_quotient else outer))
+        return _joined(sides, self.sign(formula.sign))
 
-    def others(self, count: int) -> str:
-        """How many terms are not written, in words."""
-        return n.say["others"].say(self.language, count=count)
+    def call(self, call: n.Applied) -> Pieces:
+        """A function of its arguments."""
+        arguments = [self.write(part) for part in call.arguments]
+        arguments += [self.left_out(call.others, None)] if call.others else []
+        return [(self.function(call), None), *self.bracketed(_joined(arguments, self.comma))]
 
-    @abstractmethod
-    def inside(self, formula: n.Formula) -> Printed: ...
+    def said(self, key: str, **fields: object) -> str:
+        """A word inside formulas."""
+        return n.say[key].say(self.language, **fields)
 
-    @abstractmethod
-    def bracketed(self, formula: n.Formula) -> Printed: ...
+    # --- what the formats write in their own way ---
 
-
-# --- text ---
-
-_SUBSCRIPTS = {"k": "ₖ", "l": "ₗ", "m": "ₘ", "n": "ₙ", "j": "ⱼ", "p": "ₚ", "s": "ₛ"}
-_DIGITS_BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-
-Pieces = list[tuple[str, e.Entry | e.Lookup | None]]
-"""Text in pieces; a piece that is an operand comes with its expression."""
-
-
-class _TextPrinter(Printer[Pieces]):
-    def bracketed(self, formula: n.Formula) -> Pieces:
-        if isinstance(formula, n.Value):  # the brackets belong to the number
-            return [(f"({number(formula.number, self.digits)})", formula.operand)]
-        return [("(", None), *self.inside(formula), (")", None)]
-
-    def inside(self, formula: n.Formula) -> Pieces:
+    def template(self, formula: n.Formula) -> str:
+        """How this kind of formula is written."""
         match formula:
-            case n.Value(number=value, operand=operand):
-                return [(number(value, self.digits), operand)]
-            case n.Leaf(symbol=symbol, places=places, operand=operand):
-                if all(isinstance(place, Place) for place in places):
-                    return [(str(formula), operand)]
-                return self._listed(f"{symbol}[", places, "]")
-            case n.Infix(sign=sign):
-                left, right = self.sides(formula)
-                return [*left, (sign if sign == "·" else f" {sign} ", None), *right]
-            case n.Fraction(above=above, below=below):
-                over, under = self.write(above, PRODUCT), self.write(below, PRODUCT + 1)
-                return [*over, (" / ", None), *under]
-            case n.Power(exponent=exponent):
-                raised = self.write(exponent, POWER + 1)
-                return [*self.base(formula), ("^", None), *raised]
-            case n.Minus(body=body):
-                return [("−", None), *self.write(body, PRODUCT)]
-            case n.Root(body=body):
-                bare = isinstance(body, n.Value) and self.strength(body) == ATOM
-                return self._listed("√" if bare else "√(", (body,), "" if bare else ")")
-            case n.Bars(body=body):
-                return self._listed("|", (body,), "|")
-            case n.Applied():
-                return self._call(formula)
-            case n.BigSum(sign=sign, letters=letters, body=body):
-                return [(f"{sign}{_below(letters)} ", None), *self.write(body, PRODUCT)]
-            case n.TermList():
-                return self._terms(formula)
             case n.Cases():
-                return self._cases(formula)
+                return self.said("choice", condition="{condition}", yes="{yes}", no="{no}")
+            case n.Root(body=n.Value() as body) if self.strength(body) == _ATOM:
+                return "√{body}"
+            case _:
+                return self.templates[type(formula)]
 
-    def _listed(
-        self, opening: str, parts: Sequence[n.Formula | Place], closing: str, joint: str = ", ",
-        outer: int = 0,
-    ) -> Pieces:  # fmt: skip
-        pieces: Pieces = [(opening, None)]
-        for place, part in enumerate(parts):
-            if place:
-                pieces.append((joint, None))
-            pieces += [(str(part), None)] if isinstance(part, Place) else self.write(part, outer)
-        return [*pieces, (closing, None)]
+    def is_laid_out(self, formula: n.Formula, pieces: Pieces) -> bool:  # noqa: ARG002
+        """Whether the layout shows where it begins and ends."""
+        return isinstance(formula, self.laid_out)
 
-    def _call(self, call: n.Applied) -> Pieces:
+    def bracketed(self, pieces: Pieces) -> Pieces:
+        return [("(", None), *pieces, (")", None)]
+
+    def number(self, value: e.Scalar) -> str:
+        return number(value, self.digits)
+
+    def leaf(self, leaf: n.Leaf) -> Pieces:
+        """A symbol with its places."""
+        if all(isinstance(place, Place) for place in leaf.places):
+            return [(str(leaf), leaf.operand)]
+        places = _joined(map(self.place, leaf.places), self.comma)
+        return [(f"{leaf.symbol}[", None), *places, ("]", None)]
+
+    def place(self, place: Place | n.Formula) -> Pieces:
+        return [(str(place), None)] if isinstance(place, Place) else self.write(place)
+
+    def function(self, call: n.Applied) -> str:
+        """The name of a function, with its rank and its letters."""
         rank = f" #{call.rank}" if call.rank else ""
-        others = f", … {self.others(call.others)}" if call.others else ""
-        opening = f"{call.name}{rank}{_below(call.letters)}("
-        return self._listed(opening, call.arguments, f"{others})")
+        return f"{call.name}{rank}{self.letters(call.letters)}"
 
-    def _terms(self, listed: n.TermList) -> Pieces:
-        joint = " + " if listed.sign == "Σ" else " × "
-        rest = ""
-        if listed.others:
-            said = self.others(listed.others)
-            sum_of_others = "" if listed.rest is None else number(listed.rest, self.digits)
-            rest = f"({said}: {sum_of_others})" if sum_of_others else f"… {said}"
-            rest = f"{joint if listed.terms else ''}{rest}"
-        return self._listed("", listed.terms, rest, joint, PRODUCT)
+    def sign(self, sign: str) -> str:
+        """An operator with the space around it, or a Σ."""
+        return sign if sign in "·ΣΠ" else f" {sign} "
 
-    def _cases(self, cases: n.Cases) -> Pieces:
-        pieces: Pieces = []
-        for plain, field, _, _ in Formatter().parse(n.say["choice"].say(self.language)):
-            pieces.append((plain, None))
-            pieces += [] if field is None else self.write(getattr(cases, field))
-        return pieces
+    def letters(self, letters: tuple[str, ...]) -> str:
+        """The letters under a Σ."""
+        lowered = []
+        for letter, sign, end in (written.partition("≤") for written in letters):
+            lowered += [_SUBSCRIPTS.get(letter, f"_{letter}"), sign, end.translate(_DIGITS_BELOW)]
+        return "".join(lowered)
+
+    def left_out(self, count: int, rest: float | None) -> Pieces:
+        """So many terms that are not written, and what they add up to."""
+        said = self.said("others", count=count)
+        return [(f"… {said}" if rest is None else f"({said}: {self.number(rest)})", None)]
 
 
-def _below(letters: tuple[str, ...]) -> str:
-    lowered = []
-    for letter, sign, end in (written.partition("≤") for written in letters):
-        lowered += [_SUBSCRIPTS.get(letter, f"_{letter}"), sign, end.translate(_DIGITS_BELOW)]
-    return "".join(lowered)
+@cache
+def _parsed(template: str) -> list[tuple[str, str | None, int]]:
+    parts = Formatter().parse(template)
+    return [(plain, name, _IN_TEMPLATES[outer or ""]) for plain, name, outer, _ in parts]
 
 
-def _tex_below(letters: tuple[str, ...]) -> str:
-    return f"_{{{','.join(letters)}}}".replace("≤", r" \le ")
+def _joined(parts: Iterable[Pieces], joint: str) -> Pieces:
+    pieces: Pieces = []
+    for place, part in enumerate(parts):
+        pieces += [(joint, None), *part] if place else part
+    return pieces
 
 
 def to_text(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as plain text."""
-    return "".join([text for text, _ in _TextPrinter(digits, language).write(formula)])
+    return text_of(_Printer(digits, language).write(formula))
 
 
 def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") -> Pieces:
     """The text in pieces, operands with their expressions, the text between them joined."""
     joined: Pieces = []
-    for text, operand in _TextPrinter(digits, language).write(formula):
+    for text, operand in _Printer(digits, language).write(formula):
         if operand is None and joined and joined[-1][1] is None:
             joined[-1] = (joined[-1][0] + text, None)
         elif text:
@@ -225,7 +246,7 @@ def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") ->
 
 _WIDEST_FRACTION = 150
 """Characters of TeX above or below a fraction bar: about half the page width."""
-_ON_ONE_LINE = "{}"
+_ON_ONE_LINE = "{{}}"
 """Marks a fraction without a bar; TeX sets nothing for it."""
 _TEX_SIGNS = {
     "≠": r"\neq",
@@ -241,6 +262,7 @@ _TEX_SIGNS = {
     "·": r"\cdot",
     "×": r"\times",
 }
+_TEX_BIG = {"Σ": r"\sum", "Π": r"\prod"}
 _TEX_FUNCTIONS = frozenset(
     ["exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "max", "min"]
 )
@@ -293,106 +315,92 @@ def symbol_to_tex(symbol: Symbol, places: str = "") -> str:
     return rf"{lead}({whole})_{{{places}}}" if symbol.below else rf"{lead}{whole}_{{{places}}}"
 
 
-class _TexPrinter(Printer[str]):
+class _TexPrinter(_Printer):
+    templates: ClassVar = {
+        n.Fraction: r"\frac{{{above}}}{{{below}}}",
+        n.Power: "{{{base:atom}}}^{{{exponent}}}",
+        n.Minus: "-{body:product}",
+        n.Root: r"\sqrt{{{body}}}",
+        n.Bars: r"\left|{body}\right|",
+        n.BigSum: "{sign}{letters} {body:product}",
+        n.Infix: r"\left\lfloor \frac{{{left}}}{{{right}}} \right\rfloor",
+        n.Cases: r"\begin{{cases}} \displaystyle {yes} & {condition} \\ \displaystyle {no} & "
+        r"\text{{OTHERWISE}} \end{{cases}}",
+    }
     laid_out = (n.Fraction, n.Cases)
     powers_of_ten = True
 
-    def bracketed(self, formula: n.Formula) -> str:
-        return _tex_bracketed(self.inside(formula))
-
-    def inside(self, formula: n.Formula) -> str:
-        write = self.write
+    def template(self, formula: n.Formula) -> str:
+        """Wide fractions stand on one line, without a bar; wide roots are powers."""
         match formula:
-            case n.Value(number=value):
-                return number_to_tex(value, self.digits)
-            case n.Leaf(symbol=symbol, places=places):
-                return symbol_to_tex(symbol, ",".join(map(self._place, places)))
-            case n.Infix(sign="÷", left=left, right=right):
-                return rf"\left\lfloor \frac{{{write(left)}}}{{{write(right)}}} \right\rfloor"
-            case n.Infix(sign=sign):
-                left_side, right_side = self.sides(formula)
-                return f"{left_side} {_TEX_SIGNS.get(sign, sign)} {right_side}"
-            case n.Fraction(above=above, below=below):
-                return self._fraction(above, below)
-            case n.Power(exponent=exponent):
-                return rf"{{{self.base(formula)}}}^{{{write(exponent)}}}"
-            case n.Minus(body=body):
-                return f"-{write(body, PRODUCT)}"
-            case n.Root(body=body):
-                inside = write(body)
-                wide = len(inside) > _WIDEST_FRACTION
-                return rf"({inside})^{{1/2}}" if wide else rf"\sqrt{{{inside}}}"
-            case n.Bars(body=body):
-                return rf"\left|{write(body)}\right|"
-            case n.Applied():
-                return self._call(formula)
-            case n.BigSum(sign=sign, letters=letters, body=body):
-                command = r"\sum" if sign == "Σ" else r"\prod"
-                return rf"{command}{_tex_below(letters)} {write(body, PRODUCT)}"
-            case n.TermList():
-                return self._terms(formula)
-            case n.Cases(condition=condition, yes=yes, no=no):
-                large, otherwise = r"\displaystyle ", escaped(n.say["otherwise"].say(self.language))
-                rows = rf"{large}{write(yes)} & {write(condition)} \\ {large}{write(no)} & "
-                return rf"\begin{{cases}} {rows}\text{{{otherwise}}} \end{{cases}}"
+            case n.Fraction(above=above, below=below) if self._is_wide(above, below):
+                return rf"{_ON_ONE_LINE}{{above:product}} \mathbin{{{{/}}}} {{below:power}}"
+            case n.Root(body=body) if self._is_wide(body):
+                return "({body})^{{1/2}}"
+            case _:
+                otherwise = escaped(self.said("otherwise"))
+                return self.templates[type(formula)].replace("OTHERWISE", otherwise)
 
-    def _place(self, place: Place | n.Formula) -> str:
+    def _is_wide(self, *parts: n.Formula) -> bool:
+        return any(len(text_of(self.write(part))) > _WIDEST_FRACTION for part in parts)
+
+    def is_laid_out(self, formula: n.Formula, pieces: Pieces) -> bool:
+        is_on_one_line = text_of(pieces[:1]).startswith("{}")
+        return super().is_laid_out(formula, pieces) and not is_on_one_line
+
+    def bracketed(self, pieces: Pieces) -> Pieces:
+        inside = text_of(pieces)
+        tall = re.search(r"\\(frac|sum|prod|begin)", inside) and len(inside) < _WIDEST_FRACTION
+        return [(rf"\left({inside}\right)" if tall else f"({inside})", None)]
+
+    def number(self, value: e.Scalar) -> str:
+        return number_to_tex(value, self.digits)
+
+    def leaf(self, leaf: n.Leaf) -> Pieces:
+        places = text_of(_joined(map(self.place, leaf.places), ","))
+        return [(symbol_to_tex(leaf.symbol, places), leaf.operand)]
+
+    def place(self, place: Place | n.Formula) -> Pieces:
         if not isinstance(place, Place):
             return self.write(place)
         shown = str(place).replace("÷", r"\div ").replace(" mod ", r" \bmod ")
-        return shown.replace("−", "-")
+        return [(shown.replace("−", "-"), None)]
 
-    def is_laid_out(self, formula: n.Formula) -> bool:
-        return super().is_laid_out(formula) and not self.inside(formula).startswith(_ON_ONE_LINE)
+    def infix(self, formula: n.Infix) -> Pieces:
+        if formula.sign == "÷":
+            return self.filled(self.templates[n.Infix], formula)
+        return super().infix(formula)
 
-    def _fraction(self, above: n.Formula, below: n.Formula) -> str:
-        """A fraction, on one line if it is too wide."""
-        over, under = self.write(above), self.write(below)
-        if max(len(over), len(under)) <= _WIDEST_FRACTION:
-            return rf"\frac{{{over}}}{{{under}}}"
-        over, under = self.write(above, PRODUCT), self.write(below, POWER)
-        return rf"{_ON_ONE_LINE}{over} \mathbin{{/}} {under}"
-
-    def _call(self, call: n.Applied) -> str:
-        arguments = [self.write(part) for part in call.arguments]
+    def call(self, call: n.Applied) -> Pieces:
         if call.name == "not":
-            return rf"\neg {self.write(call.arguments[0], ATOM)}"
-        if call.others:
-            arguments.append(self._left_out(call.others, None))
+            return [(r"\neg ", None), *self.write(call.arguments[0], _ATOM)]
+        return super().call(call)
+
+    def function(self, call: n.Applied) -> str:
         rank = rf"^{{({call.rank})}}" if call.rank else ""
         name = call.name.replace(" ", "-")
         word = f"\\{name}" if name in _TEX_FUNCTIONS else rf"\operatorname{{{escaped(name)}}}"
-        below = _tex_below(call.letters) if call.letters else ""
-        return f"{word}{rank}{below}{_tex_bracketed(', '.join(arguments))}"
+        return f"{word}{rank}{self.letters(call.letters)}"
 
-    def _terms(self, listed: n.TermList) -> str:
-        parts = [self.write(term, PRODUCT) for term in listed.terms]
-        if listed.others:
-            parts.append(self._left_out(listed.others, listed.rest))
-        return (" + " if listed.sign == "Σ" else r" \times ").join(parts)
+    def sign(self, sign: str) -> str:
+        return _TEX_BIG.get(sign) or f" {_TEX_SIGNS.get(sign, sign)} "
 
-    def _left_out(self, count: int, rest: float | None) -> str:
-        note = rf"\text{{{escaped(self.others(count))}}}"
+    def letters(self, letters: tuple[str, ...]) -> str:
+        return f"_{{{','.join(letters)}}}".replace("≤", r" \le ") if letters else ""
+
+    def left_out(self, count: int, rest: float | None) -> Pieces:
+        note = rf"\text{{{escaped(self.said('others', count=count))}}}"
         if rest is not None:
-            note = f"{note}: {number_to_tex(rest, self.digits)}"
-        return rf"\underbrace{{\cdots}}_{{{note}}}"
-
-
-def _tex_bracketed(inside: str) -> str:
-    tall = re.search(r"\\(frac|sum|prod|begin)", inside) and len(inside) < _WIDEST_FRACTION
-    return rf"\left({inside}\right)" if tall else f"({inside})"
+            note = f"{note}: {self.number(rest)}"
+        return [(rf"\underbrace{{\cdots}}_{{{note}}}", None)]
 
 
 def to_tex(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
     """The formula as LaTeX math, without dollar signs."""
-    return _TexPrinter(digits, language).write(formula)
+    return text_of(_TexPrinter(digits, language).write(formula))
 
 
 # --- MathML ---
-
-
-def _sign(sign: str) -> str:
-    return f"<mo>{escape(sign)}</mo>"
 
 
 def _mathml_word(word: str) -> str:
@@ -401,12 +409,8 @@ def _mathml_word(word: str) -> str:
     return f"<mi{variant}>{escape(word)}</mi>"
 
 
-def _row(inside: str) -> str:
-    return f"<mrow>{inside}</mrow>"
-
-
 def _mathml_bracketed(inside: str) -> str:
-    return _row(f"{_sign('(')}{inside}{_sign(')')}")
+    return f"<mrow><mo>(</mo>{inside}<mo>)</mo></mrow>"
 
 
 def number_to_mathml(value: e.Scalar, digits: int = 4) -> str:
@@ -415,7 +419,7 @@ def number_to_mathml(value: e.Scalar, digits: int = 4) -> str:
     if not exponent:
         return f"<mn>{escape(mantissa)}</mn>"
     power = str(int(exponent.replace("−", "-"))).replace("-", "−")
-    return f"<mn>{mantissa}</mn>{_sign('×')}<msup><mn>10</mn><mn>{power}</mn></msup>"
+    return f"<mn>{mantissa}</mn><mo>×</mo><msup><mn>10</mn><mn>{power}</mn></msup>"
 
 
 def symbol_to_mathml(symbol: Symbol, places: str = "") -> str:
@@ -425,88 +429,70 @@ def symbol_to_mathml(symbol: Symbol, places: str = "") -> str:
     if symbol.below:
         whole = f"<msub>{whole}{_mathml_word(symbol.below)}</msub>"
     if symbol.primes:
-        whole = f"<msup>{whole}{_sign('′' * symbol.primes)}</msup>"
+        whole = f"<msup>{whole}<mo>{'′' * symbol.primes}</mo></msup>"
     if places:
         whole = f"<msub>{_mathml_bracketed(whole) if symbol.below else whole}{places}</msub>"
     return lead + whole
 
 
-class _MathmlPrinter(Printer[str]):
+class _MathmlPrinter(_Printer):
+    templates: ClassVar = {
+        n.Fraction: "<mfrac><mrow>{above}</mrow><mrow>{below}</mrow></mfrac>",
+        n.Power: "<msup><mrow>{base:atom}</mrow><mrow>{exponent}</mrow></msup>",
+        n.Minus: "<mo>−</mo>{body:product}",
+        n.Root: "<msqrt>{body}</msqrt>",
+        n.Bars: "<mrow><mo>|</mo>{body}<mo>|</mo></mrow>",
+        n.BigSum: "<munder>{sign}{letters}</munder>{body:product}",
+        n.Cases: "<mrow><mo>{{</mo><mtable><mtr><mtd>{yes}</mtd><mtd>{condition}</mtd></mtr>"
+        "<mtr><mtd>{no}</mtd><mtd><mtext>OTHERWISE</mtext></mtd></mtr></mtable></mrow>",
+    }
     laid_out = (n.Fraction, n.Cases, n.Power)
     powers_of_ten = True
+    comma = "<mo>,</mo>"
 
-    def bracketed(self, formula: n.Formula) -> str:
-        return _mathml_bracketed(self.inside(formula))
+    def template(self, formula: n.Formula) -> str:
+        otherwise = escape(self.said("otherwise"))
+        return self.templates[type(formula)].replace("OTHERWISE", otherwise)
 
-    def inside(self, formula: n.Formula) -> str:
-        write = self.write
-        match formula:
-            case n.Value(number=value):
-                return number_to_mathml(value, self.digits)
-            case n.Leaf(symbol=symbol, places=places):
-                return symbol_to_mathml(symbol, self._places(places))
-            case n.Infix(sign=sign):
-                sides = self.sides(formula)
-                return f"{sides[0]}{_sign(sign)}{sides[1]}"
-            case n.Fraction(above=above, below=below):
-                return f"<mfrac>{_row(write(above))}{_row(write(below))}</mfrac>"
-            case n.Power(exponent=exponent):
-                return f"<msup>{_row(self.base(formula))}{_row(write(exponent))}</msup>"
-            case n.Minus(body=body):
-                return f"{_sign('−')}{write(body, PRODUCT)}"
-            case n.Root(body=body):
-                return f"<msqrt>{write(body)}</msqrt>"
-            case n.Bars(body=body):
-                return _row(f"{_sign('|')}{write(body)}{_sign('|')}")
-            case n.Applied():
-                return self._call(formula)
-            case n.BigSum(sign=sign, letters=letters, body=body):
-                letter = f"<mi>{','.join(letters)}</mi>"
-                operator = "∑" if sign == "Σ" else "∏"
-                return f"<munder>{_sign(operator)}{letter}</munder>{write(body, PRODUCT)}"
-            case n.TermList():
-                return self._terms(formula)
-            case n.Cases(condition=condition, yes=yes, no=no):
-                rows = (
-                    f"<mtr><mtd>{write(yes)}</mtd><mtd>{write(condition)}</mtd></mtr>"
-                    f"<mtr><mtd>{write(no)}</mtd><mtd>"
-                    f"<mtext>{escape(n.say['otherwise'].say(self.language))}</mtext></mtd></mtr>"
-                )
-                return _row(f"{_sign('{')}<mtable>{rows}</mtable>")
+    def bracketed(self, pieces: Pieces) -> Pieces:
+        return [(_mathml_bracketed(text_of(pieces)), None)]
 
-    def _places(self, places: tuple[Place | n.Formula, ...]) -> str:
-        if not places:
-            return ""
-        if all(isinstance(place, Place) for place in places):
-            return f"<mtext>{escape(','.join(map(str, places)))}</mtext>"
-        parts = (
-            f"<mtext>{escape(str(place))}</mtext>" if isinstance(place, Place)
-            else self.write(place)
-            for place in places
-        )  # fmt: skip
-        return _row(_sign(",").join(parts))
+    def number(self, value: e.Scalar) -> str:
+        return number_to_mathml(value, self.digits)
 
-    def _call(self, call: n.Applied) -> str:
-        inside = [self.write(part) for part in call.arguments]
-        inside += [_sign("…")] if call.others else []
+    def leaf(self, leaf: n.Leaf) -> Pieces:
+        if all(isinstance(place, Place) for place in leaf.places):
+            shown = ",".join(map(str, leaf.places))
+            places = f"<mtext>{escape(shown)}</mtext>" if shown else ""
+        else:
+            written = text_of(_joined(map(self.place, leaf.places), self.comma))
+            places = f"<mrow>{written}</mrow>"
+        return [(symbol_to_mathml(leaf.symbol, places), leaf.operand)]
+
+    def place(self, place: Place | n.Formula) -> Pieces:
+        if isinstance(place, Place):
+            return [(f"<mtext>{escape(str(place))}</mtext>", None)]
+        return self.write(place)
+
+    def function(self, call: n.Applied) -> str:
         name = _mathml_word(f"{call.name} #{call.rank}" if call.rank else call.name)
-        if call.letters:
-            name = f"<munder>{name}<mi>{','.join(call.letters)}</mi></munder>"
-        return name + _mathml_bracketed(_sign(",").join(inside))
+        return f"<munder>{name}{self.letters(call.letters)}</munder>" if call.letters else name
 
-    def _terms(self, listed: n.TermList) -> str:
-        parts = [self.write(term, PRODUCT) for term in listed.terms]
-        parts += [self._left_out(listed)] if listed.others else []
-        return _sign("+" if listed.sign == "Σ" else "×").join(parts)
+    def sign(self, sign: str) -> str:
+        return f"<mo>{escape({'Σ': '∑', 'Π': '∏'}.get(sign, sign))}</mo>"
 
-    def _left_out(self, listed: n.TermList) -> str:
-        note = f"<mtext>{escape(self.others(listed.others))}</mtext>"
-        shown = _sign("…") if listed.rest is None else number_to_mathml(listed.rest, self.digits)
-        return f"<munder>{_row(shown)}{note}</munder>"
+    def letters(self, letters: tuple[str, ...]) -> str:
+        return f"<mi>{','.join(letters)}</mi>"
+
+    def left_out(self, count: int, rest: float | None) -> Pieces:
+        note = f"<mtext>{escape(self.said('others', count=count))}</mtext>"
+        shown = "<mo>…</mo>" if rest is None else self.number(rest)
+        return [(f"<munder><mrow>{shown}</mrow>{note}</munder>", None)]
 
 
 def to_mathml(
     formula: n.Formula, digits: int = 4, language: Language = "en", *, is_summand: bool = False
 ) -> str:
     """The formula as MathML, without the enclosing `<math>`; a negative summand in brackets."""
-    return _MathmlPrinter(digits, language).write(formula, PRODUCT if is_summand else _WEAK)
+    printer = _MathmlPrinter(digits, language)
+    return text_of(printer.write(formula, _PRODUCT if is_summand else _WEAK))
