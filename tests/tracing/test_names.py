@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.documents import render_text
 from glassformer.tracing import Trace, trace, trace_training_step
 from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.formula import Symbol, to_tex, to_text
@@ -428,3 +429,35 @@ def test_a_factor_that_is_a_quotient_stands_in_brackets() -> None:
     assert to_tex(Infix("·", half, y)) == r"\frac{x}{2} \cdot y"
     long = Fraction(Leaf(Symbol("x" * 200)), Value(2))
     assert to_tex(Infix("·", long, y)) == rf"({{}}\mathrm{{{'x' * 200}}} \mathbin{{/}} 2) \cdot y"
+
+
+def test_a_comparison_stands_in_brackets_beside_an_equals_sign() -> None:
+    given = torch.tensor([1.0, 2.0])
+    cell = trace(lambda x: x == 2, given)["eq"][1]
+    lines = cell.explain().splitlines()
+    assert lines[1:3] == ["  = (x[1] = 2)", "  = (2 = 2)"]
+    assert "eq[1] = (x[1] = 2)" in render_text(cell, "terminal")
+    assert r"= (x_{1} = 2)" in render_text(cell, "tex")
+
+
+def test_a_letter_that_runs_over_one_cell_is_not_written() -> None:
+    reduced = trace(lambda x: (x.any(), x.argmax()), torch.tensor([[True, False]]).float())
+    assert reduced["any"][()].formula == "anyₖ(x[k])"
+    assert reduced["argmax"][()].formula == "argmaxₖ(x[k])"
+
+
+def test_batch_and_group_norm_have_the_parameters_gamma_and_beta() -> None:
+    module = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.GroupNorm(1, 2)).eval()
+    traced = trace(module, torch.randn(1, 1, 2, 2))
+    for name in ("1", "2"):
+        formula = traced[name][0, 1, 0, 0].formula
+        assert formula.endswith("·γ[1] + β[1]"), formula
+
+
+def test_keys_and_values_in_one_product_are_not_called_queries() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(8, 2, 12, batch_first=True).eval()
+    traced = trace(layer, torch.randn(1, 3, 8), torch.randn(1, 4, 8))
+    cell = traced["multihead_attn.kv_proj"][3, 0, 15]
+    assert cell.card().name == "KV[3, 15]"
+    assert traced["self_attn.proj"][2, 0, 23].card().name == "QKV[2, 23]"

@@ -15,7 +15,7 @@ _LONGEST_LINE = 88
 
 def text_lines(card: Card, words: TraceWords) -> list[str]:
     """Plain text."""
-    write = partial(to_text, digits=card.digits, language=words.language)
+    write = partial(to_text, digits=card.digits, language=words.language, within="equation")
     lines: list[str] = []
     sign: str = card.relation
     for place, equation in enumerate(card.equations):
@@ -41,7 +41,7 @@ def legend_text(card: Card, words: TraceWords) -> str:
 
 def tex_lines(card: Card, words: TraceWords) -> list[str]:
     """TeX math; a continuation line begins with its sign."""
-    write = partial(to_tex, digits=card.digits, language=words.language)
+    write = partial(to_tex, digits=card.digits, language=words.language, within="equation")
     lines: list[str] = []
     sign = r"\neq" if card.relation == "≠" else "="
     for equation in card.equations:
@@ -55,7 +55,7 @@ def tex_lines(card: Card, words: TraceWords) -> list[str]:
 
 def mathml_lines(card: Card, words: TraceWords) -> list[str]:
     """MathML, each line in a `<div>`."""
-    write = partial(to_mathml, digits=card.digits, language=words.language)
+    write = partial(to_mathml, digits=card.digits, language=words.language, within="equation")
     lines: list[str] = []
     sign: str = card.relation
     for place, equation in enumerate(card.equations):
@@ -63,7 +63,7 @@ def mathml_lines(card: Card, words: TraceWords) -> list[str]:
         lead = f'<span class="where">{escape(words["where"])}</span>' if place == 1 else ""
         lines.append(f"<div>{lead}{_math(f'{left}<mo>{sign}</mo>{symbols}')}</div>")
         summed = list(summands(equation.numbers))
-        terms = [write(term, is_summand=len(summed) > 1) for term in summed]
+        terms = [write(term, within="sum" if len(summed) > 1 else "equation") for term in summed]
         # Each term is a <math> of its own, since browsers break lines only between them. The
         # sign that begins it is marked as infix to keep its spacing.
         signs = [sign, *("+" for _ in terms[1:])]

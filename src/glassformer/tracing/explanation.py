@@ -284,9 +284,11 @@ def _lines(card: Card, most: int, digits: int) -> list[str]:
             operands = ", ".join(o.step.name if o.step else o.argument for o in step.operands)
             lines.append(say("no rule", op=step.op, operands=operands))
         return lines
-    sign, numbers = card.relation, card.numbers
+    sign = card.relation
+    write = partial(to_text, digits=digits, language=card.language, within="equation")
+    symbols, numbers = write(card.tree), write(card.number_tree)
     has_symbol = str(card.sight.symbol(step)) != step.name
-    lines.append(f"  {f'{card.name} ' if has_symbol else ''}{sign} {card.formula}")
+    lines.append(f"  {f'{card.name} ' if has_symbol else ''}{sign} {symbols}")
     if legend := ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items()):
         lines.append(say("with", legend=legend))
     if sign == "≠":

@@ -129,6 +129,8 @@ _READ_AS = {
 _MOVED = COPIES | {"view", "transpose", "permute", "detach", "unsqueeze", "squeeze"}
 # The axis, as stored, that may run over the vocabulary: textbooks write token ids there, from 0.
 _WORD_AXES = {"E": 0, "W_vocab": 0, "z": -1, "probabilities": -1}
+_SCALED = (*NORMS, "batch_norm", "native_batch_norm", "group_norm", "native_group_norm")
+"""Operators that multiply by γ and add β."""
 _ATTENDING = _MOVED | LINEAR_MAPS | PRODUCTS | SOFTMAXES | {"add", "cat", "div", "mul", "where"}
 """What an attention consists of: not the `values` of a max."""
 _PLAIN_WORDS = frozenset(["dense", "linear", "proj", "fc"])
@@ -304,7 +306,7 @@ class Names:
         letter, word = _matrix_or_bias(path)
         if not letter:
             return Symbol(word)
-        scales = self._weights_of(*NORMS, argument="weight" if letter == "W" else "bias")
+        scales = self._weights_of(*_SCALED, argument="weight" if letter == "W" else "bias")
         if "norm" in word.lower() or word.startswith("ln") or step.name in scales:
             return Symbol("γ" if letter == "W" else "β")
         if letter == "W" and step.name in self._weights_of("embedding"):
@@ -338,7 +340,7 @@ class Names:
         if step.op in LINEAR_MAPS or step.op in ("embedding", "mul", "add"):
             made = (self._made_by(p, step.op) for p in self._parameters(operands, step.op))
             if (symbol := next((found for found in made if found is not None), None)) is not None:
-                return symbol
+                return Symbol("KV") if symbol.base == "QKV" and _reads_two_thirds(step) else symbol
         if operands and (step.op in _MOVED or step.op in ACTIVATIONS):
             source = self.symbol(operands[0])
             told = str(source) != _word(operands[0].name) or word == step.op.strip("_")
@@ -365,6 +367,16 @@ class Names:
         if symbol == "E" and op != "embedding":
             return Symbol("z")
         return _MADE_BY.get(symbol)
+
+
+def _reads_two_thirds(step: Step) -> bool:
+    """Whether a projection reads keys and values alone of a parameter that has queries as well."""
+    return any(
+        operand.argument in ("weight", "mat2")
+        and operand.step is not None
+        and 3 * operand.view.numel == 2 * operand.step.view.numel
+        for operand in step.operands
+    )
 
 
 def _shows(gradient: Step, made: Step) -> bool:

@@ -319,7 +319,7 @@ def written_letters(reduce: e.Reduce) -> dict[str, str]:
 
     A body with letters of its own keeps its letters.
     """
-    long = [axis.letter for axis in reduce.axes if axis.size > 1 or reduce.kind not in _OF_ONE]
+    long = [axis.letter for axis in reduce.axes if axis.size > 1]
     if len(long) < len(reduce.axes) and not any(
         isinstance(part, e.Reduce | e.Lookup) for part in (e.walk(reduce.body) if long else ())
     ):

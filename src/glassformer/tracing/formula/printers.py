@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from string import Formatter
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from glassformer.language import Language
 from glassformer.tracing.arithmetic import expressions as e
@@ -39,6 +39,9 @@ _STRENGTHS: dict[type, int] = {
 """Kinds with a fixed precedence; all others are atoms."""
 _SUBSCRIPTS = {"k": "ₖ", "l": "ₗ", "m": "ₘ", "n": "ₙ", "j": "ⱼ", "p": "ₚ", "s": "ₛ"}
 _DIGITS_BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+_ON_ONE_LINE = "{}"
+"""Marks a fraction of TeX that is too wide for a bar; TeX sets nothing for it."""
 
 Pieces = list[tuple[str, e.Entry | e.Lookup | None]]
 """What is printed, in pieces; a piece that is an operand comes with its expression."""
@@ -69,17 +72,25 @@ class _Printer:
         n.BigSum: "{sign}{letters} {body:product}",
     }
     laid_out: ClassVar[tuple[type, ...]] = ()
-    """The kinds that the format's layout sets apart without brackets, except from a power."""
+    """The kinds that the format's layout sets apart without brackets, except as bases of powers."""
     powers_of_ten: ClassVar[bool] = False
     """Whether 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
     comma: ClassVar[str] = ", "
+
+    def whole(self, formula: n.Formula, within: Within) -> str:
+        """A whole formula as one string."""
+        outer = _PRODUCT if within == "sum" else _WEAK
+        if within == "equation" and isinstance(formula, n.Infix):
+            outer = _SUM
+        return text_of(self.write(formula, outer))
 
     def write(self, formula: n.Formula, outer: int = _WEAK) -> Pieces:
         """The formula, in brackets if it is weaker than its surroundings."""
         pieces = self.inside(formula)
         if self.strength(formula) >= outer:
             return pieces
-        if outer < _ATOM and self.is_laid_out(formula, pieces):
+        is_apart = outer < _ATOM and isinstance(formula, self.laid_out)
+        if is_apart and not text_of(pieces).startswith(_ON_ONE_LINE):
             return pieces
         if isinstance(formula, n.Value):  # the brackets belong to the number
             return [(text_of(self.bracketed(pieces)), formula.operand)]
@@ -170,10 +181,6 @@ class _Printer:
             case _:
                 return self.templates[type(formula)]
 
-    def is_laid_out(self, formula: n.Formula, pieces: Pieces) -> bool:  # noqa: ARG002
-        """Whether the layout shows where it begins and ends."""
-        return isinstance(formula, self.laid_out)
-
     def bracketed(self, pieces: Pieces) -> Pieces:
         return [("(", None), *pieces, (")", None)]
 
@@ -209,7 +216,9 @@ class _Printer:
     def left_out(self, count: int, rest: float | None) -> Pieces:
         """So many terms that are not written, and what they add up to."""
         said = self.said("others", count=count)
-        return [(f"… {said}" if rest is None else f"({said}: {self.number(rest)})", None)]
+        if rest is None:
+            return [(f"… {said}", None)]
+        return [(f"({said}: {self.number(rest)})", None)]
 
 
 @cache
@@ -225,9 +234,15 @@ def _joined(parts: Iterable[Pieces], joint: str) -> Pieces:
     return pieces
 
 
-def to_text(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
+Within = Literal["", "equation", "sum"]
+"""Where a formula will stand, since that may need brackets: a = (b = c), a + (−b)."""
+
+
+def to_text(
+    formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
+) -> str:
     """The formula as plain text."""
-    return text_of(_Printer(digits, language).write(formula))
+    return _Printer(digits, language).whole(formula, within)
 
 
 def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") -> Pieces:
@@ -246,8 +261,6 @@ def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") ->
 
 _WIDEST_FRACTION = 150
 """Characters of TeX above or below a fraction bar: about half the page width."""
-_ON_ONE_LINE = "{{}}"
-"""Marks a fraction without a bar; TeX sets nothing for it."""
 _TEX_SIGNS = {
     "≠": r"\neq",
     "≤": r"\leq",
@@ -334,7 +347,7 @@ class _TexPrinter(_Printer):
         """Wide fractions stand on one line, without a bar; wide roots are powers."""
         match formula:
             case n.Fraction(above=above, below=below) if self._is_wide(above, below):
-                return rf"{_ON_ONE_LINE}{{above:product}} \mathbin{{{{/}}}} {{below:power}}"
+                return r"{{}}{above:product} \mathbin{{/}} {below:power}"
             case n.Root(body=body) if self._is_wide(body):
                 return "({body})^{{1/2}}"
             case _:
@@ -343,10 +356,6 @@ class _TexPrinter(_Printer):
 
     def _is_wide(self, *parts: n.Formula) -> bool:
         return any(len(text_of(self.write(part))) > _WIDEST_FRACTION for part in parts)
-
-    def is_laid_out(self, formula: n.Formula, pieces: Pieces) -> bool:
-        is_on_one_line = text_of(pieces[:1]).startswith("{}")
-        return super().is_laid_out(formula, pieces) and not is_on_one_line
 
     def bracketed(self, pieces: Pieces) -> Pieces:
         inside = text_of(pieces)
@@ -395,9 +404,11 @@ class _TexPrinter(_Printer):
         return [(rf"\underbrace{{\cdots}}_{{{note}}}", None)]
 
 
-def to_tex(formula: n.Formula, digits: int = 4, language: Language = "en") -> str:
+def to_tex(
+    formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
+) -> str:
     """The formula as LaTeX math, without dollar signs."""
-    return text_of(_TexPrinter(digits, language).write(formula))
+    return _TexPrinter(digits, language).whole(formula, within)
 
 
 # --- MathML ---
@@ -491,8 +502,7 @@ class _MathmlPrinter(_Printer):
 
 
 def to_mathml(
-    formula: n.Formula, digits: int = 4, language: Language = "en", *, is_summand: bool = False
+    formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
 ) -> str:
-    """The formula as MathML, without the enclosing `<math>`; a negative summand in brackets."""
-    printer = _MathmlPrinter(digits, language)
-    return text_of(printer.write(formula, _PRODUCT if is_summand else _WEAK))
+    """The formula as MathML, without the enclosing `<math>`."""
+    return _MathmlPrinter(digits, language).whole(formula, within)
