@@ -16,7 +16,7 @@ from glassformer.cli.output import Format, show_size
 from glassformer.cli.run_command import lines_of
 from glassformer.documents import FORMATS
 from glassformer.lessons import LESSONS
-from glassformer.tasks.results import _one_line as as_one_line
+from glassformer.tasks.answers import _one_line as as_one_line
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

@@ -19,7 +19,7 @@ from glassformer.language import words
 if TYPE_CHECKING:
     from glassformer.experiments import WordScores, WordTable
     from glassformer.tasks import Model
-    from glassformer.tasks.results import TextAnswer
+    from glassformer.tasks.answers import TextAnswer
 
 say = words("glassformer.cli.messages")
 
@@ -63,7 +63,7 @@ def print_answers(
 
 def _unknown_note(model: Model, answer: TextAnswer, number: int) -> str | None:
     """Which words of a text the model does not know."""
-    from glassformer.tasks.results import Unread
+    from glassformer.tasks.answers import Unread
 
     if model.tokenizer is None or isinstance(answer, Unread) or not isinstance(answer.input, str):
         return None
@@ -82,8 +82,8 @@ def _explained(
     """Which words made an answer; a note if a text is too long or too short for that."""
     from glassformer.errors import InputError
     from glassformer.language import message_of
+    from glassformer.tasks.answers import Unread
     from glassformer.tasks.forward_pass import EmptyTextError, TooLongError
-    from glassformer.tasks.results import Unread
 
     if isinstance(answer, Unread):
         return None
@@ -99,7 +99,7 @@ def _explained(
 
 def _shown(answer: TextAnswer, as_json: bool, why: WordScores | WordTable | None) -> str:
     """An answer as a line; with `why`, which words made it below."""
-    from glassformer.tasks.results import as_json as one_object
+    from glassformer.tasks.answers import as_json as one_object
 
     if as_json:
         return one_object(answer.to_dict() | ({} if why is None else {"why": why.to_dict()}))

@@ -25,7 +25,7 @@ from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
-from glassformer.tasks.results import Classified
+from glassformer.tasks.answers import Classified
 from glassformer.text import Tokenizer
 from glassformer.tracing import Branch, Operand, Step, Trace
 from glassformer.tracing.capture.memory import Index

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from glassformer.errors import InputError
-from glassformer.tasks.answers import Task
-from glassformer.tasks.glassformer_model import GlassformerModel
-from glassformer.tasks.hugging_face_model import HuggingFaceModel
-from glassformer.tasks.model import Model
-from glassformer.tasks.model_sources import load
-from glassformer.tasks.quantisation import Weights
-from glassformer.tasks.results import (
+from glassformer.tasks.answers import (
     Alternative,
     Attention,
     Classified,
@@ -35,9 +29,15 @@ from glassformer.tasks.results import (
     Recommended,
     Scored,
     Tagged,
+    Task,
     Translated,
     Word,
 )
+from glassformer.tasks.glassformer_model import GlassformerModel
+from glassformer.tasks.hugging_face_model import HuggingFaceModel
+from glassformer.tasks.model import Model
+from glassformer.tasks.model_sources import load
+from glassformer.tasks.quantisation import Weights
 
 if TYPE_CHECKING:
     from glassformer.tracing import Trace

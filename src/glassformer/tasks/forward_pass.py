@@ -1,4 +1,4 @@
-"""One forward pass over a text: a model's arguments, and the names of the positions on its axes.
+"""One forward pass over a text: its ids, a model's arguments, and the names of their positions.
 
 `trace`, `explain`, `words` and the explorer all see a model through one pass: the token ids of a
 text and, for an encoder-decoder, the target that it produces (or one that is given).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -34,6 +34,27 @@ class TooLongError(InputError):
         )
         self.tokens = tokens
         self.most = most
+
+
+class Read(NamedTuple):
+    """A text as its model reads it."""
+
+    text: str
+    ids: list[int]
+    """None for an image, and for names, which are not tokens."""
+    cut: bool = False
+    """Whether part of the text was left out."""
+    empty: bool = False
+    """No token to read: only spaces, or only characters that the vocabulary drops."""
+    unknown: bool = False
+    """Every token is unknown to the vocabulary, as with another script."""
+    image: str | None = None
+    """The file of an image."""
+
+    @property
+    def marks(self) -> dict[str, bool]:
+        """What an answer says about its text."""
+        return {"cut": self.cut, "unknown": self.unknown}
 
 
 @dataclass(frozen=True)

@@ -26,26 +26,18 @@ from glassformer.nn import (
 )
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.models import pool
-from glassformer.tasks.answers import Task
-from glassformer.tasks.forward_pass import Pass, vocabulary_labels
-from glassformer.tasks.images import image_tensor
-from glassformer.tasks.model import FILMS, HALF_CHARACTER, Model, Written
-from glassformer.tasks.reading import (
-    Read,
-    encode_texts,
-    read_masked,
-    read_prompt,
-    read_sources,
-    read_texts,
-    texts_of,
-)
-from glassformer.tasks.recommending import Titles, recommend
-from glassformer.tasks.results import (
+from glassformer.tasks.answers import (
     Alternative,
     Attention,
     Recommended,
+    Task,
 )
+from glassformer.tasks.forward_pass import Pass, Read, vocabulary_labels
+from glassformer.tasks.images import image_tensor
+from glassformer.tasks.model import FILMS, HALF_CHARACTER, Model, Written, texts_of
+from glassformer.tasks.recommending import Titles, recommend
 from glassformer.text import Tokenizer
+from glassformer.text.tokenizer import Cut, cut_ids
 
 _TASKS: tuple[tuple[type[nn.Module], tuple[Task, ...], str], ...] = (
     (Classifier, ("classify", "embed"), "a classifier"),
@@ -94,16 +86,40 @@ class GlassformerModel(Model):
 
     def read(self, texts: Sequence[str]) -> list[Read]:
         if isinstance(self.module, ImageClassifier):
-            return [Read([], cut=False, empty=not text.strip(), source=text) for text in texts]
+            return [Read(text, [], empty=not text.strip(), image=text) for text in texts]
         if self.task == "recommend":  # names, not tokens
-            return [Read([], cut=False, empty=not text.strip(" ;")) for text in texts]
-        tokenizer = self.reader
+            return [Read(text, [], empty=not text.strip(" ;")) for text in texts]
+        return [self._read(*each) for each in zip(texts, self._encode(texts), strict=True)]
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """All ids of each text: the one place where texts are tokenised.
+
+        For a masked language model `<mask>` in a text is the mask, unlike in any other text.
+        """
+        tokenizer, mask = self.reader, self.reader.special.mask
+        if self.task != "fill" or mask is None or mask in tokenizer.encode(tokenizer.token(mask)):
+            return tokenizer.encode_batch(texts)  # others' tokenizers find the mask themselves
+        encoded = []
+        for text in texts:
+            *parts, last = text.split(tokenizer.token(mask))
+            ids: list[int] = []
+            for part in parts:  # a space before the mask belongs to the word that is missing
+                ids += [*tokenizer.encode(part.rstrip()), mask]
+            encoded.append([*ids, *tokenizer.encode(last)])
+        return encoded
+
+    def _read(self, text: str, ids: list[int]) -> Read:
+        """What the model was trained to read of a long text; of a prompt it continues, all."""
+        max_len, special = self.checkpoint.config.max_len, self.reader.special
+        empty, unknown = not (ids and text.strip()), set(ids) == {special.unknown}
+        if self.task == "translate":  # the end token is never cut
+            has_end = special.end is not None
+            kept, cut = self.reader.wrap(ids, end=has_end, max_len=max_len), len(ids) + has_end
+            return Read(text, kept, cut > max_len, empty, unknown)
         if self.task == "generate":
-            return encode_texts(tokenizer, texts)
-        if self.task == "translate":
-            return read_sources(tokenizer, texts, self.checkpoint.config.max_len)
-        read = read_masked if self.task == "fill" else encode_texts
-        return read_texts(read(tokenizer, texts), self.checkpoint)
+            return Read(text, ids, False, empty, unknown)
+        where: Cut = "middle" if self.checkpoint.about.get("cut") == "middle" else "end"
+        return Read(text, cut_ids(ids, max_len, where), len(ids) > max_len, empty, unknown)
 
     def _image_pass(self, source: str) -> Pass:
         return Pass(self._written, (self._pixels(source),), labels=self._output_labels)
@@ -111,14 +127,12 @@ class GlassformerModel(Model):
     def _ids_of(self, text: str) -> list[int]:
         if self.task == "recommend":
             raise InputError("this {kind} does not read text", kind=type(self.module).__name__)
-        tokenizer = self.reader
-        read = read_masked if self.task == "fill" else encode_texts
-        ids = read(tokenizer, [text])[0].ids
-        has_end = self.task == "translate" and tokenizer.special.end is not None
-        return tokenizer.wrap(ids, end=has_end) if ids else []
+        (ids,) = self._encode([text])
+        has_end = self.task == "translate" and self.reader.special.end is not None
+        return self.reader.wrap(ids, end=has_end) if ids else []
 
     def _target_ids(self, target: str) -> list[int]:
-        return encode_texts(self.writer, [target])[0].ids
+        return self.writer.encode(target)
 
     def _greedy(self, source: Sequence[int]) -> list[int]:
         start, end = self._ends()
@@ -191,7 +205,7 @@ class GlassformerModel(Model):
     def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         if isinstance(self.module, ImageClassifier):
             with evaluating(self.module.modules()):
-                return [self.module(self._pixels(one.source))[0].cpu() for one in read]
+                return [self.module(self._pixels(one.text))[0].cpu() for one in read]
         rows = self._rows(read, batch_size, self.module)
         return [
             row[: len(one.ids)] if row.dim() > 1 else row
@@ -232,7 +246,16 @@ class GlassformerModel(Model):
         return ((tuple(_alternatives(one, self.writer)), one.ledger) for one in decoded)
 
     def _read_prompt(self, prompt: str) -> Read:
-        return read_prompt(self.reader, prompt, self.checkpoint.config.max_len)
+        """A line break is where texts begin that were trained on as one long text; other models
+        have a token for it.
+        """
+        (read,) = self.read([prompt])
+        ids, special = read.ids, self.reader.special
+        if not ids:
+            line_break = self.reader.encode("\n")
+            is_token = len(line_break) == 1 and line_break[0] != special.unknown
+            ids = line_break if is_token else self._beginning()
+        return read._replace(ids=ids, cut=len(ids) > self.checkpoint.config.max_len)
 
     def _continued(self, ids: list[int], search: Search, max_new: int, ledger: bool) -> Written:
         assert isinstance(self.module, LanguageModel)

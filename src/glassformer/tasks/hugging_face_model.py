@@ -26,14 +26,12 @@ from glassformer.errors import (
     is_out_of_memory,
 )
 from glassformer.modes import evaluating
-from glassformer.tasks.answers import Task
+from glassformer.tasks.answers import Alternative, Task
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
-from glassformer.tasks.forward_pass import Pass, vocabulary_labels, vocabulary_words
+from glassformer.tasks.forward_pass import Pass, Read, vocabulary_labels, vocabulary_words
 from glassformer.tasks.hugging_face_folder import POOLINGS, Opened, quietly
 from glassformer.tasks.images import read_image
 from glassformer.tasks.model import HALF_CHARACTER, Model, Written
-from glassformer.tasks.reading import Read
-from glassformer.tasks.results import Alternative
 
 # By suffixes of class names, which are the same for all architectures in transformers.
 _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
@@ -140,7 +138,7 @@ class HuggingFaceModel(Model):
 
     def _read(self, text: str) -> Read:
         if (source := self.image_of(text)) is not None:
-            return Read([], cut=False, empty=not source.strip(), source=source)
+            return Read(text, [], empty=not source.strip(), image=source)
         tokenizer = self.reader
         if not isinstance(tokenizer, HuggingFaceTokenizer):
             every = tokenizer.encode(text)
@@ -150,8 +148,8 @@ class HuggingFaceModel(Model):
             ids, cut = tokenizer.read(text, self.max_tokens)
         words = [id_ for id_ in ids if id_ not in tokenizer.special.silent]
         if not words or not text.strip():
-            return Read([], cut=False, empty=True)
-        return Read(ids, cut=cut, unknown=set(words) == {tokenizer.special.unknown})
+            return Read(text, [], empty=True)
+        return Read(text, ids, cut, unknown=set(words) == {tokenizer.special.unknown})
 
     def _ids_of(self, text: str) -> list[int]:
         ids = self.reader.encode(text)
@@ -292,8 +290,9 @@ class HuggingFaceModel(Model):
                 "{name} cannot be run by transformers: {reason}", name=self.name, reason=reason
             ) from None
 
-    def _seen(self, source: str) -> Any:
+    def _seen(self, source: str | None) -> Any:
         """The module's output for an image file."""
+        assert source is not None
         pixels = self._pixels(source)
         with self._foreign(source):
             return self.module(pixel_values=pixels)
@@ -304,7 +303,7 @@ class HuggingFaceModel(Model):
     def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         if self._has_images:
             with evaluating(self.module.modules()):
-                return [self._seen(one.source).logits[0] for one in read]
+                return [self._seen(one.image).logits[0] for one in read]
         return self._rows(read, batch_size, lambda ids: self.module(ids, **self._switches).logits)
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -317,7 +316,7 @@ class HuggingFaceModel(Model):
     def _vectors(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
         if self._has_images:
             with evaluating(self.module.modules()):
-                return [self._pooled(self._seen(one.source))[0] for one in read]
+                return [self._pooled(self._seen(one.image))[0] for one in read]
         if self._is_pair:
             with evaluating(self.module.modules()):
                 return [self._features(one)[0].cpu() for one in read]
@@ -328,9 +327,9 @@ class HuggingFaceModel(Model):
 
     def _features(self, read: Read) -> Tensor:
         """A text or an image in the space that both share."""
-        if read.source:
-            pixels = self._pixels(read.source)
-            with self._foreign(read.source):
+        if read.image is not None:
+            pixels = self._pixels(read.image)
+            with self._foreign(read.image):
                 found = self.module.get_image_features(pixel_values=pixels)
         else:
             with self._foreign():
@@ -383,13 +382,9 @@ class HuggingFaceModel(Model):
 
     def _read_prompt(self, prompt: str) -> Read:
         """The last ids of a prompt that leave room for a new one."""
-        special = self.reader.special
-        begins = [id_ for id_ in (special.start, special.end) if id_ is not None][:1]
-        ids = self.reader.encode(prompt) or begins
-        if not ids:
-            raise InputError("the prompt is empty, and this model has no token to begin with")
+        ids = self.reader.encode(prompt) or self._beginning()
         kept = ids if self.max_tokens is None else ids[-max(1, self.max_tokens - 1) :]
-        return Read(kept, cut=len(kept) < len(ids))
+        return Read(prompt, kept, len(kept) < len(ids))
 
     def _continued(self, ids: list[int], search: Search, max_new: int, ledger: bool) -> Written:
         self._refuse_ledger(ledger)

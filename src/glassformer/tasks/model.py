@@ -20,10 +20,8 @@ from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling, Search
 from glassformer.errors import ConfigError, InputError, expect
-from glassformer.tasks.answers import NOTHING, Task, beam_of, check_options, sampling_of
-from glassformer.tasks.forward_pass import EmptyTextError, Pass, TooLongError
-from glassformer.tasks.reading import Read, texts_of
-from glassformer.tasks.results import (
+from glassformer.tasks.answers import (
+    NOTHING,
     Alternative,
     Attention,
     Classified,
@@ -34,11 +32,16 @@ from glassformer.tasks.results import (
     Recommended,
     Scored,
     Tagged,
+    Task,
     TextAnswer,
     Translated,
     Unread,
     Word,
+    beam_of,
+    check_options,
+    sampling_of,
 )
+from glassformer.tasks.forward_pass import EmptyTextError, Pass, Read, TooLongError
 
 if TYPE_CHECKING:  # tracing and experiments are imported where a number is looked at
     from glassformer.experiments import WordScores, WordTable
@@ -181,27 +184,26 @@ class Model(ABC):
             search, max_new = sampling_of(options), options.get("max_new", CONTINUATION)
             return [self.generate(text, search=search, max_new=max_new) for text in given]
         read = self.read(given)
-        written = [i for i, one in enumerate(read) if not one.empty]
-        some, of_some = [given[i] for i in written], [read[i] for i in written]
-        answers = dict(zip(written, self._answer(some, of_some, batch_size, options), strict=True))
-        return [answers.get(i) or Unread(text, NOTHING[self.task]) for i, text in enumerate(given)]
+        answers = iter(self._answer([one for one in read if not one.empty], batch_size, options))
+        nothing = NOTHING[self.task]
+        return [Unread(one.text, nothing) if one.empty else next(answers) for one in read]
 
     def _answer(
-        self, texts: list[str], read: list[Read], batch_size: int, options: dict[str, Any]
+        self, read: list[Read], batch_size: int, options: dict[str, Any]
     ) -> Sequence[TextAnswer]:
         match self.task:
             case "classify":
-                return self._classified(texts, read, batch_size)
+                return self._classified(read, batch_size)
             case "fill":
-                return self._filled(texts, read, batch_size, options.get("n_best", GUESSES))
+                return self._filled(read, batch_size, options.get("n_best", GUESSES))
             case "tag":
-                return self._tagged(texts, read, batch_size)
+                return self._tagged(read, batch_size)
             case "score":
-                return self._scored(texts, read, batch_size)
+                return self._scored(read, batch_size)
             case "recommend":
-                return self.recommend(texts, n=options.get("films", FILMS))
+                return self.recommend([one.text for one in read], n=options.get("films", FILMS))
             case _:
-                return self._embedded(texts, read, batch_size)
+                return self._embedded(read, batch_size)
 
     def can_read(self, text: str) -> bool:
         """Whether a text has a token to read."""
@@ -247,18 +249,18 @@ class Model(ABC):
         self, texts: Iterable[str], *, batch_size: int = 32, attention: bool = False
     ) -> list[Classified]:
         """The class of each text, with its probability."""
-        return self._classified(*self._given("classify", texts), batch_size, attention)
+        return self._classified(self._given("classify", texts), batch_size, attention)
 
     def _classified(
-        self, texts: list[str], read: list[Read], batch_size: int, attention: bool = False
+        self, read: list[Read], batch_size: int, attention: bool = False
     ) -> list[Classified]:
         answers = []
-        for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
+        for one, logits in zip(read, self._logits(read, batch_size), strict=True):
             shares = self.probabilities(logits.float()).tolist()
             of_each = dict(zip(self.class_names(len(shares)), shares, strict=True))
             best = max(of_each, key=of_each.__getitem__)
             seen = self._attention(self.pass_over(one.ids)) if attention else None
-            answers.append(Classified(text, best, of_each[best], of_each, seen, **one.marks))
+            answers.append(Classified(one.text, best, of_each[best], of_each, seen, **one.marks))
         return answers
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -269,25 +271,23 @@ class Model(ABC):
         self, texts: Iterable[str], *, n_best: int = GUESSES, batch_size: int = 32
     ) -> list[Filled]:
         """The likeliest words for each mask: `fill(["a <mask> film"])`."""
-        return self._filled(*self._given("fill", texts), batch_size, n_best)
+        return self._filled(self._given("fill", texts), batch_size, n_best)
 
-    def _filled(
-        self, texts: list[str], read: list[Read], batch_size: int, n_best: int
-    ) -> list[Filled]:
+    def _filled(self, read: list[Read], batch_size: int, n_best: int) -> list[Filled]:
         if not isinstance(n_best, int) or n_best < 1:
             raise ConfigError("n_best must be at least 1, got {n_best}", n_best=n_best)
         tokenizer = self.reader
         mask = tokenizer.special.mask
         assert mask is not None, "a model without a mask token has no task `fill`"
-        for text, one in zip(texts, read, strict=True):
+        for one in read:
             if mask not in one.ids:
                 raise InputError(
                     "{text!r:.40} has no gap to fill: write {mask} where a word is missing",
-                    text=text,
+                    text=one.text,
                     mask=tokenizer.token(mask),
                 )
         answers = []
-        for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
+        for one, logits in zip(read, self._logits(read, batch_size), strict=True):
             ids, gaps = list(one.ids), []
             for place in [at for at, id_ in enumerate(one.ids) if id_ == mask]:
                 shares = logits[place].float().softmax(dim=-1)
@@ -296,17 +296,17 @@ class Model(ABC):
                 ids[place] = found[0]
                 pairs = zip(found, best.values.tolist(), strict=True)
                 gaps.append(tuple(Word(tokenizer.decode([i]).strip(), p, i) for i, p in pairs))
-            answers.append(Filled(text, tokenizer.decode(ids), tuple(gaps), **one.marks))
+            answers.append(Filled(one.text, tokenizer.decode(ids), tuple(gaps), **one.marks))
         return answers
 
     def tag(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Tagged]:
         """The class of each token of each text."""
-        return self._tagged(*self._given("tag", texts), batch_size)
+        return self._tagged(self._given("tag", texts), batch_size)
 
-    def _tagged(self, texts: list[str], read: list[Read], batch_size: int) -> list[Tagged]:
+    def _tagged(self, read: list[Read], batch_size: int) -> list[Tagged]:
         tokenizer = self.reader
         answers = []
-        for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True):
+        for one, logits in zip(read, self._logits(read, batch_size), strict=True):
             best = logits.float().softmax(dim=-1).max(dim=-1)
             names = self.class_names(logits.size(-1))
             tokens = zip(
@@ -321,30 +321,30 @@ class Model(ABC):
                 for id_, token, at, share in tokens
                 if id_ not in tokenizer.special.silent
             )
-            answers.append(Tagged(text, tagged, **one.marks))
+            answers.append(Tagged(one.text, tagged, **one.marks))
         return answers
 
     def score(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Scored]:
         """The one number that a model gives to each text."""
-        return self._scored(*self._given("score", texts), batch_size)
+        return self._scored(self._given("score", texts), batch_size)
 
-    def _scored(self, texts: list[str], read: list[Read], batch_size: int) -> list[Scored]:
+    def _scored(self, read: list[Read], batch_size: int) -> list[Scored]:
         return [
-            Scored(text, float(logits[0]), **one.marks)
-            for text, one, logits in zip(texts, read, self._logits(read, batch_size), strict=True)
+            Scored(one.text, float(logits[0]), **one.marks)
+            for one, logits in zip(read, self._logits(read, batch_size), strict=True)
         ]
 
     def embed(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Embedded]:
         """Each text as one vector of length 1."""
-        return self._embedded(*self._given("embed", texts), batch_size)
+        return self._embedded(self._given("embed", texts), batch_size)
 
-    def _embedded(self, texts: list[str], read: list[Read], batch_size: int) -> list[Embedded]:
+    def _embedded(self, read: list[Read], batch_size: int) -> list[Embedded]:
         vectors = (
             tuple(nn.functional.normalize(vector.float(), dim=-1).tolist())
             for vector in self._vectors(read, batch_size)
         )
-        answers = zip(texts, vectors, read, strict=True)
-        return [Embedded(text, vector, **one.marks) for text, vector, one in answers]
+        answers = zip(read, vectors, strict=True)
+        return [Embedded(one.text, vector, **one.marks) for one, vector in answers]
 
     def translate(
         self,
@@ -363,21 +363,19 @@ class Model(ABC):
         `search` instead of a beam for anything else. A text without words is answered without
         words.
         """
-        self._require("translate")
-        given = texts_of(texts)
-        read = self.read(given)
+        read = self._given("translate", texts, may_be_empty=True)
         sources = [one.ids for one in read if not one.empty]
         wanted = search or Beam(size=beam, n_best=n_best)
         written = iter(self._translated(sources, wanted, max_new, batch_size, ledger))
         answers = []
-        for text, one in zip(given, read, strict=True):
+        for one in read:
             if one.empty:
-                answers.append(Translated(text, (_NO_WORDS,)))
+                answers.append(Translated(one.text, (_NO_WORDS,)))
                 continue
             found, steps = next(written)
             reading = self.pass_over(one.ids, found[0].ids) if attention else None
             seen = None if reading is None else self._attention(reading)
-            answers.append(Translated(text, found, steps, seen, **one.marks))
+            answers.append(Translated(one.text, found, steps, seen, **one.marks))
         return answers
 
     def _translated(
@@ -413,7 +411,8 @@ class Model(ABC):
         return self._streamed(self._prompt(prompt).ids, search or sampling_of({}), max_new)
 
     def _prompt(self, prompt: str) -> Read:
-        self._require("generate")
+        if "generate" not in self.tasks:
+            raise self._cannot("generate")
         if not isinstance(prompt, str):
             raise InputError(
                 "expected one prompt, a text, received {kind}; call generate once for each of "
@@ -425,6 +424,14 @@ class Model(ABC):
     def _read_prompt(self, prompt: str) -> Read:
         """The ids that a continuation begins after; an empty prompt is a beginning."""
         raise NotImplementedError
+
+    def _beginning(self) -> list[int]:
+        """The token that an empty prompt begins with."""
+        special = self.reader.special
+        found = [id_ for id_ in (special.start, special.end) if id_ is not None][:1]
+        if not found:
+            raise InputError("the prompt is empty, and this model has no token to begin with")
+        return found
 
     def _continued(self, ids: list[int], search: Search, max_new: int, ledger: bool) -> Written:
         raise NotImplementedError
@@ -638,19 +645,19 @@ class Model(ABC):
 
     # --- refusals ---
 
-    def _given(self, task: Task, texts: Iterable[str]) -> tuple[list[str], list[Read]]:
-        """Texts for a task of this model that has no answer to an empty one, as it reads them."""
-        self._require(task)
-        given = texts_of(texts)
-        read = self.read(given)
-        for number, (text, one) in enumerate(zip(given, read, strict=True)):
-            if not (one.ids or one.source):
+    def _given(self, task: Task, texts: Iterable[str], *, may_be_empty: bool = False) -> list[Read]:
+        """Texts for a task of this model, as it reads them; only some answer an empty one."""
+        if task not in self.tasks:
+            raise self._cannot(task)
+        read = self.read(texts_of(texts))
+        for number, one in enumerate(read):
+            if not (may_be_empty or one.ids or one.image):
                 raise InputError(
                     "text {number} is empty: there is nothing to read in {text!r:.40}",
                     number=number,
-                    text=text,
+                    text=one.text,
                 )
-        return given, read
+        return read
 
     def class_names(self, n_classes: int) -> Sequence[str]:
         """One name for each class; those that share one are numbered, so that none is lost."""
@@ -662,10 +669,6 @@ class Model(ABC):
             for number, name in enumerate(names)
         )
 
-    def _require(self, task: Task) -> None:
-        if task not in self.tasks:
-            raise self._cannot(task)
-
     def _cannot(self, asked: Task) -> ConfigError:
         return ConfigError(f"{self.name} is {self.kind}: it cannot {asked}, use {self.task}")
 
@@ -673,3 +676,18 @@ class Model(ABC):
 def _output(recorded: Trace) -> Step:
     """The logits of a pass, or whatever it gives first."""
     return next(iter(recorded.outputs.values()))
+
+
+def texts_of(texts: Iterable[str]) -> list[str]:
+    """A list of texts; a string is refused, since it would pass for a list of characters."""
+    if isinstance(texts, str):
+        raise InputError("expected a list of texts, got one string: write [text]")
+    if not isinstance(texts, Iterable):
+        raise InputError("expected a list of texts, received {kind}", kind=type(texts).__name__)
+    given = list(texts)
+    for number, text in enumerate(given):
+        if not isinstance(text, str):
+            raise InputError(
+                "text {number} is not a string but {kind}", number=number, kind=type(text).__name__
+            )
+    return given

@@ -22,7 +22,7 @@ from glassformer.nn.attention import Implementation
 from glassformer.nn.tensors import as_device
 from glassformer.tasks.answers import Task
 from glassformer.tasks.foreign_tokenizer import as_tokenizer
-from glassformer.tasks.forward_pass import Pass
+from glassformer.tasks.forward_pass import Pass, Read
 from glassformer.tasks.glassformer_model import GlassformerModel
 from glassformer.tasks.hugging_face_folder import (
     Opened,
@@ -34,7 +34,6 @@ from glassformer.tasks.hugging_face_folder import (
 from glassformer.tasks.hugging_face_model import HuggingFaceModel
 from glassformer.tasks.model import Model
 from glassformer.tasks.quantisation import Weights, check_weights, store
-from glassformer.tasks.reading import Read
 from glassformer.text import Tokenizer
 
 
@@ -169,7 +168,7 @@ class ModuleModel(Model):
 
     def read(self, texts: Sequence[str]) -> list[Read]:
         encoded = self.reader.encode_batch(texts)
-        return [Read(ids, cut=False, empty=not ids) for ids in encoded]
+        return [Read(*each, empty=not each[1]) for each in zip(texts, encoded, strict=True)]
 
     def _ids_of(self, text: str) -> list[int]:
         return self.read([text])[0].ids

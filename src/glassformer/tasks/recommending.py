@@ -15,7 +15,7 @@ import torch
 from glassformer.errors import InputError, UnknownNameError, expect_whole
 from glassformer.nn import MatrixFactorisation
 from glassformer.nn.tensors import Float, Tensor, float64_device
-from glassformer.tasks.results import Recommendation, Recommended
+from glassformer.tasks.answers import Recommendation, Recommended
 
 _BEST = 5.0
 _STIFFNESS = 1.0  # what a longer vector costs: stars squared by length squared
