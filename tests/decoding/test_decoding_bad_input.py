@@ -40,7 +40,7 @@ def test_wrong_numbers_are_refused() -> None:
         extend(language_model(), read, end=END, max_new=0)
     with pytest.raises(ConfigError, match=r"max_new must be below 2\*\*63, got 1000"):
         extend(language_model(), read, end=END, max_new=10**20)
-    with pytest.raises(ConfigError, match=r"n_samples must be from 1 to 1,024 .* got 100000"):
+    with pytest.raises(ConfigError, match="n_samples must be at most 1,024"):
         Sampling(n_samples=10**11)
     with pytest.raises(ConfigError, match="batch_size"):
         list(by_length([1, 2], -1))

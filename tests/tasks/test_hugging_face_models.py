@@ -84,6 +84,14 @@ def test_continuations_and_translations_are_those_of_transformers(
     ].alternatives[0].ids  # fmt: skip
 
 
+def test_a_beam_search_stops_when_it_is_asked_to(folders: dict[str, Path]) -> None:
+    translator = gf.load(folders["bart"])
+    assert isinstance(translator, HuggingFaceModel)
+    for stop, theirs in (("first", True), ("exact", "never")):
+        settings = translator._options(Beam(size=3, stop=stop), 5)  # type: ignore[arg-type]
+        assert settings.early_stopping == theirs
+
+
 def test_what_we_export_opens_again(tmp_path: Path) -> None:
     """Sinusoids are not stored there: the module of transformers computes them."""
     folder = tmp_path / "exported"

@@ -10,12 +10,13 @@ Dims: B sequences, R samples of each, V vocabulary.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
 from glassformer.decoding.greedy import TokenChoice
 from glassformer.decoding.stepper import MAX_BEAMS
-from glassformer.errors import ConfigError, expect_number, expect_whole
+from glassformer.errors import ConfigError, expect_number, expect_ranges, expect_whole
 from glassformer.nn.tensors import Bool, Float, Int, Tensor, float64_device
 
 _COLDEST, _HOTTEST = torch.finfo(torch.float32).tiny, 1e30
@@ -28,49 +29,31 @@ class Sampling:
 
     temperature: float = 1.0
     """Logits are divided by it: below 1 safer, above 1 wilder."""
-    top_k: int | None = None
+    top_k: Annotated[int, "[1, ∞)"] | None = None
     """Draw from the k most probable tokens only."""
-    top_p: float | None = None
+    top_p: Annotated[float, "(0, 1]"] | None = None
     """Draw from the most probable tokens that together reach this probability."""
-    min_p: float | None = None
+    min_p: Annotated[float, "[0, 1]"] | None = None
     """Draw from tokens at least this many times as probable as the most probable one."""
-    repetition_penalty: float = 1.0
+    repetition_penalty: Annotated[float, "[0.001, 1000]"] = 1.0  # beyond, logits may overflow
     """Above 1: tokens that occurred in the prompt or the continuation become less likely."""
-    n_samples: int = 1
-    """How many continuations to draw per sequence."""
-    seed: int = 0
+    n_samples: Annotated[int, f"[1, {MAX_BEAMS}]"] = 1
+    """How many continuations to draw per sequence; for more, use another seed."""
+    seed: Annotated[int, "[0, 2^62)"] = 0  # seeds are counted up
     """Sample s of sequence i uses an RNG seeded with seed + i · n_samples + s."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None]
-        for name in ("temperature", "repetition_penalty", "n_samples", "seed", *given):
-            if name in ("top_k", "n_samples", "seed"):
+        for name in ("top_k", "n_samples", "seed"):
+            if getattr(self, name) is not None:
                 expect_whole(getattr(self, name), name, None, None)
-            else:
-                expect_number(getattr(self, name), name)
-        self._require(
-            self.temperature > 0,
-            "temperature",
-            "above 0 (for the likeliest token always, top_k = 1)",
-        )
-        self._require(self.top_k is None or self.top_k >= 1, "top_k", "at least 1")
-        self._require(self.top_p is None or 0 < self.top_p <= 1, "top_p", "in (0, 1]")
-        self._require(self.min_p is None or 0 <= self.min_p <= 1, "min_p", "in [0, 1]")
-        # Beyond these, scaled logits may overflow.
-        sensible = 0.001 <= self.repetition_penalty <= 1000
-        self._require(sensible, "repetition_penalty", "from 0.001 to 1000")
-        few = 1 <= self.n_samples <= MAX_BEAMS
-        self._require(few, "n_samples", f"from 1 to {MAX_BEAMS:,} (for more, another seed)")
-        self._require(0 <= self.seed < 2**62, "seed", "from 0 to 2**62 - 1")  # seeds are counted up
-
-    def _require(self, holds: bool, name: str, what: str) -> None:
-        if not holds:
+        expect_number(self.temperature, "temperature")
+        if not self.temperature > 0:
             raise ConfigError(
-                "{name} must be {what}, got {value}",
-                name=name,
-                what=what,
-                value=getattr(self, name),
+                "temperature must be above 0, got {temperature}; for the likeliest token always, "
+                "set top_k = 1",
+                temperature=self.temperature,
             )
+        expect_ranges(self)
 
     def chances(
         self, logits: Float[Tensor, "... V"], seen: Tensor | None = None

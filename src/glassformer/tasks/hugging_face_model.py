@@ -446,7 +446,7 @@ class HuggingFaceModel(Model):
                 "num_beams": search.size,
                 "num_return_sequences": search.n_best,
                 "length_penalty": float(search.length_penalty),
-                "early_stopping": search.stop == "first",
+                "early_stopping": {"first": True, "best": False, "exact": "never"}[search.stop],
             }
         elif isinstance(search, Sampling):
             config |= {
