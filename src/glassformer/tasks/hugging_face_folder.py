@@ -103,9 +103,8 @@ def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Op
     transformers = transformers_library()
     with quietly():
         _check_enough(path, kind, entries)
-        module = _read_module(path, kind, attention, dtype)
         return Opened(
-            module.eval(),
+            _read_module(path, kind, attention, dtype).eval(),
             _read_tokenizer(path, transformers),
             _read_processor(path, transformers),
             _pooling(path),
@@ -363,12 +362,7 @@ def _read_tokenizer(path: Path, transformers: Any) -> Any:
                 path=path / TOKENIZER,
                 error=error,
             ) from None
-    try:
-        return transformers.AutoTokenizer.from_pretrained(
-            path, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # a missing library of a slow tokenizer, a damaged file
-        raise _library_failed(path, error) from None
+    return _read_part(path, transformers.AutoTokenizer)
 
 
 def _read_processor(path: Path, transformers: Any) -> Any:
@@ -377,11 +371,13 @@ def _read_processor(path: Path, transformers: Any) -> Any:
         file, error=CheckpointError, what="an image processor's config"
     ):
         return None
+    return _read_part(path, transformers.AutoImageProcessor)
+
+
+def _read_part(path: Path, kind: Any) -> Any:
     try:
-        return transformers.AutoImageProcessor.from_pretrained(
-            path, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:
+        return kind.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # a missing library of a slow tokenizer, a damaged file
         raise _library_failed(path, error) from None
 
 

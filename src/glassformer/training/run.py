@@ -35,7 +35,7 @@ from glassformer.training.recipes import command_of
 from glassformer.training.resume import seed_rng
 from glassformer.training.run_config import RunConfig
 from glassformer.training.run_folder import RunFolder, model_card
-from glassformer.training.settings import is_place, settings_of
+from glassformer.training.settings import flat, is_place
 from glassformer.training.snapshots import announced
 from glassformer.training.training_loop import Trainer
 
@@ -328,7 +328,7 @@ def with_pretraining_placed(config: RunConfig) -> RunConfig:
 def check_unchanged(config: RunConfig, folder: RunFolder) -> None:
     """Refuse changed settings for a complete run: they would be recorded but not used."""
     wanted, there = (
-        {setting.name: setting.value for setting in settings_of(one) if not is_place(setting.name)}
+        {name: value for name, value in flat(one).items() if not is_place(name)}
         for one in (config, folder.read_config())
     )
     for name, value in wanted.items():

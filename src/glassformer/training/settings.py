@@ -10,7 +10,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -145,15 +145,15 @@ def from_file(path: Path) -> dict[str, Any]:
     return dict(_flat(data, ""))
 
 
-def keys(config: Any, prefix: str = "") -> Iterator[str]:
-    """The dotted names of all fields that can be set."""
-    for one in fields(config):
-        value = getattr(config, one.name)
-        name = f"{prefix}{one.name}"
-        if is_dataclass(value):
-            yield from keys(value, f"{name}.")
-        if not is_dataclass(value) or one.default is None:  # an optional section
-            yield name
+def flat(config: Any) -> dict[str, Any]:
+    """The values of all settings, by their dotted names."""
+    return dict(_flat(asdict(config), ""))
+
+
+def keys(config: Any) -> list[str]:
+    """The dotted names of all settings, and of a section that can be set to none as a whole."""
+    names = list(flat(config))
+    return names if getattr(config, "first", None) is None else [*names, "first"]
 
 
 def to_json(config: Any) -> str:
@@ -182,7 +182,11 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
             if isinstance(nested, type) and isinstance(value, Mapping)
             else _converted(value, hints[key], path)
         )
-    missing = [one.name for one in fields(cast(Any, cls)) if _is_required(one, data)]
+    missing = [
+        one.name
+        for one in fields(cast(Any, cls))
+        if one.name not in data and one.default is MISSING and one.default_factory is MISSING
+    ]
     if missing:
         raise ConfigError(
             "{where} lacks {missing!r}, which every config needs", where=where, missing=missing[0]
@@ -241,11 +245,6 @@ def _sentences(cls: type) -> dict[str, str]:
             ):
                 found[line.target.id] = " ".join(str(after.value.value).split())
     return found
-
-
-def _is_required(one: Field[Any], data: Mapping[str, Any]) -> bool:
-    has_default = one.default is not MISSING or one.default_factory is not MISSING
-    return not has_default and one.name not in data
 
 
 def _is_foreign(cls: type, name: str) -> bool:

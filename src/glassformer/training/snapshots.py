@@ -343,7 +343,7 @@ def _is_sound(sample: Sample) -> bool:
 
 
 def _plain(record: dict[str, Any]) -> dict[str, Any]:
-    """A line of metrics without what is no number and no text."""
+    """The numbers and texts in a line of metrics."""
     return {name: one for name, one in record.items() if isinstance(one, int | float | str | None)}
 
 

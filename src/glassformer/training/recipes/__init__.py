@@ -17,7 +17,7 @@ from typing import Any
 
 from glassformer.errors import UnknownNameError
 from glassformer.training.run_config import RunConfig
-from glassformer.training.settings import is_place, restored, settings_of
+from glassformer.training.settings import flat, is_place, restored
 
 _FILES = ("models", "reviews", "translation", "language", "others", "own_data")
 _TABLES: dict[str, dict[str, Any]] = {}
@@ -41,8 +41,7 @@ def command_of(config: RunConfig) -> str:
     """The command that gives this config: the recipe and the changed settings."""
     if config.recipe not in RECIPES:  # the pretraining of another recipe
         return f"glassformer train (pretraining: {config.recipe})"
-    plain = {setting.name: setting.value for setting in settings_of(recipe(config.recipe))}
-    ours = {setting.name: setting.value for setting in settings_of(config)}
+    plain, ours = flat(recipe(config.recipe)), flat(config)
     named = {name for name, value in ours.items() if value != plain.get(name)}
     # An explicit `epochs` overrides the recipe's step count.
     sections = [name.removesuffix("epochs") for name in named if name.endswith("loop.epochs")]
