@@ -286,7 +286,7 @@ class Trace:
         chosen: dict[tuple[object, ...], tuple[str, Call, int]] = {}
         for call in self.recording.views:
             origin = call.origin
-            if len(origin.targets) != len(call.outputs) or origin.forced is not None:
+            if len(origin.targets) != len(call.outputs) or origin.forced:
                 continue
             if origin.line is not None and origin.line.kind == "written":
                 continue

@@ -44,6 +44,20 @@ def sigmoid(z: Tensor) -> Tensor:
     return torch.ones_like(z) / ((-z).exp() + 1)
 
 
+def dropout(x: Tensor, p: float, train: bool = True, *, in_place: bool = False) -> Tensor:
+    """Dropout as a random mask of 0s and 1s, which an edit does not redraw, and a product.
+
+    Like torch's, a dropout with p = 1 draws no random numbers, so later draws stay the same.
+    """
+    assert train and p > 0, "a dropout that drops nothing is not expanded"
+    if p < 1:
+        kept = torch.empty_like(x).bernoulli_(1 - p)
+        factor = kept / (1 - p)
+    else:
+        factor = torch.zeros((), dtype=x.dtype, device=x.device)
+    return x.mul_(factor) if in_place else x * factor
+
+
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,

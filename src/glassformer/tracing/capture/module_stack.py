@@ -69,7 +69,7 @@ def _returned(call: Call) -> int:
 def _wanted(call: Call, is_result: bool) -> tuple[list[str], str]:
     origin, outputs = call.origin, max(1, _returned(call))
     owner = origin.owner
-    if origin.forced is not None:
+    if origin.forced:
         return [join(owner, origin.forced)], owner
     targets = origin.targets
     if is_result and len(targets) == outputs and None not in targets:

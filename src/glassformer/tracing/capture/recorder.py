@@ -28,8 +28,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture import fused_layers
-from glassformer.tracing.capture.decompositions import LAYOUT_ALONE, Way, decompose, is_idle, way_of
-from glassformer.tracing.capture.fused_layers import recurrent
+from glassformer.tracing.capture.decompositions import (
+    LAYOUT_ALONE,
+    Way,
+    decompose,
+    dropout,
+    is_idle,
+    way_of,
+)
 from glassformer.tracing.capture.memory import Budget, Version, View
 from glassformer.tracing.capture.module_stack import ModulePaths, join
 from glassformer.tracing.capture.operator_calls import Call, Operator, operator_of
@@ -225,8 +231,7 @@ class Recorder(TorchDispatchMode):
         """Of storages that the user's tensors so far show in part: the bytes they show."""
         self._visit = 0
         self._last: tuple[FrameType | None, Line | None] = (None, None)
-        self._forced: str | None = None
-        self._inside = False
+        self._path = ""
         self._keeping: Keeping | None = None
         self._considered = 0
 
@@ -286,23 +291,13 @@ class Recorder(TorchDispatchMode):
         return View.of(tensor, version)
 
     @contextmanager
-    def named(self, name: str) -> Iterator[None]:
-        """Give this name to the operators run inside."""
-        self._forced = name
+    def inside(self, path: str) -> Iterator[None]:
+        """Put this path before the names of the steps of a fused layer that is written out."""
+        self._path = path
         try:
             yield
         finally:
-            self._forced = None
-
-    @contextmanager
-    def named_inside(self, name: str) -> Iterator[None]:
-        """Give this name, below that of the innermost module, to the operators run inside."""
-        self._inside = True
-        try:
-            with self.named(name):
-                yield
-        finally:
-            self._inside = False
+            self._path = ""
 
     def forget_frames(self) -> None:
         """Drop the last reference to the model's frames."""
@@ -372,8 +367,17 @@ class Recorder(TorchDispatchMode):
                 f"torch's {func.name()} takes functions as arguments and cannot be traced: "
                 "call the functions in Python instead"
             )
+        with self._expanding():
+            return fused_layers.flexible_attention(self.inside, *args, **kwargs)
+
+    @contextmanager
+    def _expanding(self) -> Iterator[None]:
+        """Record the operators of an attention, and mark them as parts of a fused operator."""
+        start = len(self.calls)
         with self:
-            return fused_layers.flexible_attention(self.named, *args, **kwargs)
+            yield
+        for call in self.calls[start:]:
+            call.expanded = True
 
     def _run_apart(
         self, way: Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -382,16 +386,16 @@ class Recorder(TorchDispatchMode):
         if way == "unseen":
             return operator.func(*args, **kwargs)
         if way == "attention":
-            with self:
-                return fused_layers.attention(self.named, *args, **kwargs)
+            with self._expanding():
+                return fused_layers.attention(*args, **kwargs)
         if is_idle(operator, args, kwargs):  # an in-place one would be recorded as a write
             return args[0] if operator.in_place else NotImplemented
         if way == "recurrent":
             with self, without_onednn():
-                return recurrent(self.named_inside, operator, args, kwargs)
+                return fused_layers.recurrent(self.inside, operator, args, kwargs)
         if way == "dropout":
             with self:
-                return fused_layers.dropout(*args, **kwargs, in_place=operator.in_place)
+                return dropout(*args, **kwargs, in_place=operator.in_place)
         with self, without_onednn():
             return decompose(operator.func, args, kwargs)
 
@@ -401,7 +405,6 @@ class Recorder(TorchDispatchMode):
         call = Call(len(self.calls), operator, tuple(self._views(args, origin)), {}, origin)
         if kwargs:
             call.kwargs = dict(zip(kwargs, self._views(kwargs.values(), origin), strict=True))
-        call.expanded = self._forced is not None and not self._inside
         call.without_onednn = not torch._C._get_mkldnn_enabled()
         if operator.name == "lift_fresh":
             for found in self.found[seen:]:
@@ -533,14 +536,15 @@ class Recorder(TorchDispatchMode):
 
     def _origin(self, frame: FrameType | None) -> Origin:
         """Where the operator was called, and for which module."""
-        line, targets, depth, callee, output = find_origin(frame, self._stop)
+        line, targets, depth, callee, output, variable = find_origin(frame, self._stop)
         last_callee, last_line = self._last
         if callee is None or callee is not last_callee or line is not last_line:
             self._visit += 1
             self._last = (callee, line)
         module = self.paths.at(0)
-        owner = module if self._inside else self.paths.at(depth)
-        return Origin(line, targets, owner, module, self._visit, output, self._forced)
+        forced = join(self._path, variable) if variable else self._path
+        owner = module if forced else self.paths.at(depth)
+        return Origin(line, targets, owner, module, self._visit, output, forced)
 
 
 # --- recording ---

@@ -209,6 +209,7 @@ def _computes(node: ast.AST) -> bool:
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parents[1])
+_WRITTEN_OUT = str(Path(__file__).with_name("fused_layers.py"))
 _CALL = torch.nn.Module._call_impl.__code__
 
 # The only parts of torch that are shown as model code; elsewhere in torch, the caller's line is
@@ -289,8 +290,8 @@ class Origin:
     """The same for all operators of one call from that line; the last one gives its result."""
     output: bool = False
     """Whether the traced function itself returns the result."""
-    forced: str | None = None
-    """A name given by the trace (in an expanded fused operator)."""
+    forced: str = ""
+    """The name in a fused layer that the trace writes out."""
 
 
 class Sighting(NamedTuple):
@@ -303,17 +304,21 @@ class Sighting(NamedTuple):
     callee: FrameType | None
     """The frame that the line called; None if the line called the operator itself."""
     output: bool
+    variable: str | None
+    """The variable of `fused_layers` that the result is assigned to, where the trace wrote out the
+    operator that the model called."""
 
 
 class _Function:
     """What is known about a function, computed once: a loop over layers asks repeatedly."""
 
-    __slots__ = ("calls_module", "code", "is_shown", "lines", "passes_on")
+    __slots__ = ("calls_module", "code", "is_shown", "is_written_out", "lines", "passes_on")
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
         self.calls_module = code is _CALL
         self.is_shown = _is_shown(code)
+        self.is_written_out = code.co_filename == _WRITTEN_OUT
         self.passes_on = _passes_on(code)
         self.lines: dict[int, Line] = {}
         """By instruction."""
@@ -348,6 +353,7 @@ def _passes_on(code: CodeType) -> bool:
 def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
     """Walk outwards to the line that called the operator, and on while lines just return it."""
     shown: Line | None = None
+    variable: str | None = None
     depth = 0
     assigned_depth = 0
     callee: FrameType | None = None
@@ -355,23 +361,26 @@ def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
     while frame is not None:
         code = frame.f_code
         if code is stop:
-            return Sighting(shown, (), assigned_depth, callee, output=shown is not None)
+            return Sighting(shown, (), assigned_depth, callee, shown is not None, variable)
         function = _FUNCTIONS.get(id(code))
         if function is None:
             function = _FUNCTIONS[id(code)] = _Function(code)
         if function.calls_module:
             depth += 1
+        elif function.is_written_out and shown is None and variable is None:
+            line = function.line(frame.f_lasti)
+            variable = line.targets[0] if line.kind == "assigned" else None
         elif function.is_shown and not (shown is not None and function.passes_on):
             line = function.line(frame.f_lasti)
             if shown is None:
                 shown, callee, assigned_depth = line, inner, depth
             if line.kind in ("assigned", "written"):
-                return Sighting(shown, line.targets, depth, callee, output=False)
+                return Sighting(shown, line.targets, depth, callee, False, variable)
             if line.kind != "returned":
                 break
         inner = frame
         frame = frame.f_back
-    return Sighting(shown, (), assigned_depth, callee, output=False)
+    return Sighting(shown, (), assigned_depth, callee, False, variable)
 
 
 def _line(code: CodeType, instruction: int) -> Line:
