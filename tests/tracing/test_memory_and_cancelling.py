@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import CancelledError, TraceError
 from glassformer.tracing import Trace, cancelled_by, replay, trace
-from glassformer.tracing.capture import recorder
-from glassformer.tracing.capture.memory import Budget
+from glassformer.tracing.capture import record, recorder
 from glassformer.tracing.capture.record import forecast
 from glassformer.tracing.capture.recorder import Program
 
@@ -105,7 +104,7 @@ def test_a_forecast_waits_for_other_recordings() -> None:
     model = Attentive()
     program = Program(model, (torch.randn(2, 9, 16),), {}, 0)
     waiting = threading.Thread(target=forecast, args=(program, model))
-    with recorder._ONE_AT_A_TIME:
+    with recorder.ONE_AT_A_TIME:
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive() and model.training
@@ -148,8 +147,8 @@ def test_a_model_that_reads_its_numbers_is_checked_during_the_run() -> None:
 
 
 def test_small_models_are_not_run_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(Budget, "expect", lambda _self, count: asked.append(count))
+    asked: list[Program] = []
+    monkeypatch.setattr(record, "forecast", lambda program, _root: asked.append(program))
     trace(Attentive(), torch.randn(1, 5, 16))
     assert asked == []
     trace(Attentive(), torch.randn(1, 5, 16), max_bytes=100_000)

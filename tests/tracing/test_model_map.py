@@ -9,13 +9,14 @@ from torch import nn
 
 from glassformer.tracing import trace
 from glassformer.tracing.model_map import (
+    MOST_FLOW_NODES,
     MapTower,
+    edges_between,
     find_map,
     forward_steps,
     mean_weights,
     stream_stripes,
 )
-from glassformer.tracing.step_graph import MOST_FLOW_NODES, edges_between
 from tests.tracing.mapped_models import NAMES, traced
 
 PRE = ["norm", "attention", "norm", "feed_forward"]

@@ -18,8 +18,15 @@ from typing import Literal
 
 import numpy as np
 
-from glassformer.tracing.model_map import MapBlock, MapPart, MapTower, ModelMap
-from glassformer.tracing.step_graph import FlowNode, StepFlow, edges_between
+from glassformer.tracing.model_map import (
+    FlowNode,
+    MapBlock,
+    MapPart,
+    MapTower,
+    ModelMap,
+    StepFlow,
+    edges_between,
+)
 from glassformer.tracing.steps import Step
 
 BoxKind = Literal[

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from glassformer.tracing.arithmetic.rules.products import einsum_letters
 from glassformer.tracing.capture.memory import Index, View, as_floats
 from glassformer.tracing.capture.operator_calls import COPIES, PRODUCTS, SOFTMAXES
-from glassformer.tracing.step_graph import StepGraph, views_read, writer_of
+from glassformer.tracing.step_graph import StepGraph, behind, views_read, writer_of
 from glassformer.tracing.steps import Operand, Step
 
 _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
@@ -169,9 +169,7 @@ def _back_to_scores(graph: StepGraph, weights: Step) -> list[Step] | None:
 def _mixes_heads(product: Step) -> bool:
     """Whether it sums over a leading axis of scores: talking heads, not queries times keys."""
     for factor, view in enumerate(views_read(product)[-2:]):
-        before = writer_of(view)
-        while before.op in (*COPIES, "mul", "div") and (read := views_read(before)):
-            before = writer_of(read[0])
+        before = behind(writer_of(view), {*COPIES, "mul", "div"})
         summed = _summed_axes(product, factor)
         same = before.shape == writer_of(view).shape and len(views_read(before)) > 1
         if before.op in PRODUCTS and same and len(summed) == 1:
@@ -201,31 +199,32 @@ def _queries_and_keys(scores: Step, axis: int) -> dict[str, View] | None:
     return {"queries": factors[1 - owner], "keys": factors[owner]}
 
 
+def _letters(product: Step) -> tuple[list[list[str]], list[str]]:
+    """The letters of the axes of both factors and of the product, as in an einsum."""
+    factors = views_read(product)
+    if product.op == "einsum":
+        assert product.call is not None
+        equation = str(product.call.bound["equation"])
+    else:
+        factors = factors[-2:]
+        rows, columns = (view.ndim > 1 for view in factors)
+        equation = f"{'...ik' if rows else 'k'},{'...kj' if columns else 'k'}->"
+        equation += f"...{'i' * rows}{'j' * columns}"
+    letters, output = einsum_letters(equation, factors)
+    return letters[-2:], output
+
+
 def _owner(product: Step, axis: int) -> int | None:
     """Which factor alone brings an axis into a product."""
-    first, second = views_read(product)[-2:]
-    if product.op == "einsum":
-        letters, output = _letters(product)
-        owners = [n for n, own in enumerate(letters) if output[axis] in own]
-        return owners[0] if len(owners) == 1 else None
-    ends = [0] * (first.ndim > 1) + [1] * (second.ndim > 1)  # the last axes of the result
-    place = axis - product.view.ndim + len(ends)
-    return ends[place] if place >= 0 else None
+    letters, output = _letters(product)
+    owners = [factor for factor, own in enumerate(letters) if output[axis] in own]
+    return owners[0] if len(owners) == 1 else None
 
 
 def _summed_axes(product: Step, factor: int) -> list[int]:
     """The axes of a factor that a product sums over."""
-    view = views_read(product)[-2:][factor]
-    if product.op == "einsum":
-        letters, output = _letters(product)
-        return [axis for axis, letter in enumerate(letters[factor]) if letter not in output]
-    return [view.ndim - 1 if factor == 0 or view.ndim == 1 else view.ndim - 2]
-
-
-def _letters(product: Step) -> tuple[list[list[str]], list[str]]:
-    assert product.call is not None
-    equation = str(product.call.bound["equation"])
-    return einsum_letters(equation, product.call.views("tensors"))
+    letters, output = _letters(product)
+    return [axis for axis, letter in enumerate(letters[factor]) if letter not in output]
 
 
 def _transposed(view: View) -> View:
@@ -328,14 +327,10 @@ def _axis_in_product(path: list[Step], context: Step, axis: int, of: Step | View
     at = next((a for a in range(own.ndim) if _axis_at(path, _own_axis(own, a)) == axis), None)
     if at is None:
         return None
-    if context.op == "einsum":
-        letters, output = _letters(context)
-        there = output if of is context else letters[1 - factor]
-        letter = letters[factor][at]
-        return there.index(letter) if letter in there else None
-    if at < own.ndim - 2 or of is not context:
-        return at
-    return context.view.ndim - 2 + factor
+    letters, output = _letters(context)
+    there = output if of is context else letters[1 - factor]
+    letter = letters[factor][at]
+    return there.index(letter) if letter in there else None
 
 
 def _heads_first(path: list[Step], context: Step, lead: list[int]) -> bool:
@@ -368,10 +363,7 @@ def _come_from_data(graph: StepGraph, keys: View, values: View, positions: int) 
 
 def _source(view: View) -> Step:
     """The step behind a view and its copies."""
-    step = writer_of(view)
-    while step.op in COPIES and (read := views_read(step)):
-        step = writer_of(read[0])
-    return step
+    return behind(writer_of(view), COPIES)
 
 
 def _ancestors(step: Step) -> dict[int, Step]:
@@ -449,12 +441,7 @@ def _made(step: Step) -> Step:
 
 def unmoved(view: View) -> Step | None:
     """The step that a product's factor was written by, before copies and joins with a cache."""
-    if not view.numel:
-        return None
-    step = writer_of(view)
-    while step.op in (*COPIES, "cat") and step.operands:
-        step = writer_of(step.operands[-1].view)
-    return step
+    return behind(writer_of(view), {*COPIES, "cat"}, -1) if view.numel else None
 
 
 def _projected_from(operand: Operand) -> Step | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -336,43 +335,11 @@ def _best(cells: list[Cell | None], constants_last: bool) -> Cell | None:
         return None
 
     def rank(cell: Cell) -> int:
-        if cell.step.trace.is_fixed(cell.step) or _is_counted(cell.step):
+        if cell.step.trace.is_fixed(cell.step) or id(cell.step) in cell.step.trace.counted:
             return _RANK["constant"]
         return 0 if constants_last else _RANK[cell.role]
 
     return min(found, key=rank)
-
-
-_COUNTED: WeakKeyDictionary[Trace, set[int]] = WeakKeyDictionary()
-
-
-def _is_counted(step: Step) -> bool:
-    """Whether a step only says which positions there are: masks and counts, made from ids alone."""
-    trace = step.trace
-    if trace not in _COUNTED:
-        counted = {id(one) for one in trace.inputs.values() if not one.dtype.is_floating_point}
-        for one in trace.steps:
-            read = one.call.inputs() if one.call is not None else []
-            owners = [owner for view in read for owner in view.owners()]
-            if owners and all(id(o) in counted or trace.is_fixed(o) for o in owners):
-                counted.add(id(one))
-        _COUNTED[trace] = counted - {id(one) for one in trace.inputs.values()}
-    return id(step) in _COUNTED[trace]
-
-
-def fixed_steps(steps: Iterable[Step]) -> set[int]:
-    """The steps, by identity, that depend on no parameter and no input."""
-    fixed: set[int] = set()
-
-    def is_fixed(view: View) -> bool:
-        return all(id(owner) in fixed for owner in view.owners())
-
-    for step in steps:
-        computed = step.call is not None and step.role == "activation"
-        inputs = step.call.inputs() if step.call is not None else []
-        if step.role == "constant" or (computed and all(map(is_fixed, inputs))):
-            fixed.add(id(step))
-    return fixed
 
 
 # --- the difference of two traces ---

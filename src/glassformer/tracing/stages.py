@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from glassformer.tracing.attention_structure import Attention, find_attentions
@@ -66,16 +66,16 @@ class BlockStages:
 class Stages:
     """The stages of a trace: by name, and by step."""
 
-    by_name: dict[str, Step]
-    of_step: dict[int, str]
+    by_name: dict[str, Step] = field(default_factory=dict)
+    of_step: dict[int, str] = field(default_factory=dict)
     """The stage of a step, by the step's identity."""
-    every: dict[int, list[str]]
+    every: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     """All stages of a step: one tensor may be both keys and values."""
-    windows: dict[int, list[Step]]
+    windows: dict[int, list[Step]] = field(default_factory=lambda: defaultdict(list))
     """The parts of packed projections (queries inside QKV), by the identity of their storage."""
-    blocks: list[BlockStages]
+    blocks: list[BlockStages] = field(default_factory=list)
     """The blocks of the residual stream, in the order in which they ran."""
-    attentions: list[Attention]
+    attentions: list[Attention] = field(default_factory=list)
 
     @property
     def turned(self) -> list[Step]:
@@ -87,16 +87,16 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
     """The stages found in the structure of a run; `known` are all steps by their own names."""
     forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
     graph = StepGraph([*inputs, *forward])
-    naming = _Naming(known, graph)
+    found = Stages()
+    naming = _Naming(found, known, graph)
     attentions = list(find_attentions(graph))
-    shown: list[Attention] = []
     for attention in attentions:
         module = attention.scores.module
         turned = {
             stage: naming.turn(join(module, stage), stage, attention.stages[stage], window)
             for stage, window in attention.turned.items()
         }
-        shown.append(replace(attention, stages=attention.stages | turned))
+        found.attentions.append(replace(attention, stages=attention.stages | turned))
         for stage, step in attention.stages.items():
             if stage in turned:
                 continue
@@ -104,30 +104,22 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
             naming.give(join(module, stage), stage, step, window)
             if window is not None:
                 naming.give_source(stage, step)
-    blocks = list(_blocks(graph, attentions))
-    for block in blocks:
+    found.blocks.extend(_blocks(graph, attentions))
+    for block in found.blocks:
         for stage, step in block.stages.items():
             naming.give(join(block.path, stage), stage, step)
     for step, stage in _turns(graph.steps):
         naming.give(join(step.module, stage), stage, step)
-    return Stages(
-        naming.by_name,
-        naming.of_step,
-        naming.every,
-        naming.windows,
-        blocks,
-        shown,
-    )
+    return found
 
 
 class _Naming:
-    def __init__(self, known: Mapping[str, Step], graph: StepGraph) -> None:
+    """Gives stages to steps, and their names."""
+
+    def __init__(self, found: Stages, known: Mapping[str, Step], graph: StepGraph) -> None:
+        self._found = found
         self._known = known
         self._graph = graph
-        self.by_name: dict[str, Step] = {}
-        self.of_step: dict[int, str] = {}
-        self.every: dict[int, list[str]] = defaultdict(list)
-        self.windows: dict[int, list[Step]] = defaultdict(list)
         self._names = UniqueNames()
 
     def give(self, name: str, stage: str, step: Step, window: View | None = None) -> None:
@@ -143,17 +135,12 @@ class _Naming:
         if own is not None and self._belongs(own, step):
             step, window = own, None
         if window is not None and window.numel != step.view.numel:
-            part = Step(step.trace, name, window, step.role, module=step.module, is_view=True)
-            part.line = step.line
-            self.by_name[name] = part
-            self.of_step[id(part)] = stage
-            self.every[id(part)].append(stage)
+            part = _window_of(step, name, window)
+            self._set(name, stage, part)
             if _n_cells(window) < step.view.numel:
-                self.windows[id(window.version)].append(part)
+                self._found.windows[id(window.version)].append(part)
                 return
-        self.by_name.setdefault(name, step)
-        self.of_step.setdefault(id(step), stage)
-        self.every[id(step)].append(stage)
+        self._set(name, stage, step)
 
     def turn(self, name: str, stage: str, step: Step, window: View) -> Step:
         """Name a step that has its axes in another order than the stage.
@@ -162,12 +149,15 @@ class _Naming:
         """
         name = self._names.take(name)
         own = f"{name}.turned" if name in self._known else name
-        turned = Step(step.trace, own, window, step.role, module=step.module, is_view=True)
-        turned.line = step.line
-        self.by_name[name] = self.by_name[own] = turned
-        self.of_step[id(turned)] = stage
-        self.every[id(turned)].append(stage)
+        turned = _window_of(step, own, window)
+        self._found.by_name[own] = turned
+        self._set(name, stage, turned)
         return turned
+
+    def _set(self, name: str, stage: str, step: Step) -> None:
+        self._found.by_name.setdefault(name, step)
+        self._found.of_step.setdefault(id(step), stage)
+        self._found.every[id(step)].append(stage)
 
     def _belongs(self, own: Step, step: Step) -> bool:
         """Whether a step with the name of a stage is a form of it: rotated, scaled, or not yet.
@@ -189,13 +179,18 @@ class _Naming:
         while step.op in (*COPIES, "cat") and len(read := views_read(step)) == 1:
             view, owner = read[0], writer_of(read[0])
             if view.numel < owner.view.numel and owner.op in MATRICES:
-                part = Step(
-                    step.trace, step.name, view, step.role, module=step.module, is_view=True
-                )
-                self.every[id(part)].append(stage)
-                self.windows[id(view.version)].append(part)
+                part = _window_of(step, step.name, view)
+                self._found.every[id(part)].append(stage)
+                self._found.windows[id(view.version)].append(part)
                 return
             step = owner
+
+
+def _window_of(step: Step, name: str, window: View) -> Step:
+    """A window on the numbers of a step, as a step of its own."""
+    return Step(
+        step.trace, name, window, step.role, module=step.module, line=step.line, is_view=True
+    )
 
 
 def _n_cells(window: View) -> int:

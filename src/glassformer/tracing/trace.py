@@ -12,12 +12,14 @@ from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.module_stack import UniqueNames, join, name_calls
-from glassformer.tracing.capture.operator_calls import Call, Operator
+from glassformer.tracing.capture.operator_calls import Operator
 from glassformer.tracing.capture.recorder import Recording
+from glassformer.tracing.capture.source_lines import Line, Origin
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.formula.naming import Names
 from glassformer.tracing.notes import notebook_markdown
 from glassformer.tracing.stages import Stages, find_stages
+from glassformer.tracing.step_graph import fixed_steps, writer_of
 from glassformer.tracing.steps import AxisLabels, Role, Step, check_labels, find_labels
 
 if TYPE_CHECKING:
@@ -49,7 +51,6 @@ class Trace:
         self.outputs: dict[str, Step] = {}
         self._names = UniqueNames()
         self._by_name: dict[str, Step] = {}
-        self._fixed: set[int] | None = None
         self._closed = False
         self._add_sources()
         self._add_steps()
@@ -164,12 +165,17 @@ class Trace:
 
     def is_fixed(self, step: Step) -> bool:
         """Whether a step depends on no parameter and no input: positions, causal masks."""
-        if self._fixed is None:
-            from glassformer.tracing.influence import fixed_steps
-
-            given = (*self.parameters.values(), *self.inputs.values(), *self.constants.values())
-            self._fixed = fixed_steps((*given, *self.steps))
         return id(step) in self._fixed
+
+    @cached_property
+    def _fixed(self) -> set[int]:
+        return fixed_steps((*self.constants.values(), *self.steps))
+
+    @cached_property
+    def counted(self) -> set[int]:
+        """The steps, by identity, that depend on ids alone: masks and counts of positions."""
+        ids = (one for one in self.inputs.values() if not one.dtype.is_floating_point)
+        return fixed_steps((*self.constants.values(), *self.steps), ids)
 
     def check_open(self) -> None:
         """Refuse to answer from a closed trace, which has no numbers that could be asked about."""
@@ -211,9 +217,8 @@ class Trace:
             steps.clear()
         if "naming" in vars(self):
             self.naming.forget()
-        for found in ("naming", "found_stages", "found_labels"):
+        for found in ("naming", "found_stages", "found_labels", "_fixed", "counted"):
             vars(self).pop(found, None)
-        self._fixed = None
         self.recording = self.recording.emptied()
         self._closed = True
 
@@ -225,24 +230,27 @@ class Trace:
 
     # --- building ---
 
-    def _add(self, step: Step, table: dict[str, Step] | None = None) -> None:
+    def _new(self, wanted: str, view: View, role: Role, **details: Any) -> Step:
+        """A step under the wanted name, or a repeat of it."""
+        step = Step(self, self._names.take(wanted), view, role, **details)
         self._by_name[step.name] = step
-        if table is not None:
-            table[step.name] = step
+        return step
 
     def _add_sources(self) -> None:
         tables = {
             "parameter": self.parameters, "input": self.inputs, "constant": self.constants
         }  # fmt: skip
         for source in self.recording.sources:
-            name = self._names.take(source.name)
-            tied = _same_window(source.view)
-            if tied is not None:
-                self._by_name[name] = tables[source.role][name] = tied
-                continue
-            step = Step(self, name, source.view, source.role, module=name.rpartition(".")[0])
-            source.view.version.owners.append(step)
-            self._add(step, tables[source.role])
+            step = _same_window(source.view)
+            if step is None:
+                module = source.name.rpartition(".")[0]
+                step = self._new(source.name, source.view, source.role, module=module)
+                source.view.version.owners.append(step)
+                name = step.name
+            else:  # tied: another name of the same cells
+                name = self._names.take(source.name)
+                self._by_name[name] = step
+            tables[source.role][name] = step
 
     def _add_found(self) -> None:
         """Name the constants: `scale = torch.tensor(2.0)` by its variable."""
@@ -250,69 +258,51 @@ class Trace:
             origin = found.origin
             assigned = origin.line is not None and origin.line.kind == "assigned"
             named = found.literal and assigned and len(origin.targets) == 1
-            target = origin.targets[0] if named else None
-            name = self._names.take(join(origin.owner, target or "constant"))
-            step = Step(self, name, found.view, "constant", module=origin.owner, line=origin.line)
+            wanted = join(origin.owner, (origin.targets[0] if named else None) or "constant")
+            step = self._new(wanted, found.view, "constant", module=origin.owner, line=origin.line)
             found.view.version.owners.insert(0, step)  # an input that shows the same cells is first
-            self._add(step, self.constants)
+            self.constants[step.name] = step
 
     def _add_steps(self) -> None:
         made = [call for call in self.recording.calls if call.outputs]
         for call, (wanted, module) in zip(made, name_calls(made), strict=True):
+            # A call without tensors among its arguments makes constants, too.
+            role: Role = "activation"
+            if _is_constant(call.operator) or not call.inputs():
+                role = "constant"
             steps = []
             for output, view in enumerate(call.outputs):
                 if view is None:
                     continue
-                name = self._names.take(wanted[min(output, len(wanted) - 1)])
-                step = Step(
-                    self,
-                    name,
-                    view,
-                    _role(call),
-                    module=module,
-                    call=call,
-                    output=output,
+                step = self._new(
+                    wanted[output], view, role, module=module, call=call, output=output,
                     line=call.origin.line,
                     pinned=self.recording.pins.get((call.number, output), frozenset()),
-                )
+                )  # fmt: skip
                 view.version.owners.append(step)
-                self._add(step)
                 steps.append(step)
             call.steps = tuple(steps)
             self.steps.extend(steps)
 
     def _add_views(self) -> None:
         """Name the views that a source line assigns; in a chain of views, the last one."""
-        chosen: dict[tuple[object, ...], tuple[str, Call, int]] = {}
+        chosen: dict[tuple[object, ...], tuple[str, View, Origin]] = {}
         for call in self.recording.views:
             origin = call.origin
-            if len(origin.targets) != len(call.outputs) or origin.forced:
+            written = origin.line is not None and origin.line.kind == "written"
+            if len(origin.targets) != len(call.outputs) or origin.forced or written:
                 continue
-            if origin.line is not None and origin.line.kind == "written":
-                continue
-            for output, target in enumerate(origin.targets):
-                view = call.outputs[output]
+            for view, target in zip(call.outputs, origin.targets, strict=True):
                 if target is None or view is None or view.numel == 0:
                     continue
-                key = (id(_first_owner(view)), origin.owner, target, origin.line)
-                chosen[key] = (join(origin.owner, target), call, output)
-        for wanted, call, output in chosen.values():
-            view = call.outputs[output]
-            assert view is not None
-            self._add_view(wanted, view, call)
+                key = (id(writer_of(view)), origin.owner, target, origin.line)
+                chosen[key] = (join(origin.owner, target), view, origin)
+        for wanted, view, origin in chosen.values():
+            self._add_view(wanted, view, origin.owner, origin.line)
 
-    def _add_view(self, wanted: str, view: View, call: Call | None) -> Step:
-        owner = _first_owner(view)
-        step = Step(
-            self,
-            self._names.take(wanted),
-            view,
-            owner.role,
-            module=call.origin.owner if call is not None else owner.module,
-            line=call.origin.line if call is not None else owner.line,
-            is_view=True,
-        )
-        self._add(step)
+    def _add_view(self, wanted: str, view: View, module: str, line: Line | None) -> Step:
+        role = writer_of(view).role
+        step = self._new(wanted, view, role, module=module, line=line, is_view=True)
         self.views.append(step)
         return step
 
@@ -320,32 +310,17 @@ class Trace:
         for name, view in self.recording.outputs.items():
             step = _same_window(view)
             if step is None:
-                step = self._add_view(name, view, None)
-            elif name not in self._by_name:
-                self._by_name[name] = step
+                owner = writer_of(view)
+                step = self._add_view(name, view, owner.module, owner.line)
+            self._by_name.setdefault(name, step)
             self.outputs[name] = step
-
-
-def _role(call: Call) -> Role:
-    """Whether a call's numbers were computed from others or are constants."""
-    constant = _is_constant(call.operator) or not call.reads()
-    return "constant" if constant else "activation"
 
 
 @cache
 def _is_constant(operator: Operator) -> bool:
+    """Whether an operator's numbers are given or have a rule without operands."""
     rule = rules.find(operator)
     return rules.is_given(operator) or (rule is not None and rule.constant)
-
-
-def _first_owner(view: View) -> Step:
-    """The step that wrote a view's first cell."""
-    version = view.version
-    while view.numel == 0 and not version.owners and version.base is not None:
-        version = version.base
-    if view.numel == 0 or (len(version.owners) == 1 and version.base is None):
-        return version.owners[0]  # the only one, or any for an empty view
-    return view.owner((0,) * view.ndim)[0]
 
 
 def _same_window(view: View) -> Step | None:

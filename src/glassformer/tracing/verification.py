@@ -11,13 +11,14 @@ import copy
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
@@ -25,9 +26,9 @@ from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.float64_values import Evaluation, RunningSums
 from glassformer.tracing.capture.memory import Index, as_real, gaps, index_of
 from glassformer.tracing.capture.recorder import (
+    ONE_AT_A_TIME,
     Program,
     Recording,
-    one_at_a_time,
     tensors_in,
     without_fast_path,
 )
@@ -182,6 +183,8 @@ _SMALL_MODULE, _SMALL_RUN = 64 * 1024**2, 8 * 1024**2
 """Bytes of parameters and of recorded numbers up to which a second run is cheap."""
 _LISTED = 4
 """The number of positions that a note lists."""
+_PLAIN = (type(None), Tensor, bool, int, float, str, torch.dtype)
+"""What may be given to a second run: it cannot have been changed by the first."""
 _BOOKKEEPING = vars(nn.Module()).keys() - {"_parameters", "_buffers", "_modules"}
 """A module's tables of hooks, which no forward changes: to copy them takes longer than to run."""
 
@@ -202,12 +205,16 @@ class PlainRun:
         if again is None or _reaches_outside(recording):
             return []
         fast = any(issubclass(kind, _FAST_PATHS) for kind in recording.ran)
-        small = isinstance(again, nn.Module) and _kept_bytes(recording) <= _SMALL_RUN
+        made = {
+            view.version for call in recording.calls for view in call.outputs if view is not None
+        }
+        n_bytes = sum(version.nbytes for version in made)
+        small = isinstance(again, nn.Module) and n_bytes <= _SMALL_RUN
         if not (fast or small):
             return []
         twin = _copied(again) if fast else None  # before the run below can change its state
         try:
-            with one_at_a_time() if fast else nullcontext():
+            with ONE_AT_A_TIME if fast else nullcontext():
                 plain = self._run(again, recording)
                 kind = "other numbers"
                 if twin is not None and any(_differences(recording, plain, kind)):
@@ -226,9 +233,15 @@ class PlainRun:
         """
         program = self._program
         drew = any(call.operator.random for call in recording.calls)
-        random = _random_numbers_from(self._random) if drew else nullcontext()
         modules = again.modules() if isinstance(again, nn.Module) else ()
-        with random, torch.no_grad(), warnings.catch_warnings(), evaluating(modules):
+        with (
+            torch.random.fork_rng(devices=[], enabled=drew),
+            torch.no_grad(),
+            warnings.catch_warnings(),
+            evaluating(modules),
+        ):
+            if drew:
+                torch.set_rng_state(self._random)
             warnings.simplefilter("ignore")  # the recorded run has already warned
             result = again(*program.args, **program.kwargs)
             return {name: tensor.cpu() for name, tensor in tensors_in(result, "")}
@@ -237,7 +250,8 @@ class PlainRun:
 def _again(program: Program) -> Callable[..., Any] | None:
     """What to run: a copy that shares the module's parameters; None to skip the plain run."""
     own = program.function
-    if not all(map(_is_plain, (program.args, program.kwargs))):
+    given = tree_leaves((program.args, program.kwargs), is_leaf=_is_single)
+    if not all(isinstance(leaf, _PLAIN) for leaf in given):
         return None
     if not isinstance(own, nn.Module):
         return own
@@ -247,6 +261,10 @@ def _again(program: Program) -> Callable[..., Any] | None:
     if any(part._forward_hooks or part._forward_pre_hooks for part in own.modules()):
         return None
     return _copied(own)
+
+
+def _is_single(value: object) -> bool:
+    return not isinstance(value, dict | list | tuple)
 
 
 def _copied(again: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -288,16 +306,6 @@ def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[No
             )
 
 
-def _kept_bytes(recording: Recording) -> int:
-    made = {
-        id(view.version): view.version.nbytes
-        for call in recording.calls
-        for view in call.outputs
-        if view is not None
-    }
-    return sum(made.values())
-
-
 def _reaches_outside(recording: Recording) -> bool:
     """Whether the run wrote to anything that another run would read: input, parameter, global.
 
@@ -308,25 +316,6 @@ def _reaches_outside(recording: Recording) -> bool:
     given = {id(source.view.version) for source in recording.sources if source.role != "constant"}
     given |= {id(found.view.version) for found in recording.found}
     return any(id(old.first) in given for call in recording.calls for old, _ in call.writes)
-
-
-def _is_plain(value: object) -> bool:
-    """Whether an argument is a tensor, a number, a string, or a container of these."""
-    if isinstance(value, dict):
-        return all(map(_is_plain, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, Tensor | bool | int | float | str | torch.dtype)
-
-
-@contextmanager
-def _random_numbers_from(state: Tensor) -> Iterator[None]:
-    before = torch.get_rng_state()
-    torch.set_rng_state(state)
-    try:
-        yield
-    finally:
-        torch.set_rng_state(before)
 
 
 def _rounding(own: Tensor, operators: int) -> float:

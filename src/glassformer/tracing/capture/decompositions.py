@@ -7,7 +7,9 @@ time steps of a CTC loss. The decompositions are differentiable, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, reduce
 from typing import Any, Literal
 
@@ -407,6 +409,24 @@ def is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         return False
     given = {**dict(zip(operator.parameters, args, strict=False)), **kwargs}
     return not given["train"] or given["p"] == 0
+
+
+_ONEDNN = threading.RLock()
+
+
+@contextmanager
+def without_onednn(off: bool = True) -> Iterator[None]:
+    """Run the block without oneDNN kernels, which would hide a whole recurrent layer."""
+    if not off:
+        yield
+        return
+    with _ONEDNN:
+        enabled = torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(False)
+        try:
+            yield
+        finally:
+            torch._C._set_mkldnn_enabled(enabled)
 
 
 def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.errors import TraceError, UnknownNameError, stop_if_cancelled
 from glassformer.tracing.arithmetic.rules import is_given
+from glassformer.tracing.capture.decompositions import without_onednn
 from glassformer.tracing.capture.memory import Version, View
 from glassformer.tracing.capture.operator_calls import Call, as_list
-from glassformer.tracing.capture.recorder import without_onednn
 
 _SHELF_BYTES = 256 * 1024**2
 _VARIES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)

@@ -219,13 +219,12 @@ class View:
     @classmethod
     def of(cls, tensor: Tensor, version: Version) -> View:
         """The window through which `tensor` sees its storage."""
-        shape, strides = tuple(tensor.shape), tensor.stride()
-        if tensor.dtype.is_complex:
-            spread = tuple(2 * stride for stride in strides)
-            place, real = 2 * int(tensor.storage_offset()), tensor.dtype.to_real()
-            return cls(version, (*shape, 2), (*spread, 1), place, real, True, tensor.requires_grad)
-        place = int(tensor.storage_offset())
-        return cls(version, shape, strides, place, tensor.dtype, False, tensor.requires_grad)
+        shape, strides, dtype = tuple(tensor.shape), tensor.stride(), tensor.dtype
+        place, pairs = int(tensor.storage_offset()), dtype.is_complex
+        if pairs:
+            shape, strides = (*shape, 2), (*(2 * stride for stride in strides), 1)
+            place, dtype = 2 * place, dtype.to_real()
+        return cls(version, shape, strides, place, dtype, pairs, tensor.requires_grad)
 
     def on(self, version: Version) -> View:
         """The same window on another version."""
@@ -331,13 +330,11 @@ class View:
     def owner(self, index: Index) -> tuple[Step, Index]:
         """The step that wrote the cell, and the cell's index there."""
         address = self.address(index)
-        version: Version | None = self.version
-        while version is not None:
+        for version in self.version.lineage():
             for step in reversed(version.owners):
                 found = step.view.find(address)
                 if found is not None:
                     return step, found
-            version = version.base
         raise TraceError(f"no recorded step wrote cell {list(index)} of a tensor {self.shape}")
 
 
@@ -396,30 +393,21 @@ class Budget:
         """Count bytes kept by the trace."""
         self.spent += count
         self.peak = max(self.peak, self.spent)
-        if self.spent > self.most:
-            self.refuse(self.spent, "already")
+        self.expect(self.spent, "already")
 
     def give_back(self, count: int) -> None:
         """Count bytes that the trace no longer keeps."""
         self.spent -= count
 
-    def expect(self, needed: int) -> None:
-        """Refuse a trace that would not fit."""
+    def expect(self, needed: int, how: str = "about") -> None:
+        """Refuse a trace that needs more than the limit."""
         if needed > self.most:
-            self.refuse(needed, "about")
-
-    def foresee(self, before: int, blocks: int, path: str) -> None:
-        """After the first of several equal blocks, refuse if all of them would not fit."""
-        expected = before + (self.spent - before) * blocks
-        if expected > self.most:
-            self.refuse(expected, f"with {blocks} blocks like {path} about")
-
-    def refuse(self, needed: int, how: str) -> None:
-        raise TraceTooLargeError(
-            f"the trace needs {how} {mebibytes(needed)}, more than the limit of "
-            f"{mebibytes(self.most)}: use a shorter text, fewer layers or a smaller batch, keep "
-            "the numbers of some modules alone with only=, or raise the limit with max_bytes="
-        )
+            raise TraceTooLargeError(
+                f"the trace needs {how} {mebibytes(needed)}, more than the limit of "
+                f"{mebibytes(self.most)}: use a shorter text, fewer layers or a smaller batch, "
+                "keep the numbers of some modules alone with only=, or raise the limit with "
+                "max_bytes="
+            )
 
 
 def mebibytes(count: int) -> str:

@@ -45,50 +45,38 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def name_calls(calls: Iterable[Call]) -> list[tuple[list[str], str]]:
+def name_calls(calls: Iterable[Call]) -> Iterator[tuple[list[str], str]]:
     """For each call in order: the wanted names of its outputs, and the module they belong to.
 
     The operators of one visit to a line are consecutive; the last one computes what is assigned.
     """
     calls = list(calls)
     last = {call.origin.visit: call for call in calls}
-    wanted = [_wanted(call, is_result=last[call.origin.visit] is call) for call in calls]
-    return [
-        (names[: _returned(call)] + [join(module, name) for name in call.unreturned], module)
-        if _returned(call)
-        else (names, module)
-        for call, (names, module) in zip(calls, wanted, strict=True)
-    ]
+    for call in calls:
+        returned = len(call.outputs) - len(call.unreturned)
+        names, module = _wanted(call, returned, is_result=last[call.origin.visit] is call)
+        yield names[:returned] + [join(module, name) for name in call.unreturned], module
 
 
-def _returned(call: Call) -> int:
-    """The number of outputs that a call returned."""
-    return len(call.outputs) - len(call.unreturned)
-
-
-def _wanted(call: Call, is_result: bool) -> tuple[list[str], str]:
-    origin, outputs = call.origin, max(1, _returned(call))
-    owner = origin.owner
+def _wanted(call: Call, returned: int, is_result: bool) -> tuple[list[str], str]:
+    """The names of what a call returned, and the module they belong to."""
+    origin = call.origin
+    owner, targets = origin.owner, origin.targets if is_result else ()
     if origin.forced:
-        return [join(owner, origin.forced)], owner
-    targets = origin.targets
-    if is_result and len(targets) == outputs and None not in targets:
+        return [join(owner, origin.forced)] * returned, owner
+    if targets and len(targets) == max(1, returned) and None not in targets:
         return [join(owner, str(target)) for target in targets], owner
-    if is_result and len(targets) == 1 and targets[0] is not None:
-        return _numbered(call, join(owner, targets[0])), owner
-    if origin.module and (origin.module != owner or origin.line is None):
-        return _numbered(call, origin.module), origin.module
-    if is_result and origin.output:
-        return _numbered(call, join(owner, "output")), owner
-    return _numbered(call, join(owner, call.operator.name.strip("_"))), owner
-
-
-def _numbered(call: Call, name: str) -> list[str]:
-    """One name per output: with the schema's names (`values`, `indices`) if it has any."""
+    if len(targets) == 1 and targets[0] is not None:
+        name = join(owner, targets[0])
+    elif origin.module and (origin.module != owner or origin.line is None):
+        name = owner = origin.module
+    else:
+        plain = call.operator.name.strip("_")
+        name = join(owner, "output" if is_result and origin.output else plain)
     words = [item.name for item in call.operator.func._schema.returns]
-    if _returned(call) < 2 or len(words) != _returned(call):
-        return [name] * max(1, len(call.outputs))
-    return [f"{name}.{word}" if word else name for word in words]
+    if returned < 2 or len(words) != returned:
+        return [name] * returned, owner
+    return [f"{name}.{word}" if word else name for word in words], owner
 
 
 class ModulePaths:
@@ -120,7 +108,8 @@ class ModulePaths:
         """Maintain the stack while the block runs, for modules called in this thread."""
         for path, module in self.modules:
             self._known.setdefault(id(module), []).append(path)
-            if isinstance(module, nn.ModuleList) and _alike(module):
+            kinds = {type(block) for block in module} if isinstance(module, nn.ModuleList) else ()
+            if isinstance(module, nn.ModuleList) and len(module) > 1 == len(kinds):
                 self._blocks[join(path, "0")] = len(module)
                 self._in_stacks |= {join(path, name) for name, _ in module.named_children()}
         thread = threading.get_ident()
@@ -138,7 +127,9 @@ class ModulePaths:
                 if path in self._in_stacks and not self._blocks_running and self.on_block:
                     self.on_block(output)
                 if path in self._blocks and self.on_block is None:  # else blocks keep unequal parts
-                    self._budget.foresee(before, self._blocks[path], path)
+                    count, spent = self._blocks[path], self._budget.spent
+                    how = f"with {count} blocks like {path} about"
+                    self._budget.expect(before + (spent - before) * count, how)
 
         entered = register_module_forward_pre_hook(enter)
         left = register_module_forward_hook(leave, always_call=True)
@@ -158,7 +149,3 @@ class ModulePaths:
             return paths[0]
         inside = join(self.at(0), "")
         return next((path for path in paths if path.startswith(inside)), paths[0])
-
-
-def _alike(blocks: nn.ModuleList) -> bool:
-    return len(blocks) > 1 and len({type(block) for block in blocks}) == 1

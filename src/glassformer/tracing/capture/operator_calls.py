@@ -35,10 +35,6 @@ class Operator:
     defaults: dict[str, Any]
     random: bool
 
-    @property
-    def in_place(self) -> bool:
-        return bool(self.written)
-
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run it. Lazily conjugated or negated views become copies, since cells must be stored.
 
@@ -221,9 +217,6 @@ class Call:
     def inputs(self) -> list[View]:
         """Every tensor among the arguments, those in lists too."""
         return [*_views_in(self.args), *_views_in(self.kwargs.values())]
-
-    def reads(self) -> bool:
-        return any(isinstance(value, View) for value in self.args) or bool(self.inputs())
 
 
 def as_list(result: Any) -> list[Any]:

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from glassformer.errors import CancelledError, TraceError
 from glassformer.modes import evaluating
-from glassformer.tracing.capture.dropped_numbers import Keeping
-from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, View, mebibytes
-from glassformer.tracing.capture.module_stack import ModulePaths, join
+from glassformer.tracing.capture.memory import DEFAULT_BYTES, View, mebibytes
+from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.capture.operator_calls import Call, Operator
 from glassformer.tracing.capture.recorder import (
     Labels,
@@ -31,8 +31,9 @@ from glassformer.tracing.capture.recorder import (
     recording,
     tensors_in,
 )
+from glassformer.tracing.capture.source_lines import call_inside
 from glassformer.tracing.notes import Note
-from glassformer.tracing.steps import read_labels
+from glassformer.tracing.steps import Role, read_labels
 from glassformer.tracing.trace import Trace
 from glassformer.tracing.verification import PlainRun
 
@@ -98,16 +99,14 @@ def run(
 ) -> Recording:
     """One recorded run; `prepare` may replace sources, `overrides` may edit outputs."""
     function = program.function
-    root = function if isinstance(function, nn.Module) else None
-    budget = Budget(program.max_bytes)
-    recorder = Recorder(ModulePaths(root, budget), budget, call_inside.__code__)
+    recorder = Recorder(program)
     recorder.overrides = overrides or {}
-    _keep_only(recorder, program)
     sources = list(sources_of(recorder, program))
     inputs = [source.view for source in sources if source.role == "input"]
-    is_large = root is not None and may_exceed(root, inputs, budget.most)
-    if root is not None and is_large and (expected := forecast(program, root)) is not None:
-        budget.expect(expected.peak)  # refuses a trace that will not fit
+    if isinstance(function, nn.Module) and may_exceed(function, inputs, program.max_bytes):
+        expected = forecast(program, function)
+        if expected is not None:
+            recorder.budget.expect(expected.peak)  # refuses a trace that will not fit
     if prepare is not None:
         prepare(recorder, sources)
     notes: list[str] = []
@@ -149,17 +148,6 @@ def _checked_only(only: object, function: object) -> tuple[str, ...] | None:
     return tuple(map(str, only))
 
 
-def _keep_only(recorder: Recorder, program: Program) -> None:
-    if program.only is not None:
-        modules = [path for path, _ in recorder.paths.modules]
-        recorder.keep(Keeping(program.only, modules))
-
-
-def call_inside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The outermost frame of a run: the search for names stops here."""
-    return function(*args, **kwargs)
-
-
 def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """The module or function behind torch.compile."""
     for attribute in ("_orig_mod", "_torchdynamo_orig_callable"):
@@ -186,36 +174,32 @@ def _title(function: Callable[..., Any]) -> str:
 def sources_of(recorder: Recorder, program: Program) -> Iterator[Source]:
     """The tensors that exist before the run, by name: inputs, parameters, buffers."""
     modules = recorder.paths.modules
+
+    def source(name: str, tensor: Tensor, what: str, role: Role) -> Source:
+        if tensor.device.type == "meta":
+            raise TraceError(
+                f"{what} {name} is on the device meta and has no numbers: give the module its "
+                "weights with .to_empty(device=…) and load_state_dict"
+            )
+        return Source(name, recorder.adopt(tensor), role)
+
     for name, tensor in _named_inputs(program):
-        yield Source(name, recorder.adopt(_with_numbers(tensor, "input", name)), "input")
+        yield source(name, tensor, "input", "input")
     for path, module in modules:
         for name, parameter in module._parameters.items():
             if parameter is not None:
-                full = join(path, name)
-                view = recorder.adopt(_with_numbers(parameter, "parameter", full))
-                yield Source(full, view, "parameter")
+                yield source(join(path, name), parameter, "parameter", "parameter")
     for path, module in modules:
         for name, buffer in module._buffers.items():
             if buffer is not None:
-                full = join(path, name)
-                view = recorder.adopt(_with_numbers(buffer, "buffer", full))
-                yield Source(full, view, "constant")
+                yield source(join(path, name), buffer, "buffer", "constant")
     seen: set[int] = set()
     for path, module in modules:
-        if id(module) not in seen:
-            seen.add(id(module))
-            for name, value in vars(module).items():
-                if isinstance(value, Tensor) and value.device.type != "meta":
-                    yield Source(join(path, name), recorder.adopt(value), "constant")
-
-
-def _with_numbers(tensor: Tensor, what: str, name: str) -> Tensor:
-    if tensor.device.type == "meta":
-        raise TraceError(
-            f"{what} {name} is on the device meta and has no numbers: give the module its weights "
-            "with .to_empty(device=…) and load_state_dict"
-        )
-    return tensor
+        attributes = {} if id(module) in seen else vars(module)
+        seen.add(id(module))
+        for name, value in attributes.items():
+            if isinstance(value, Tensor) and value.device.type != "meta":
+                yield source(join(path, name), value, "attribute", "constant")
 
 
 def _named_inputs(program: Program) -> Iterator[tuple[str, Tensor]]:
@@ -301,18 +285,16 @@ def estimate(
 
 def forecast(program: Program, root: nn.Module) -> MemoryEstimate | None:
     """What the recorder would keep; None if the model cannot run without numbers."""
-    budget = Budget(sys.maxsize)
-    counter = _Counter(ModulePaths(root, budget), budget, forecast.__code__)
-    _keep_only(counter, program)
+    counter = _Counter(replace(program, max_bytes=sys.maxsize))
     try:
         with recording(counter), _state_kept(root):
-            result = program.function(*program.args, **program.kwargs)
+            result = call_inside(root, program.args, program.kwargs)
         counter.release(result)
     except CancelledError:
         raise
     except Exception:  # a model may fail in any way if it needs actual numbers
         return None
-    return MemoryEstimate(budget.spent, budget.peak)
+    return MemoryEstimate(counter.budget.spent, counter.budget.peak)
 
 
 class _Counter(Recorder):
@@ -323,25 +305,15 @@ class _Counter(Recorder):
     """
 
     def emptied(self, value: Any) -> Any:
-        """The arguments, with each tensor replaced by a meta tensor of the same shape."""
-        if isinstance(value, Tensor):
-            if value.device.type == "meta":
-                return value
-            empty = torch.empty_strided(
-                value.size(), value.stride(), dtype=value.dtype, device=_META
-            )
-            self.adopt(empty)
-            return empty
-        if isinstance(value, torch.device):
-            return _META
-        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-            return type(value)(self.emptied(part) for part in value)
-        if isinstance(value, dict):
-            return {key: self.emptied(part) for key, part in value.items()}
-        return value
+        """A tensor replaced by a meta tensor of the same shape, a device by the meta device."""
+        if isinstance(value, Tensor) and value.device.type != "meta":
+            size, stride = value.size(), value.stride()
+            value = torch.empty_strided(size, stride, dtype=value.dtype, device=_META)
+            self.adopt(value)
+        return _META if isinstance(value, torch.device) else value
 
     def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        empty_args, empty_kwargs = self.emptied(args), self.emptied(kwargs)
+        empty_args, empty_kwargs = tree_map(self.emptied, (args, kwargs))
         if "device" in operator.parameters[len(args) :]:
             empty_kwargs["device"] = _META
         origin = self._origin(sys._getframe(2))

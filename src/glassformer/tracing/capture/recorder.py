@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from torch._ops import HigherOrderOperator
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture import fused_layers
@@ -35,16 +36,15 @@ from glassformer.tracing.capture.decompositions import (
     dropout,
     is_idle,
     way_of,
+    without_onednn,
 )
+from glassformer.tracing.capture.dropped_numbers import Keeping
 from glassformer.tracing.capture.memory import Budget, Version, View
 from glassformer.tracing.capture.module_stack import ModulePaths, join
-from glassformer.tracing.capture.operator_calls import Call, Operator, operator_of
+from glassformer.tracing.capture.operator_calls import Call, Operator, as_list, operator_of
 from glassformer.tracing.capture.source_lines import Line, Origin, find_origin
 from glassformer.tracing.cell_block import Places
 from glassformer.tracing.steps import Role
-
-if TYPE_CHECKING:
-    from glassformer.tracing.capture.dropped_numbers import Keeping
 
 # --- switches ---
 # The global settings of torch and Python that a recording changes and restores.
@@ -58,29 +58,9 @@ _AUTOGRAD = (
     "AutogradFunctionality",
 )  # fmt: skip
 
-_ONE_AT_A_TIME = threading.Lock()
-_ONEDNN = threading.RLock()
-
-
-class _Busy(threading.local):
-    """Whether this thread is recording."""
-
-    recording = False
-
-
-_BUSY = _Busy()
-
-
-class _Pauses:
-    """How many threads have paused garbage collection, and whether it was enabled before."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.count = 0
-        self.was_on = False
-
-
-_PAUSES = _Pauses()
+ONE_AT_A_TIME = threading.Lock()
+"""Held while a thread records."""
+_BUSY = threading.local()
 
 
 @contextmanager
@@ -88,35 +68,15 @@ def collection_paused() -> Iterator[None]:
     """Run the block without garbage collection.
 
     A capture creates thousands of objects and frees none, which would trigger repeated collections
-    over everything in the process.
+    over everything in the process. Of several threads, the first to pause it ends the pause.
     """
-    with _PAUSES.lock:
-        if _PAUSES.count == 0:
-            _PAUSES.was_on = gc.isenabled()
-            gc.disable()
-        _PAUSES.count += 1
+    was_on = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        with _PAUSES.lock:
-            _PAUSES.count -= 1
-            if _PAUSES.count == 0 and _PAUSES.was_on:
-                gc.enable()
-
-
-@contextmanager
-def without_onednn(off: bool = True) -> Iterator[None]:
-    """Run the block without oneDNN kernels, which would hide a whole recurrent layer."""
-    if not off:
-        yield
-        return
-    with _ONEDNN:
-        enabled = torch._C._get_mkldnn_enabled()
-        torch._C._set_mkldnn_enabled(False)
-        try:
-            yield
-        finally:
-            torch._C._set_mkldnn_enabled(enabled)
+        if was_on:
+            gc.enable()
 
 
 def _without_compiling() -> AbstractContextManager[object]:
@@ -129,13 +89,6 @@ def _without_compiling() -> AbstractContextManager[object]:
         return nullcontext()
     stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
     return stance
-
-
-@contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Run the block while no other thread is recording."""
-    with _ONE_AT_A_TIME:
-        yield
 
 
 @contextmanager
@@ -152,14 +105,17 @@ def without_fast_path() -> Iterator[None]:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
     """Run the block under the recorder, with settings that keep operators whole and visible."""
-    if _BUSY.recording:
+    if getattr(_BUSY, "recording", False):
         raise TraceError("a model that is being traced cannot start another trace")
-    with _ONE_AT_A_TIME, without_fast_path():
+    with ONE_AT_A_TIME, without_fast_path():
         try:
             _BUSY.recording = True
             with (
                 torch.no_grad(),
-                _as_autocast(),
+                # As the caller has it, without its cache: casts under no_grad have no gradient.
+                torch.autocast(
+                    "cpu", enabled=torch.is_autocast_enabled("cpu"), cache_enabled=False
+                ),
                 _without_compiling(),
                 recorder.paths.followed(),
                 torch._C._AutoDispatchBelowAutograd(),
@@ -169,11 +125,6 @@ def recording(recorder: Recorder) -> Iterator[None]:
         finally:
             _BUSY.recording = False
             recorder.forget_frames()
-
-
-def _as_autocast() -> torch.autocast:
-    """Autocast as the caller has it, without its cache: casts under no_grad have no gradient."""
-    return torch.autocast("cpu", enabled=torch.is_autocast_enabled("cpu"), cache_enabled=False)
 
 
 @contextmanager
@@ -200,14 +151,14 @@ Overrides = Mapping[int, Callable[[str, list[Tensor]], None]]
 """By call number: a function that edits the call's outputs, during a rerun."""
 
 
+@dataclass(eq=False, slots=True)
 class FoundTensor:
     """A tensor that is no parameter or input and was not computed: made outside, or in Python."""
 
-    def __init__(self, view: View, origin: Origin, literal: bool) -> None:
-        self.view = view
-        self.origin = origin
-        self.literal = literal
-        """Whether it was made from Python numbers (`torch.tensor(…)`)."""
+    view: View
+    origin: Origin
+    literal: bool
+    """Whether it was made from Python numbers (`torch.tensor(…)`)."""
 
 
 class Recorder(TorchDispatchMode):
@@ -215,24 +166,27 @@ class Recorder(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, paths: ModulePaths, budget: Budget, stop: CodeType) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.budget = Budget(program.max_bytes)
+        root = program.function
+        self.paths = ModulePaths(root if isinstance(root, nn.Module) else None, self.budget)
+        self._keeping: Keeping | None = None
+        if program.only is not None:
+            self._keeping = Keeping(program.only, [path for path, _ in self.paths.modules])
+            self.paths.on_block = self.release
         self.calls: list[Call] = []
         self.views: list[Call] = []
         self.found: list[FoundTensor] = []
         self.overrides: Overrides = {}
         self.replaced: dict[int, torch.UntypedStorage] = {}
         self._stands_for: dict[int, int] = {}
-        self.paths = paths
-        self._budget = budget
-        self._stop = stop
         self._versions: dict[int, Version] = {}
         self._shown: dict[int, npt.NDArray[np.bool_]] = {}
         """Of storages that the user's tensors so far show in part: the bytes they show."""
         self._visit = 0
         self._last: tuple[FrameType | None, Line | None] = (None, None)
         self._path = ""
-        self._keeping: Keeping | None = None
         self._considered = 0
 
     @classmethod
@@ -305,13 +259,11 @@ class Recorder(TorchDispatchMode):
 
     # --- what is kept ---
 
-    def keep(self, keeping: Keeping) -> None:
-        """Drop numbers after each block of a stack, to be computed again when looked at."""
-        self._keeping = keeping
-        self.paths.on_block = self.release
-
     def release(self, returned: Any) -> None:
-        """Drop what need not be kept of the calls so far, apart from what was returned."""
+        """Drop what need not be kept of the calls so far, apart from what was returned.
+
+        Called after each block of a stack.
+        """
         if self._keeping is None:
             return
         shown = {self._key(tensor) for _, tensor in tensors_in(returned, "")}
@@ -333,7 +285,7 @@ class Recorder(TorchDispatchMode):
             return
         if self._versions.get(key) is version:
             del self._versions[key]  # another storage may get this address
-        self._budget.give_back(size)
+        self.budget.give_back(size)
 
     # --- the run ---
 
@@ -389,13 +341,13 @@ class Recorder(TorchDispatchMode):
             with self._expanding():
                 return fused_layers.attention(*args, **kwargs)
         if is_idle(operator, args, kwargs):  # an in-place one would be recorded as a write
-            return args[0] if operator.in_place else NotImplemented
+            return args[0] if operator.written else NotImplemented
         if way == "recurrent":
             with self, without_onednn():
                 return fused_layers.recurrent(self.inside, operator, args, kwargs)
         if way == "dropout":
             with self:
-                return dropout(*args, **kwargs, in_place=operator.in_place)
+                return dropout(*args, **kwargs, in_place=bool(operator.written))
         with self, without_onednn():
             return decompose(operator.func, args, kwargs)
 
@@ -410,13 +362,13 @@ class Recorder(TorchDispatchMode):
             for found in self.found[seen:]:
                 found.literal = True
         if self.replaced:
-            args, kwargs = self._substitute(args), self._substitute(kwargs)
+            args, kwargs = tree_map_only(Tensor, self._substitute, (args, kwargs))
         if operator.name not in LAYOUT_ALONE:
             call.writes = self._renew(operator, args, kwargs)
         result = operator.run(args, kwargs)
         self._note_result(call, result)
-        if self.overrides and self.calls and self.calls[-1] is call:
-            self._override(call, result)
+        if (edit := self.overrides.get(call.number)) is not None and self.calls[-1:] == [call]:
+            edit(operator.name, as_list(result))
         return result
 
     def _renew(
@@ -434,7 +386,7 @@ class Recorder(TorchDispatchMode):
                     old = self._versions[self._key(tensor)]
                     live = old.storage
                     old.freeze()
-                    self._budget.spend(old.nbytes)
+                    self.budget.spend(old.nbytes)
                     new = Version(live, base=old)
                     self._versions[self._key(tensor)] = new
                     renewed[self._key(tensor)] = (old, new)
@@ -459,7 +411,7 @@ class Recorder(TorchDispatchMode):
             version = self._versions.get(key)
             if version is None:
                 version = self._versions[key] = Version(tensor.untyped_storage())
-                self._budget.spend(version.nbytes)
+                self.budget.spend(version.nbytes)
                 new.add(version)
             returned.append(View.of(tensor, version))
         if not new:
@@ -472,13 +424,6 @@ class Recorder(TorchDispatchMode):
         if call.writes:
             call.add_unreturned()
         self.calls.append(call)
-
-    def _override(self, call: Call, result: Any) -> None:
-        """Apply an edit to the numbers just computed."""
-        edit = self.overrides.get(call.number)
-        if edit is not None:
-            outputs = list(result) if isinstance(result, _SEQUENCES) else [result]
-            edit(call.operator.name, outputs)
 
     def _views(self, values: Iterable[Any], origin: Origin) -> list[Any]:
         """The arguments with tensors as views; a tensor seen for the first time is a constant."""
@@ -502,21 +447,13 @@ class Recorder(TorchDispatchMode):
                 viewed.append(value)
         return viewed
 
-    def _substitute(self, value: Any) -> Any:
-        """The arguments with edited storages in place of the user's."""
-        if isinstance(value, Tensor):
-            storage = self.replaced.get(self._key(value))
-            if storage is None:
-                return value
-            size, stride = value.size(), value.stride()
-            return torch.empty(0, dtype=value.dtype, device=value.device).set_(
-                storage, value.storage_offset(), size, stride
-            )
-        if isinstance(value, _SEQUENCES):
-            return type(value)(self._substitute(part) for part in value)
-        if isinstance(value, dict):
-            return {key: self._substitute(part) for key, part in value.items()}
-        return value
+    def _substitute(self, tensor: Tensor) -> Tensor:
+        """A tensor on the edited storage in place of the user's."""
+        storage = self.replaced.get(self._key(tensor))
+        if storage is None:
+            return tensor
+        empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        return empty.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def _key(self, tensor: Tensor) -> int:
         """The identity of a tensor's storage; for a replacement, that of the original."""
@@ -536,7 +473,7 @@ class Recorder(TorchDispatchMode):
 
     def _origin(self, frame: FrameType | None) -> Origin:
         """Where the operator was called, and for which module."""
-        line, targets, depth, callee, output, variable = find_origin(frame, self._stop)
+        line, targets, depth, callee, output, variable = find_origin(frame)
         last_callee, last_line = self._last
         if callee is None or callee is not last_callee or line is not last_line:
             self._visit += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import islice
@@ -48,27 +49,6 @@ Use = tuple[Kind, tuple[str | None, ...]]
 """What happens to a value, and the variables it is assigned to."""
 
 _Span = tuple[int, int, int, int]
-
-
-def use_of(code: CodeType, span: _Span) -> Use:
-    """What happens to the value computed at that span of a function."""
-    around = _syntax(code).get(span)
-    if around is None:
-        return "unknown", ()
-    kind, targets = _use(around)
-    if kind == "returned" and code.co_name.startswith("<"):
-        kind = "part"  # the value of a lambda or comprehension may go anywhere
-    return kind, targets
-
-
-def is_looped(code: CodeType, span: _Span) -> bool:
-    """Whether that span is in exactly one loop of its function, not in nested ones."""
-    around = _syntax(code).get(span)
-    loops = 0
-    while around is not None and not isinstance(around.node, _FUNCTIONS_SYNTAX):
-        loops += isinstance(around.node, ast.For | ast.While)
-        around = around.parent
-    return loops == 1
 
 
 @dataclass(slots=True)
@@ -350,7 +330,12 @@ def _passes_on(code: CodeType) -> bool:
     return variadic and code.co_argcount <= 1 and code.co_name not in ("forward", "__call__")
 
 
-def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
+def call_inside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The outermost frame of a run: the search for names stops here."""
+    return function(*args, **kwargs)
+
+
+def find_origin(frame: FrameType | None) -> Sighting:
     """Walk outwards to the line that called the operator, and on while lines just return it."""
     shown: Line | None = None
     variable: str | None = None
@@ -360,7 +345,7 @@ def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
     inner: FrameType | None = None
     while frame is not None:
         code = frame.f_code
-        if code is stop:
+        if code is call_inside.__code__:
             return Sighting(shown, (), assigned_depth, callee, shown is not None, variable)
         function = _FUNCTIONS.get(id(code))
         if function is None:
@@ -389,7 +374,19 @@ def _line(code: CodeType, instruction: int) -> Line:
     number, end, column, end_column = positions
     if number is None or end is None or column is None or end_column is None:
         return Line(code.co_filename, number or code.co_firstlineno, "unknown")
-    span = (number, column, end, end_column)
-    kind, targets = use_of(code, span)
-    last = number if kind == "unknown" else end
-    return Line(code.co_filename, number, kind, last, targets, is_looped(code, span))
+    around = _syntax(code).get((number, column, end, end_column))
+    if around is None:
+        return Line(code.co_filename, number, "unknown", number)
+    kind, targets = _use(around)
+    if kind == "returned" and code.co_name.startswith("<"):
+        kind = "part"  # the value of a lambda or comprehension may go anywhere
+    return Line(code.co_filename, number, kind, end, targets, _is_looped(around))
+
+
+def _is_looped(around: _SyntaxNode | None) -> bool:
+    """Whether it is in exactly one loop of its function, not in nested ones."""
+    loops = 0
+    while around is not None and not isinstance(around.node, _FUNCTIONS_SYNTAX):
+        loops += isinstance(around.node, ast.For | ast.While)
+        around = around.parent
+    return loops == 1

@@ -8,7 +8,8 @@ to rounding; anything else is an error that names its cause, and no trace is ret
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch.autograd.function import BackwardCFunction
 
 from glassformer.errors import TraceError
 from glassformer.tracing.capture.memory import as_real, gaps
+from glassformer.tracing.gradients.backward import Backward
 from glassformer.tracing.notes import Note
 
 # The rounding error of another summation order, relative to the maximum of a float32 tensor.
@@ -40,17 +42,17 @@ class Agreement:
         self,
         parameters: Mapping[str, nn.Parameter],
         optimiser: str,
-        rounding: float,
-        contributions: Sequence[Tensor],
-        reasons: Reasons,
+        backward: Backward,
+        recorded: Tensor,
+        loss: Tensor,
     ) -> None:
+        """Before `loss.backward()`, which frees autograd's graph; `recorded` is the other loss."""
         self._parameters = parameters
         self._optimiser = optimiser
-        self._rounding = rounding
-        self._contributions = contributions
-        """Every gradient of the backward pass before it was added to others."""
-        self._reasons = reasons
-        self._cancelled: float | None = None
+        self._backward = backward
+        self._rounding = backward.rounding
+        self._loss, self._recorded = loss.detach().clone(), recorded
+        self._nodes = list(_graph(loss))
         self._before = {name: as_real(p.detach()).clone() for name, p in parameters.items()}
         self._largest = 0.0
         self._doubtful: dict[str, Tensor] = {}
@@ -65,7 +67,7 @@ class Agreement:
         for name in made.keys() - shown.keys():
             if made[name].any():
                 gap = _largest(made[name])
-                raise self._reasons.for_none(name, self._parameters[name], gap)
+                raise self._without(name, gap)
         worst, where = 0.0, ""
         for name, gradient in shown.items():
             # An unused parameter has no gradient, or a zero gradient.
@@ -73,8 +75,8 @@ class Agreement:
             apart, size = gaps(gradient, real), _largest(real)
             gap = _largest(apart)
             share = max(_GRADIENT, self._rounding)
-            if gap > share * size and gap > self._lost_by_cancelling():
-                raise self._reasons.for_another(name, self._parameters[name], gap, size)
+            if gap > share * size and gap > self._lost_by_cancelling:
+                raise self._another(name, gap, size)
             self._same_gradients &= gap == 0
             self._doubtful[name] = apart > share * real.detach().abs()
             if 0 < gap <= share * size:
@@ -84,17 +86,16 @@ class Agreement:
         elif worst:
             self.notes.append(Note("close gradients", worst=f"{worst:.0e}", name=where))
 
+    @cached_property
     def _lost_by_cancelling(self) -> float:
         """The rounding error of a sum whose terms cancel (a bias before a batch norm).
 
         The terms are at most as large as the largest gradient, and as many as its cells.
         """
-        if self._cancelled is None:
-            parts = [part for part in self._contributions if part.numel()]
-            largest = max((_largest(part.nan_to_num(0, 0, 0)) for part in parts), default=0)
-            terms = max((part.numel() for part in parts), default=1)
-            self._cancelled = math.sqrt(terms) * largest
-        return self._rounding * self._cancelled
+        parts = [part for part in self._backward.contributions if part.numel()]
+        largest = max((_largest(part.nan_to_num(0, 0, 0)) for part in parts), default=0.0)
+        terms = max((part.numel() for part in parts), default=1)
+        return self._rounding * math.sqrt(terms) * largest
 
     def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
         """Compare the recorded new weights with the optimiser's; `rescales` as in `Method`."""
@@ -142,39 +143,20 @@ class Agreement:
         gap = f"{max(lost.values()):.0e}"
         return Note("rounding steps", **said, optimiser=self._optimiser, gap=gap)
 
+    # --- reasons ---
+    # Why a gradient differs: looked for in autograd's graph and in the recording.
 
-def _largest(tensor: Tensor) -> float:
-    """The largest absolute value of a tensor."""
-    return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
-
-
-# --- reasons ---
-# Why a gradient differs: looked for in autograd's graph and in the recording.
-
-
-class Reasons:
-    """What can make autograd's gradients others than the derivatives of the recorded operators."""
-
-    def __init__(
-        self, loss: Tensor, recorded: Tensor, differentiates: bool, drawn: str, rounding: float
-    ) -> None:
-        """`recorded` is the recorded loss; `drawn` names random operators on parameters' paths."""
-        self._rounding = rounding
-        self._loss, self._recorded, self._drawn = loss.detach().clone(), recorded, drawn
-        self._nodes = list(_graph(loss))
-        self._differentiates = differentiates
-
-    def for_none(self, name: str, parameter: Tensor, size: float) -> TraceError:
+    def _without(self, name: str, size: float) -> TraceError:
         """The error for a gradient that only autograd has."""
-        if self._drawn:
-            return TraceError(
-                "autograd has a gradient of {name}, the trace has none: it comes through "
-                "{operators}, whose random numbers the trace takes as given",
-                name=name, operators=self._drawn,
-            )  # fmt: skip
-        return self.for_another(name, parameter, size, size)
+        if not self._backward.drawn:
+            return self._another(name, size, size)
+        return TraceError(
+            "autograd has a gradient of {name}, the trace has none: it comes through {operators}, "
+            "whose random numbers the trace takes as given",
+            name=name, operators=self._backward.drawn,
+        )  # fmt: skip
 
-    def for_another(self, name: str, parameter: Tensor, gap: float, size: float) -> TraceError:
+    def _another(self, name: str, gap: float, size: float) -> TraceError:
         """The error for a gradient that differs by more than rounding."""
         if self._is_another_run():
             return TraceError(
@@ -183,7 +165,7 @@ class Reasons:
                 "outside torch",
                 first=float(self._recorded), second=float(self._loss),
             )  # fmt: skip
-        reason, fields = self._cause(parameter)
+        reason, fields = self._cause(self._parameters[name])
         return TraceError(
             "the recorded gradient of {name} differs from autograd's by {gap} (its largest is "
             f"{{size}}): {reason}",
@@ -211,7 +193,7 @@ class Reasons:
                 "torch's ctc_loss computes its gradient as if its input came from log_softmax, "
                 "which it does not here; apply log_softmax before the loss"
             ), {}
-        if self._differentiates:
+        if self._backward.differentiates:
             return (
                 "the model computes gradients itself, and the trace then does not follow its "
                 "detach and no_grad"
@@ -220,6 +202,11 @@ class Reasons:
             "a hook on a tensor may change a part of it, or rounding decides between two slopes at "
             "a kink"
         ), {}
+
+
+def _largest(tensor: Tensor) -> float:
+    """The largest absolute value of a tensor."""
+    return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
 
 
 def _graph(loss: Tensor) -> Iterator[Any]:

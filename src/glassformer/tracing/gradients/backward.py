@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
 
 import torch
@@ -26,10 +25,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic import rules
-from glassformer.tracing.capture.memory import Budget, Version, View, as_real
-from glassformer.tracing.capture.module_stack import ModulePaths, join
+from glassformer.tracing.capture.memory import Version, View, as_real
+from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.capture.operator_calls import Call, Operator, as_list, operator_of
-from glassformer.tracing.capture.recorder import Recorder, Recording
+from glassformer.tracing.capture.recorder import Program, Recorder, Recording
 from glassformer.tracing.capture.source_lines import Line, Origin
 from glassformer.tracing.gradients import derivatives
 from glassformer.tracing.steps import Step
@@ -132,7 +131,11 @@ class Backward:
         self._scribe = scribe
         self._parts: dict[int, list[_Contribution]] = defaultdict(list)
         self._claimed: set[str] = set()
-        self._active = _depends_on(recorder, forward.calls, forward.parameters.values())
+        self._active = {id(view.version) for view in forward.parameters.values()}
+        """The versions computed from parameters, by identity."""
+        for call in forward.calls:
+            self._follow(call)
+        self.differentiates = not recorder.follows_stops
         self.contributions: list[Tensor] = []
         """Every gradient before it is added to others."""
         self.rounding = 0.0
@@ -154,6 +157,18 @@ class Backward:
         self.rounding = math.hypot(*map(_rounding, self._recorder.calls))
         return gradients
 
+    def _is_active(self, view: View) -> bool:
+        """Whether an operand has a gradient."""
+        computed = id(view.version) in self._active and view.dtype.is_floating_point
+        return computed and not self._recorder.is_stopped(view)
+
+    def _follow(self, call: Call) -> None:
+        """Note which versions a call computes from parameters."""
+        if any(map(self._is_active, call.inputs())) and not _is_constant(call.operator):
+            made = (view for view in call.outputs if view is not None)
+            self._active |= {id(view.version) for view in made if view.dtype.is_floating_point}
+        self._active |= {id(new) for old, new in call.writes if id(old) in self._active}
+
     def _independent(self) -> TraceError:
         """The error for a loss without a gradient."""
         if not self.drawn:
@@ -172,10 +187,7 @@ class Backward:
             for call in self._forward.calls
             if _is_constant(call.operator)
             and not rules.is_unwritten(call.operator)
-            and any(
-                id(view.version) in self._active and not self._recorder.is_stopped(view)
-                for view in call.inputs()
-            )
+            and any(map(self._is_active, call.inputs()))
         }
         return ", ".join(sorted(names))
 
@@ -205,18 +217,14 @@ class Backward:
             arguments = call.tensors()
             for argument, gradient in self._derived(call, title, incoming, arguments):
                 view = arguments[argument]
-                gradient = as_real(gradient.resolve_conj())
+                gradient = as_real(gradient)
                 assert gradient.shape == view.shape, f"{call.operator.name}: {argument}"
                 self._add(view, gradient.to(view.dtype), title)
 
     def _derived(
         self, call: Call, title: Title, incoming: list[Tensor | None], arguments: dict[str, View]
     ) -> Iterator[tuple[str, Tensor]]:
-        wanted = frozenset(
-            name for name, view in arguments.items()
-            if id(view.version) in self._active and view.dtype.is_floating_point
-            and not self._recorder.is_stopped(view)
-        )  # fmt: skip
+        wanted = frozenset(name for name, view in arguments.items() if self._is_active(view))
         if not wanted or _is_constant(call.operator):
             return
 
@@ -224,13 +232,7 @@ class Backward:
             return self._scribe.claim(tensor, Title(f"{title.name}.{name}", title.module))
 
         forward = derivatives.Forward(call, wanted, self._recorder.tensor_of, note)
-        own = derivatives.find(call.operator)
-        first, *others = incoming
-        alone = first is not None and not any(g is not None for g in others)
-        if own is not None and first is not None and alone and not call.is_complex:
-            yield from own(forward, first)
-        else:
-            yield from derivatives.by_autograd(forward, incoming)
+        yield from derivatives.differentiate(forward, incoming)
 
     def _writes_unseen(self, call: Call, totals: dict[int, Tensor], title: Title) -> bool:
         """A write past autograd (`weight.data.clamp_(0)`): to autograd the tensor is the same."""
@@ -289,35 +291,13 @@ def no_gradient() -> TraceError:
 
 def _is_constant(operator: Operator) -> bool:
     """Whether an operator's numbers are given, such as random ones, and have no derivative."""
-    return rules.is_given(operator) and derivatives.find(operator) is None
+    return rules.is_given(operator) and not derivatives.has_own(operator)
 
 
 def _rounding(call: Call) -> float:
     """What its results are rounded to: under autocast, more coarsely than the parameters."""
     made = [view.dtype for view in call.outputs if view is not None]
     return max((torch.finfo(d).eps for d in made if d.is_floating_point or d.is_complex), default=0)
-
-
-def _depends_on(
-    recorder: TrainingRecorder, calls: list[Call], parameters: Iterable[View]
-) -> set[int]:
-    """The versions computed from parameters, including the parameters' own."""
-    active = {id(view.version) for view in parameters}
-    for call in calls:
-        inputs = any(
-            id(view.version) in active
-            and view.dtype.is_floating_point
-            and not recorder.is_stopped(view)
-            for view in call.inputs()
-        )
-        if inputs and not _is_constant(call.operator):
-            active |= {
-                id(view.version)
-                for view in call.outputs
-                if view is not None and view.dtype.is_floating_point
-            }
-        active |= {id(new) for old, new in call.writes if id(old) in active}
-    return active
 
 
 # --- windows ---
@@ -423,11 +403,9 @@ class TrainingRecorder(Recorder):
     only the tensor itself can tell them apart.
     """
 
-    def __init__(
-        self, paths: ModulePaths, budget: Budget, stop: CodeType, follows_stops: bool
-    ) -> None:
-        super().__init__(paths, budget, stop)
-        self._follows_stops = follows_stops
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.follows_stops = not program.differentiates
         self._stopped: set[int] = set()
         self._arguments: set[int] = set()
         """The tensors passed to the operator that runs, by identity."""
@@ -464,7 +442,7 @@ class TrainingRecorder(Recorder):
 
     def _sees_stops(self) -> bool:
         """Not inside an autograd function of the model's own, which runs without gradients."""
-        return self._follows_stops and torch._C._is_fwd_grad_enabled()
+        return self.follows_stops and torch._C._is_fwd_grad_enabled()
 
     def tensor_of(self, view: View) -> Tensor:
         """A recorded tensor, for an operator run by the trace itself."""

@@ -25,9 +25,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from glassformer.errors import TraceError
-from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.decompositions import without_onednn
+from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.operator_calls import Call, Operator, as_list
-from glassformer.tracing.capture.recorder import differentiable, without_onednn
+from glassformer.tracing.capture.recorder import differentiable
 
 Gradients = Iterator[tuple[str, Tensor]]
 """The wanted gradients, by argument name of the operand."""
@@ -52,56 +53,15 @@ class Forward:
         self.note = note
         """Names an intermediate result, below the name of the operator's output."""
 
-    def __getitem__(self, name: str) -> Tensor:
-        return self.tensor_of(self.call.view(name))
-
-    def operand(self, name: str) -> Any:
-        """A tensor or a number."""
-        value = self.call.operand(name)
+    def __getitem__(self, name: str) -> Any:
+        """An argument: a tensor, or a number."""
+        value = self.call.bound[name]
         return self.tensor_of(value) if isinstance(value, View) else value
-
-    def number(self, name: str) -> Any:
-        return self.call.number_of(name)
-
-    @property
-    def output(self) -> Tensor:
-        return self.tensor_of(self.call.made())
-
-
-Derivative = Callable[[Forward, Tensor], Gradients]
-_DERIVATIVES: dict[str, Derivative] = {}
-
-
-def derivative(*operators: str) -> Callable[[Derivative], Derivative]:
-    """Register a generator function as the derivative of these operators."""
-
-    def register(function: Derivative) -> Derivative:
-        for operator in operators:
-            assert operator not in _DERIVATIVES, f"two derivatives of {operator}"
-            _DERIVATIVES[operator] = function
-        return function
-
-    return register
-
-
-def find(operator: Operator) -> Derivative | None:
-    return _DERIVATIVES.get(operator.full_name) or _DERIVATIVES.get(operator.name)
-
-
-def fold(gradient: Tensor, shape: Index) -> Tensor:
-    """Undo broadcasting: sum over the axes along which an operand was expanded."""
-    lead = gradient.ndim - len(shape)
-    axes = [*range(lead)]
-    axes += [a + lead for a, size in enumerate(shape) if size == 1 and gradient.size(a + lead) != 1]
-    if not axes:
-        return gradient
-    return gradient.sum(axes, keepdim=True).reshape(shape)
 
 
 # --- linear layers and matrix products: the other factor times g, summed over all products ---
 
 
-@derivative("linear")
 def linear(forward: Forward, g: Tensor) -> Gradients:
     """∂L/∂x = g · W;  ∂L/∂W[o, k] = Σ g[…, o] · x[…, k];  ∂L/∂b[o] = Σ g[…, o]."""
     if "input" in forward.wanted:
@@ -117,7 +77,6 @@ def _rows(x: Tensor) -> Tensor:
     return x.reshape(math.prod(x.shape[:-1]), x.size(-1))
 
 
-@derivative("matmul")
 def matmul(forward: Forward, g: Tensor) -> Gradients:
     """∂L/∂A = g · Bᵀ;  ∂L/∂B = Aᵀ · g."""
     a, b = forward["self"], forward["other"]
@@ -126,31 +85,23 @@ def matmul(forward: Forward, g: Tensor) -> Gradients:
     left = a if a.ndim > 1 else a.unsqueeze(0)
     right = b if b.ndim > 1 else b.unsqueeze(1)
     if "self" in forward.wanted:
-        yield "self", fold(g @ right.mT, left.shape).reshape(a.shape)
+        yield "self", (g @ right.mT).sum_to_size(left.shape).reshape(a.shape)
     if "other" in forward.wanted:
         if right.ndim == 2:
             yield "other", (_rows(left).mT @ _rows(g)).reshape(b.shape)
         else:
-            yield "other", fold(left.mT @ g, right.shape).reshape(b.shape)
+            yield "other", (left.mT @ g).sum_to_size(right.shape).reshape(b.shape)
 
 
-# --- softmax, norms, randomness ---
+# --- norms, randomness ---
 
 
-@derivative("_safe_softmax")
-def safe_softmax(forward: Forward, g: Tensor) -> Gradients:
-    """Raising one weight of a softmax lowers the others; a row that is all masked has none."""
-    made = forward.output
-    yield "self", aten._softmax_backward_data(g, made, forward.number("dim"), made.dtype)
-
-
-@derivative("layer_norm")
 def layer_norm(forward: Forward, g: Tensor) -> Gradients:
     """Through the mean and the deviation of the row as well as the cell itself."""
-    shape = list(forward.call.bound["normalized_shape"])
-    x, gain, bias = forward["input"], forward.operand("weight"), forward.operand("bias")
+    shape, x = list(forward["normalized_shape"]), forward["input"]
+    gain, bias = forward["weight"], forward["bias"]
     # The mean and the deviation, which the forward operator does not return.
-    again, mean, scale = aten.native_layer_norm(x, shape, gain, bias, forward.number("eps"))
+    again, mean, scale = aten.native_layer_norm(x, shape, gain, bias, forward["eps"])
     forward.note("again", again)
     forward.note("mean", mean)
     forward.note("reciprocal_deviation", scale)
@@ -160,10 +111,9 @@ def layer_norm(forward: Forward, g: Tensor) -> Gradients:
     yield from (pair for pair in zip(names, made, strict=True) if pair[0] in forward.wanted)
 
 
-@derivative("rrelu_with_noise")
 def rrelu(forward: Forward, g: Tensor) -> Gradients:
     """g times the slope that was drawn for the cell; outside training, the mean slope below 0."""
-    lower, upper = float(forward.number("lower")), float(forward.number("upper"))
+    lower, upper = float(forward["lower"]), float(forward["upper"])
     if forward.call.flag("training"):
         slopes = forward.call.outputs[-1]
         assert slopes is not None and forward.call.unreturned[-1] == "noise"
@@ -172,30 +122,49 @@ def rrelu(forward: Forward, g: Tensor) -> Gradients:
         yield "self", aten.leaky_relu_backward(g, forward["self"], (lower + upper) / 2, False)
 
 
+_DERIVATIVES: dict[str, Callable[[Forward, Tensor], Gradients]] = {
+    "linear": linear,
+    "matmul": matmul,
+    "layer_norm": layer_norm,
+    "rrelu_with_noise": rrelu,
+}
+
+
+def has_own(operator: Operator) -> bool:
+    """Whether an operator has a derivative of its own."""
+    return operator.name in _DERIVATIVES
+
+
 # --- the rest: by autograd ---
 
 
-def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tuple[str, Tensor]]:
+def differentiate(forward: Forward, gradients: list[Tensor | None]) -> Gradients:
     """The gradients of the wanted operands, from those of the outputs (None if there is none).
 
     Nothing is yielded for an operand if no output depends on it differentiably.
     """
+    call = forward.call
+    first, *others = gradients
+    own = _DERIVATIVES.get(call.operator.name)
+    if own and first is not None and not call.is_complex and all(g is None for g in others):
+        yield from own(forward, first)
+        return
     try:
-        yield from _of_one_node(forward, gradients)
+        yield from _by_autograd(forward, gradients)
     except RuntimeError as error:
         if not _NO_DERIVATIVE.match(str(error)):
             raise
         raise TraceError(
             "torch cannot differentiate {operator} with respect to these inputs, so nothing trains "
             "through it: detach them, or leave it out",
-            operator=forward.call.operator.name,
+            operator=call.operator.name,
         ) from error
 
 
 _NO_DERIVATIVE = re.compile("(the )?derivative for .* is not implemented")
 
 
-def _of_one_node(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tuple[str, Tensor]]:
+def _by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Gradients:
     call, saved = forward.call, _SavedTensors(forward)
     with differentiable(), without_onednn(call.without_onednn):
         with _disable_current_modes():

@@ -13,10 +13,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Index, Version, View
-from glassformer.tracing.capture.module_stack import ModulePaths
+from glassformer.tracing.capture.memory import DEFAULT_BYTES, Index, Version, View
 from glassformer.tracing.capture.record import (
-    call_inside,
     sources_of,
     twice_if_it_differentiates,
     unwrapped,
@@ -29,9 +27,10 @@ from glassformer.tracing.capture.recorder import (
     differentiable,
     recording,
 )
+from glassformer.tracing.capture.source_lines import call_inside
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.formula import number
-from glassformer.tracing.gradients.agreement import Agreement, Reasons
+from glassformer.tracing.gradients.agreement import Agreement
 from glassformer.tracing.gradients.backward import (
     Backward,
     ForwardPass,
@@ -80,7 +79,7 @@ def trace_training_step(
 
     def record(program: Program) -> _Step:
         step = _Step(program, module, loss, optimiser, labels)
-        with _as_it_was(module):
+        with torch.random.fork_rng(devices=[]), _buffers_kept(module):
             step.record()
         return step
 
@@ -103,11 +102,7 @@ class _Step:
     ) -> None:
         self._program, self._module = program, module
         self._loss, self._optimiser, self._labels = loss, optimiser, labels
-        budget = Budget(program.max_bytes)
-        self._recorder = TrainingRecorder(
-            ModulePaths(module, budget), budget, call_inside.__code__,
-            follows_stops=not program.differentiates,
-        )  # fmt: skip
+        self._recorder = TrainingRecorder(program)
         self._names = _parameter_names(module, optimiser)
         self._sources = list(sources_of(self._recorder, program))
         self._sources += self._loss_inputs()
@@ -180,9 +175,13 @@ class _Step:
             loss = self._loss(self._module(*program.args, **program.kwargs))
         if not loss.requires_grad:
             raise no_gradient()
-        backward = self._backward
-        recorded = self._outputs["loss"].tensor()
-        reasons = Reasons(loss, recorded, program.differentiates, backward.drawn, backward.rounding)
+        agreement = Agreement(
+            self._parameters(),
+            type(self._optimiser).__name__,
+            self._backward,
+            self._outputs["loss"].tensor(),
+            loss,
+        )
         try:
             loss.backward()
         except RuntimeError as error:
@@ -190,13 +189,6 @@ class _Step:
                 "torch itself refuses the backward pass of this model: {error}",
                 error=str(error).partition(". ")[0].partition("\n")[0],
             ) from error
-        agreement = Agreement(
-            self._parameters(),
-            type(self._optimiser).__name__,
-            backward.rounding,
-            backward.contributions,
-            reasons,
-        )
         agreement.compare_gradients(self._gradients)
         self._optimiser.step()
         agreement.compare_weights(self._weights, self._updates.method.rescales)
@@ -247,14 +239,12 @@ def _parameter_names(module: nn.Module, optimiser: Optimizer) -> dict[int, str]:
 
 
 @contextmanager
-def _as_it_was(module: nn.Module) -> Iterator[None]:
-    """Restore the RNG state and buffers (running statistics) after the block."""
-    state = torch.get_rng_state()
+def _buffers_kept(module: nn.Module) -> Iterator[None]:
+    """Restore the module's buffers (running statistics) after the block."""
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
         yield
     finally:
-        torch.set_rng_state(state)
         for buffer, before in buffers:
             if not torch.equal(buffer, before):
                 buffer.copy_(before)
