@@ -19,7 +19,7 @@ from glassformer.explorer.panels import Window
 from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
 from glassformer.explorer.training_watch import WatchedRun
-from glassformer.training.snapshots import newest_run, read_attention
+from glassformer.training.snapshots import newest_run, read_attention, read_watch
 from tests.explorer.access import Axe, assert_accessible
 
 
@@ -51,6 +51,13 @@ def test_a_snapshot_is_traced_with_the_weights_it_shows(folder: Path) -> None:
     assert watched.info(0).models == watched.info(0).snapshots == [0, 20, 40, 60]
     for update in (0, 40):
         opened = watched.trace(update)
+        sample = read_watch(folder / "seed-1").sample
+        assert opened.loaded is not None and sample is not None
+        special = opened.loaded.reader.special.silent
+        words = [id_ for id_ in sample.inputs[0] if id_ not in special]
+        assert opened.loaded.reader.encode(opened.text) == words
+        answer = describe(opened).answer
+        assert (answer.n_tokens, answer.n_unknown) == (len(words), 0)
         for one in describe(opened).attention:
             kept = read_attention(folder / "seed-1", update, one.part)[one.layer]
             step = opened.step(one.weights)

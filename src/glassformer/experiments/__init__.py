@@ -3,13 +3,12 @@
 Every experiment takes traces and gives a trace, or a result whose numbers are cells of traces
 again: `rows()` for a data frame, `to_dict()`, `plot()` for a picture, `cell(…)` for the arithmetic.
 `intervention` switches parts off or puts those of another run in their place; `sweeps` does so for
-every layer, head or position, and `averages` takes the mean over texts; `attribution` shares a
+every layer, head or position, and takes the mean over texts; `attribution` shares a
 number out among the words; `lens` reads what each layer would answer, and what each part adds to an
 answer; `heads` says what heads do over a data set; `comparison` holds two runs against each other.
 """
 
 from glassformer.experiments.attribution import WordScores, WordTable, word_table, words
-from glassformer.experiments.averages import Average, average
 from glassformer.experiments.charts import Picture
 from glassformer.experiments.comparison import Comparison, compare
 from glassformer.experiments.differentiation import gradients
@@ -18,7 +17,7 @@ from glassformer.experiments.intervention import ablate, patch
 from glassformer.experiments.lens import Contributions, LayerAnswers, contributions, logit_lens
 from glassformer.experiments.measure import CellDifference, difference
 from glassformer.experiments.result import Result
-from glassformer.experiments.sweeps import Sweep, sweep
+from glassformer.experiments.sweeps import Average, Sweep, average, sweep
 
 __all__ = [
     "Average",

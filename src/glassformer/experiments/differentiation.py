@@ -33,18 +33,12 @@ def gradients(target: Measured, steps: list[Step]) -> list[Tensor]:
                 name=step.name,
                 target=target.name,
             )
+    named = [(step.name, step) for step in steps]
+    named += [(cell.name, cell.step) for _, cell in signed_cells(target)]
+    for name, step in named:
         if not step.dtype.is_floating_point:
             raise TraceError(
-                "{name} is {dtype}: only real numbers have gradients",
-                name=step.name,
-                dtype=step.dtype,
-            )
-    for _, cell in signed_cells(target):
-        if not cell.step.dtype.is_floating_point:
-            raise TraceError(
-                "{name} is {dtype}: only real numbers have gradients",
-                name=cell.name,
-                dtype=cell.step.dtype,
+                "{name} is {dtype}: only real numbers have gradients", name=name, dtype=step.dtype
             )
     return _Differentiation(steps).run(target)
 

@@ -88,13 +88,10 @@ def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores
     """
     if score not in get_args(Score):
         raise UnknownNameError("score", score, get_args(Score))
-    if not runs:
-        raise TraceError("a score over a data set needs runs: give a list of traces")
-    layers = _attentions(runs[0])
+    layers = _shared_attentions(runs)
     total: Tensor | None = None
     count = 0
     for run in runs:
-        _check_attentions(run, layers)
         ids = _token_ids(run, run[_named(layers[-1], "weights")].shape[-1])
         weights = torch.stack([run[_named(layer, "weights")].value.double() for layer in layers])
         weights = weights.reshape(len(layers), -1, *weights.shape[-2:])
@@ -112,6 +109,16 @@ def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores
             score=score,
         )
     return HeadScores(score, tuple(layers), total / count, tuple(runs))
+
+
+def _shared_attentions(runs: Sequence[Trace]) -> list[str]:
+    """The self-attentions that all runs have; refuses runs of several models."""
+    if not runs:
+        raise TraceError("a score over a data set needs runs: give a list of traces")
+    layers = _attentions(runs[0])
+    if any(_attentions(run) != layers for run in runs[1:]):
+        raise TraceError("the runs have different attentions: give runs of one model")
+    return layers
 
 
 def _attentions(run: Trace) -> list[str]:
@@ -137,12 +144,6 @@ def _attentions(run: Trace) -> list[str]:
     shape = list(found.values())[-1].shape
     chosen = [stage_called(name) for name, step in found.items() if step.shape == shape]
     return [attention_name(path, call) for path, _, call in chosen]
-
-
-def _check_attentions(run: Trace, layers: list[str]) -> None:
-    """Refuse a run of another model, or of several texts."""
-    if _attentions(run) != layers:
-        raise TraceError("the runs have different attentions: give runs of one model")
 
 
 def _named(layer: str, stage: str) -> str:
@@ -294,14 +295,11 @@ def composition(runs: Sequence[Trace], side: Side = "queries") -> Composition:
     """
     if side not in get_args(Side):
         raise UnknownNameError("side", side, get_args(Side))
-    if not runs:
-        raise TraceError("a score over a data set needs runs: give a list of traces")
-    layers = _attentions(runs[0])
+    layers = _shared_attentions(runs)
     n_heads = runs[0][_named(layers[0], "weights")].shape[-3]
     size = len(layers) * n_heads
     added, whole = (torch.zeros(size, size, dtype=torch.float64) for _ in range(2))
     for run in runs:
-        _check_attentions(run, layers)
         parts = dict(written_parts(run, heads=True))
         targets = [run.stages[_named(layer, side)] for layer in layers]
         paths = DirectPaths(list(parts.values()), targets)

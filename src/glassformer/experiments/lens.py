@@ -47,7 +47,7 @@ class LayerAnswers(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """For each layer and position, the likeliest answers with their logits."""
-        tokens = self._positions()
+        tokens = self.positions
         found: list[dict[str, Any]] = []
         for layer, best in zip(self.layers, self._likeliest(), strict=True):
             for at, (token, answers) in enumerate(zip(tokens, best, strict=True)):
@@ -72,13 +72,16 @@ class LayerAnswers(Result):
 
     def text(self, language: str = "en", width: int | None = None) -> str:
         """The likeliest answer of each layer at each position."""
-        said = [[answers[0][0] for answers in best] for best in self._likeliest()]
-        tokens = self._positions()
-        if len(tokens) == 1:  # of a classifier: its classes with their scores
+        if len(self.positions) == 1:  # of a classifier: its classes with their scores
             return Result.text(self, language, width)
-        return grid_text(self.title(language), self.layers, tokens, said, width)
+        return grid_text(self.title(language), self.layers, self.positions, self._words(), width)
 
-    def _positions(self) -> tuple[str, ...]:
+    def _words(self) -> list[list[str]]:
+        return [[answers[0][0] for answers in best] for best in self._likeliest()]
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """The tokens that the answers stand at."""
         step = self.traces[0][self.output]
         if len(step.shape) < 3:
             return ("–",)
@@ -89,12 +92,11 @@ class LayerAnswers(Result):
 
     def plot(self, language: str = "en") -> Picture:
         """The likeliest answer of each layer, on the logit that it gives to the last one's."""
-        tokens = self._positions()
+        tokens = self.positions
         values = self.values.reshape(len(self.layers), -1, len(tokens), self.values.shape[-1])[:, 0]
         final = values[-1].argmax(-1)
         shown = values.gather(-1, final[None, :, None].expand(len(values), -1, 1))[..., 0]
-        said = [[answers[0][0] for answers in best] for best in self._likeliest()]
-        return heat_map(self.title(language), self.layers, tokens, shown, said)
+        return heat_map(self.title(language), self.layers, tokens, shown, self._words())
 
 
 def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:

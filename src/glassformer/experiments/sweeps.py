@@ -1,4 +1,7 @@
-"""One intervention for each layer and position, or each layer and head: a map of what matters."""
+"""One intervention for each layer and position, or each layer and head: a map of what matters.
+
+`average` takes the mean of such maps, or of contributions, over texts.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
-from glassformer.experiments.charts import Picture, heat_map
+from glassformer.experiments.charts import Picture, bars, heat_map
 from glassformer.experiments.intervention import (
     Edits,
     StepPart,
@@ -25,6 +28,7 @@ from glassformer.experiments.intervention import (
     patching,
     steps_named,
 )
+from glassformer.experiments.lens import Contributions
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
 from glassformer.files import as_path, read_bytes
@@ -292,60 +296,44 @@ class _Record:
         if self._path is None:
             return set()
         header = json.dumps(self._sweep) + "\n"
-        text = self._text() if self._path.exists() else ""
-        if header.startswith(text):  # also where a crash tore the first line off
-            self._path.write_text(header, encoding="utf-8")
-            return set()
-        whole, _, torn = text.rpartition("\n")
-        first, *lines = [self._parsed(line) for line in whole.split("\n")]
-        if first != self._sweep:
+        try:
+            is_there = self._path.exists()
+            text = read_bytes(self._path, error=TraceError).decode("utf-8") if is_there else ""
+            if header.startswith(text):  # also where a crash tore the first line off
+                self._path.write_text(header, encoding="utf-8")
+                return set()
+            whole, _, torn = text.rpartition("\n")
+            first, *lines = [json.loads(line) for line in whole.split("\n")]
+            found = dict(_entry(line, values) for line in lines) if first == self._sweep else None
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise TraceError(
+                "{path} is not a file of a sweep: give another store=", path=self._path
+            ) from None
+        if found is None:
             raise TraceError(
                 "{path} holds another sweep than this one: give another store=, or remove the file",
                 path=self._path,
             )
-        done = set()
-        for line in lines:
-            place, value = self._entry(line, values)
+        for place, value in found.items():
             values[place] = value
-            done.add(place)
         if torn:
             self._path.write_text(f"{whole}\n", encoding="utf-8")
-        return done
-
-    def _text(self) -> str:
-        assert self._path is not None
-        try:
-            return read_bytes(self._path, error=TraceError).decode("utf-8")
-        except UnicodeDecodeError:
-            raise self._foreign() from None
-
-    def _parsed(self, line: str) -> Any:
-        try:
-            return json.loads(line)
-        except (ValueError, RecursionError):
-            raise self._foreign() from None
-
-    def _entry(self, line: Any, values: Tensor) -> tuple[_Place, float]:
-        try:
-            place, given = (line["row"], line["column"]), line["value"]
-            value = float(given)
-        except (TypeError, ValueError, KeyError, OverflowError):
-            raise self._foreign() from None
-        fits = all(
-            type(at) is int and 0 <= at < n for at, n in zip(place, values.shape, strict=True)
-        )
-        if not fits or type(given) not in (int, float):
-            raise self._foreign()
-        return place, value
-
-    def _foreign(self) -> TraceError:
-        return TraceError("{path} is not a file of a sweep: give another store=", path=self._path)
+        return set(found)
 
     def add(self, row: int, column: int, value: float) -> None:
         if self._path is not None:
             line = json.dumps({"row": row, "column": column, "value": value})
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
+
+
+def _entry(line: Any, values: Tensor) -> tuple[_Place, float]:
+    """A line of a record, if there is such a place."""
+    place, value = (line["row"], line["column"]), line["value"]
+    fits = all(type(at) is int and 0 <= at < n for at, n in zip(place, values.shape, strict=True))
+    if not fits or type(value) not in (int, float):
+        raise ValueError("no number of this sweep")
+    return place, float(value)
 
 
 class _Bar:
@@ -362,3 +350,96 @@ class _Bar:
         end = "\n" if done == whole else ""
         sys.stderr.write(f"\r{bar} {done}/{whole}  {seconds:.0f} s, {left:.0f} s left {end}")
         sys.stderr.flush()
+
+
+# --- the same on many texts ---
+
+
+Averaged = TypeVar("Averaged", Sweep, Contributions)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Average(Result):
+    """Means over sweeps (of their effects) or contributions, each of another text."""
+
+    kind: ClassVar[str] = "average"
+    measured: None = field(default=None, init=False, repr=False)
+
+    results: tuple[Sweep, ...] | tuple[Contributions, ...] = field(repr=False)
+    names: tuple[str, ...]
+    """The layers, or the parts."""
+    places: tuple[str, ...]
+    """The positions or heads of sweeps; empty for contributions."""
+    values: Tensor
+    """Means: (layers, places) or (parts), float64."""
+    deviations: Tensor
+    """Standard deviations between the texts, in the same shape; NaN for a single text."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        first = self.results[0]
+        found = []
+        for at, name in enumerate(self.names):
+            if isinstance(first, Contributions):
+                found.append({"part": name, **self._said(at)})
+                continue
+            for place in range(len(self.places)):
+                if not bool(self.values[at, place].isnan()):
+                    found.append({"layer": name, first.over: place, **self._said(at, place)})
+        return found
+
+    def _said(self, *at: int) -> dict[str, float]:
+        return {"mean": float(self.values[at]), "deviation": float(self.deviations[at])}
+
+    def facts(self) -> dict[str, Any]:
+        return {"runs": len(self.results)}
+
+    def cell(self, run: int, *place: Any) -> Any:
+        """A number behind a mean: the cell of that text's own result."""
+        return self.results[run].cell(*place)
+
+    def plot(self, language: str = "en") -> Picture:
+        if self.values.ndim == 1:
+            return bars(self.title(language), self.names, self.values.tolist())
+        return heat_map(self.title(language), self.names, self.places, self.values)
+
+    def text(self, language: str = "en", width: int | None = None) -> str:
+        if self.values.ndim == 1:
+            return Result.text(self, language, width)
+        return self._grid(self.names, self.places, self.values, language, width)
+
+
+def average(results: Sequence[Averaged]) -> Average:
+    """The mean of sweeps, or of contributions, over texts of the same length."""
+    given = tuple(results)
+    kinds = {type(one) for one in given}
+    if len(kinds) != 1 or not kinds <= {Sweep, Contributions}:
+        raise TraceError(
+            "an average is over sweeps, or over contributions, one for each text; got {kinds}",
+            kinds=", ".join(sorted(kind.__name__ for kind in kinds)) or "–",
+        )
+    alike = {_shape(one) for one in given}
+    if len(alike) != 1:
+        raise TraceError(
+            "the results have different layers, places or parts: take texts of the same number of "
+            "tokens, and the same questions"
+        )
+    numbers = torch.stack([_numbers(one) for one in given])
+    spread = numbers.std(0) if len(given) > 1 else torch.full_like(numbers[0], torch.nan)
+    first = given[0]
+    if isinstance(first, Contributions):
+        return Average(given, first.parts, (), numbers.mean(0), spread)
+    same = {one.places for one in given if isinstance(one, Sweep)}
+    places = first.places if len(same) == 1 else tuple(map(str, range(len(first.places))))
+    return Average(given, first.layers, places, numbers.mean(0), spread)
+
+
+def _shape(result: Sweep | Contributions) -> tuple[Any, ...]:
+    if isinstance(result, Contributions):
+        return result.parts
+    return result.layers, len(result.places), result.over
+
+
+def _numbers(result: Sweep | Contributions) -> Tensor:
+    if isinstance(result, Sweep):
+        return result.effects
+    return torch.tensor(result.values, dtype=torch.float64)

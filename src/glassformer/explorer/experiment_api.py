@@ -419,16 +419,15 @@ async def read_layers(on: On, wanted: LensRequest) -> LensAnswer:
 def _lens(opened: OpenTrace, wanted: LensRequest) -> LensAnswer:
     found = logit_lens(opened.trace)
     try:
-        values = found.values.double()
+        values, positions = found.values.double(), list(found.positions)
     finally:
         for run in found.traces:
             run.close()
     chances = torch.softmax(values, -1).reshape(len(found.layers), -1, values.shape[-1])
     best = chances.max(-1)
-    output = next(iter(opened.trace.outputs.values()))
     steps = {name: step.number for name, step in residual_stream(opened.trace)}
     return LensAnswer(
-        positions=_positions(output, chances.shape[1]),
+        positions=positions,
         layers=[
             LensLayer(
                 name=layer,
@@ -444,13 +443,6 @@ def _lens(opened: OpenTrace, wanted: LensRequest) -> LensAnswer:
         ],
         note=found.note(wanted.language),
     )
-
-
-def _positions(output: Step, count: int) -> list[str]:
-    labels = output.labels[-2] if len(output.shape) > 2 else None
-    return list(labels) if labels is not None and len(labels) == count else [
-        str(at) for at in range(count)
-    ]  # fmt: skip
 
 
 def _texts(opened: OpenTrace, ids: list[int]) -> list[str]:

@@ -140,25 +140,15 @@ def _open_text(
 
 def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
     """Add a card for the trace; returns the page's link to it."""
+    from glassformer.explorer.model_list import card
     from glassformer.explorer.open_traces import OpenTrace
-    from glassformer.explorer.schemas import ModelInfo
-    from glassformer.language import Bilingual, words
 
     is_module = isinstance(function, nn.Module)
     name = type(function).__name__ if is_module else getattr(function, "__name__", "function")
     opened = state.store.keep(OpenTrace(recorded, name, "module"))
     parameters = {id(step): step.view.numel for step in recorded.parameters.values()}
-    state.models.cards.insert(
-        0,
-        ModelInfo(
-            name=name,
-            task="module",
-            title=Bilingual(name, name),
-            summary=words("glassformer.explorer.model_list")["module"],
-            n_parameters=sum(parameters.values()),
-            trace=opened.id,
-        ),
-    )
+    made = card(name, "module", sum(parameters.values()), key="module", trace=opened.id)
+    state.models.cards.insert(0, made)
     return f"#/trace/{opened.id}"
 
 

@@ -37,19 +37,6 @@ _ORDER = ("en-de", "toy", "en-zh", "imdb", "shakespeare")
 _MOST_WORDS = 40
 _SMALL_VOCABULARY = 8_192
 """Bytes of a tokenizer file that is looked into for words to list."""
-
-
-_EXAMPLES = {
-    "toy": ["I am not happy", "you are very happy", "we are not sad"],
-    "imdb": [
-        "A wonderful film, beautifully shot and moving.",
-        "The plot is thin and the jokes are worse, but I did not regret a single minute.",
-        "I wanted to like it, but it was a waste of time.",
-    ],
-    "en-de": ["A dog runs through the snow.", "Where is the station?", "Two children are playing."],
-    "en-zh": ["Where is the station?", "I like to read books.", "She is not at home today."],
-    "shakespeare": ["KING HENRY:\nWhat say you, my", "ROMEO:\nO, she doth", "To be, or not to"],
-}
 _FIRST = {"ImageClassifier": "test:0", "MaskedLanguageModel": "Hello <mask>"}
 _MOST_LOADED = 6
 say = words(__name__)
@@ -71,7 +58,7 @@ class Models:
             called = Path(chosen) if Path(chosen).is_dir() else folder  # a run holds its model
             self.folders = {called.resolve().name: folder}
         cards = (_card(name, folder) for name, folder in self.folders.items())
-        self.cards = [card for card in cards if card is not None]
+        self.cards = [one for one in cards if one is not None]
         if chosen is not None and not self.cards:
             raise CheckpointError(
                 "{chosen} is no model that reads text: it cannot be explored", chosen=chosen
@@ -83,8 +70,16 @@ class Models:
     def keep(self, model: Model, text: str | None) -> None:
         """Take in a model that is in memory; its card is the first, perhaps with a text to try."""
         self._kept[model.name] = model
-        others = [card for card in self.cards if card.name != model.name]
-        self.cards = [_card_of(model, text), *others]
+        others = [one for one in self.cards if one.name != model.name]
+        own = card(
+            model.name,
+            task_of(model),
+            sum(parameter.numel() for parameter in model.module.parameters()),
+            type(model.module).__name__,
+            max_tokens=model.max_tokens,
+            examples=[] if text is None else [text],
+        )
+        self.cards = [own, *others]
 
     def get(self, name: str) -> Model:
         """A model, loaded on first use."""
@@ -116,6 +111,19 @@ def _loaded(folder: Path) -> Model:
 # --- cards ---
 
 
+def card(
+    name: str,
+    task: schemas.Task,
+    n_parameters: int,
+    made: str = "",
+    key: str = "yours",
+    **more: Any,
+) -> schemas.ModelInfo:
+    """The card of a model that does not ship, called by its name; `key` is what is said of it."""
+    told = {"title": Bilingual(name, name), "summary": say.both(key, made=made)} | more
+    return schemas.ModelInfo(name=name, task=task, n_parameters=n_parameters, **told)
+
+
 def _card(name: str, folder: Path) -> schemas.ModelInfo | None:
     config = read_object(folder / checkpoint.CONFIG, error=CheckpointError, what="a model's config")
     if is_hugging_face(config):
@@ -123,31 +131,32 @@ def _card(name: str, folder: Path) -> schemas.ModelInfo | None:
     architecture = (config.get("architectures") or [""])[0]
     if architecture not in _TASKS:
         return None
-    shipped = folder == checkpoint.SHIPPED / name and name in _EXAMPLES
+    shipped = folder == checkpoint.SHIPPED / name and name in say.data
     about = config.get("about") or {}
-    made = about.get("what") or about.get("recipe") or architecture
     weights = folder / checkpoint.WEIGHTS
-    return schemas.ModelInfo(
-        name=name,
-        task=_TASKS[architecture],
-        title=say[f"{name} title"] if shipped else Bilingual(name, name),
-        summary=say[f"{name} summary"] if shipped else say.both("yours", made=made),
-        n_parameters=_count(read_tensor_entries(weights, error=CheckpointError)),
+    return card(
+        name,
+        _TASKS[architecture],
+        _count(read_tensor_entries(weights, error=CheckpointError)),
+        about.get("what") or about.get("recipe") or architecture,
         max_tokens=config.get("model", {}).get("max_len"),
-        examples=_EXAMPLES[name] if shipped else [_FIRST.get(architecture, "Hello")],
         score=_score(about),
         words=_few_words(folder),
-        domain=say[f"{name} domain"] if shipped else None,
-        works=_trial(name, "works") if shipped else None,
-        fails=_trial(name, "fails") if shipped else None,
+        **(_shipped(name) if shipped else {"examples": [_FIRST.get(architecture, "Hello")]}),
     )
 
 
-def _trial(name: str, kind: str) -> schemas.TrialInfo:
-    """A text of a shipped model, from model_list.toml."""
-    found = say.data[name][kind]
-    why = say[f"{name} fails why"] if kind == "fails" else None
-    return schemas.TrialInfo(text=found["text"], right=found.get("right"), why=why)
+def _shipped(name: str) -> dict[str, Any]:
+    """What model_list.toml says of a model that ships."""
+    said = say.data[name]
+    return {
+        "title": say[f"{name} title"],
+        "summary": say[f"{name} summary"],
+        "domain": say[f"{name} domain"],
+        "examples": said["examples"],
+        "works": said["works"],
+        "fails": said["fails"] | {"why": say[f"{name} fails why"]},
+    }
 
 
 def _few_words(folder: Path) -> list[str]:
@@ -171,12 +180,12 @@ def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> schemas.Mo
         "ForConditionalGeneration": "translate", "ForCausalLM": "generate",
         "LMHeadModel": "generate",
     }  # fmt: skip
-    return schemas.ModelInfo(
-        name=name,
-        task=next((task for end, task in endings.items() if architecture.endswith(end)), "module"),
-        title=Bilingual(name, name),
-        summary=say.both("yours image" if of_images else "yours", made=architecture),
-        n_parameters=_count(check_folder(folder)[1]),
+    return card(
+        name,
+        next((task for end, task in endings.items() if architecture.endswith(end)), "module"),
+        _count(check_folder(folder)[1]),
+        architecture,
+        key="yours image" if of_images else "yours",
         examples=[] if of_images else ["Hello"],
     )
 
@@ -198,19 +207,6 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
         if "bits_per_byte" in found:
             return say.both("bits", bits=found["bits_per_byte"])
     return None
-
-
-def _card_of(model: Model, text: str | None) -> schemas.ModelInfo:
-    """The card of a model in memory, perhaps with a text to try."""
-    return schemas.ModelInfo(
-        name=model.name,
-        task=task_of(model),
-        title=Bilingual(model.name, model.name),
-        summary=say.both("yours", made=type(model.module).__name__),
-        n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
-        max_tokens=model.max_tokens,
-        examples=[] if text is None else [text],
-    )
 
 
 # --- running ---

@@ -300,30 +300,20 @@ class Runs:
     def __init__(self, at_once: int = 2, most_waiting: int = 16) -> None:
         self._at_once = at_once
         self._most_waiting = most_waiting
-        self._slots: asyncio.Semaphore | None = None
         self._limiter: CapacityLimiter | None = None
-        self._waiting = 0
         self._n_threads = torch.get_num_threads()
 
     async def do(self, request: Request, work: Callable[[], T]) -> T:
         """Run the work in a thread when its turn comes."""
-        if self._slots is None or self._limiter is None:  # they belong to the running event loop
-            self._slots = asyncio.Semaphore(self._at_once)
+        if self._limiter is None:  # it belongs to the running event loop
             self._limiter = CapacityLimiter(self._at_once)
-        if self._waiting >= self._most_waiting and self._slots.locked():
-            raise BusyError(f"{self._waiting} runs are waiting already: try again in a moment")
+        waiting = self._limiter.statistics().tasks_waiting
+        if waiting >= self._most_waiting:
+            raise BusyError(f"{waiting} runs are waiting already: try again in a moment")
         left = threading.Event()
         watching = asyncio.create_task(_watch(request, left))
         try:
-            self._waiting += 1
-            try:
-                await self._slots.acquire()
-            finally:
-                self._waiting -= 1
-            try:
-                return await to_thread.run_sync(self._guarded, work, left, limiter=self._limiter)
-            finally:
-                self._slots.release()
+            return await to_thread.run_sync(self._guarded, work, left, limiter=self._limiter)
         finally:
             watching.cancel()
 

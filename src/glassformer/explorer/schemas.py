@@ -753,7 +753,7 @@ class TrialInfo(Message):
     """A text on which a model is right, or wrong."""
 
     text: str
-    right: str | None
+    right: str | None = None
     """The right answer; None where there is not one."""
     why: Bilingual | None = None
     """Why the model is wrong."""

@@ -32,7 +32,7 @@ _QUIET_S = 0.7
 
 
 class WatchedRun:
-    """What reads a run's folder for the page; implements `state.RunReader`."""
+    """What the page asks of a training run: it reads the run's folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,38 +62,37 @@ class WatchedRun:
 
     def attention(self, update: int, layer: int) -> NDArray[np.float32]:
         """The weights of one layer after an update: heads × queries × keys."""
-        self._last_look = time.monotonic()
-        sample = read_watch(self._folder).sample
+        sample = self._sample()
         places = list(_places(sample)) if sample else []
-        if layer >= len(places):
-            raise TrainingError(
-                "the run has {n_places} attention layers, not layer {layer}",
-                n_places=len(places),
-                layer=layer,
-            )
-        kind, number = places[layer]
-        weights = read_attention(self._folder, update, kind)
-        if number >= len(weights):  # a file of another model
-            raise TrainingError(
-                "the run has {n_places} attention layers, not layer {layer}",
-                n_places=len(weights),
-                layer=number,
-            )
-        chosen: NDArray[np.float32] = weights[number]
-        return chosen
+        n_places, number = len(places), layer
+        if layer < n_places:
+            kind, number = places[layer]
+            weights = read_attention(self._folder, update, kind)
+            if number < len(weights):
+                chosen: NDArray[np.float32] = weights[number]
+                return chosen
+            n_places = len(weights)  # a file of another model
+        raise TrainingError(
+            "the run has {n_places} attention layers, not layer {layer}",
+            n_places=n_places,
+            layer=number,
+        )
 
     def trace(self, update: int) -> OpenTrace:
         """The model after an update, run over the text of the pictures."""
-        self._last_look = time.monotonic()
-        sample = read_watch(self._folder).sample
+        sample = self._sample()
         if sample is None or not sample.inputs:
             raise TrainingError("the run has no text to trace")
         model = load(model_folder(self._folder, update), attention="written")
         ids, *target = sample.inputs
         reading = model.pass_over(ids, *(one[1:] for one in target[-1:]))  # it adds the start
-        name, text = f"{sample.recipe} @ {update}", "".join(sample.attending[0].keys)
+        name, text = f"{sample.recipe} @ {update}", model.reader.decode(ids)
         recorded = reading.trace()
         return OpenTrace(recorded, name, task_of(model), text, loaded=model, reading=reading)
+
+    def _sample(self) -> Sample | None:
+        self._last_look = time.monotonic()
+        return read_watch(self._folder).sample
 
     def other(self, name: str) -> RunCurves:
         """Another run in the same folder; only names that `info` lists are read."""
