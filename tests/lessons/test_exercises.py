@@ -20,6 +20,7 @@ from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.language import words
 from glassformer.lessons import EXERCISES, LESSONS, Exercise, exercise
 from glassformer.lessons.exercises import solutions
+from glassformer.lessons.exercises.exercise_check import copied, is_same
 from glassformer.lessons.exercises.exercise_track import (
     exercise_notebook,
     parts_of,
@@ -28,7 +29,6 @@ from glassformer.lessons.exercises.exercise_track import (
     solution,
     starter,
 )
-from glassformer.lessons.exercises.result_comparison import copied, is_same
 
 WRONG_ANSWERS = wrong_answers()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.lessons.course import LESSONS, CourseEntry, make_lesson
     from glassformer.lessons.exercises.exercise_check import Exercise
     from glassformer.lessons.exercises.exercise_track import EXERCISES, exercise
-    from glassformer.lessons.exercises.feedback import Feedback
+    from glassformer.lessons.exercises.learner_file import Feedback
     from glassformer.lessons.lesson import Lesson, LessonStep
 
 __all__ = [
@@ -46,7 +46,7 @@ _HOMES = {
     "glassformer.lessons.course": "CourseEntry LESSONS make_lesson",
     "glassformer.lessons.exercises.exercise_check": "Exercise",
     "glassformer.lessons.exercises.exercise_track": "EXERCISES exercise",
-    "glassformer.lessons.exercises.feedback": "Feedback",
+    "glassformer.lessons.exercises.learner_file": "Feedback",
     "glassformer.lessons.lesson": "Lesson LessonStep",
 }
 

@@ -11,13 +11,20 @@ from typing import get_args
 
 import torch
 
-from glassformer.documents.parts import Figure, Table
+from glassformer.documents.parts import Figure
 from glassformer.experiments import words as attribute
 from glassformer.experiments.attribution import Method
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.model_family_figures import score_columns
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import (
+    LessonStep,
+    Parts,
+    Speaker,
+    formula,
+    number,
+    percent,
+    points,
+)
+from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.tasks import Model, load
 from glassformer.tracing import Cell, Step, Trace
 
@@ -140,7 +147,7 @@ def _map(reading: Reading, layer: int, say: Speaker) -> Parts:
     yield say(
         "map", sentence=reading.sentence, label=say(reading.label), layer=layer + 1,
         percent=percent(reading.probability), row=reading.tokens[row],
-        column=reading.tokens[column], weight=number(chosen.value, 3),
+        column=reading.tokens[column], weight=number(chosen, 3),
         equal=number(1 / len(reading.tokens), 3), count=len(reading.tokens),
     )  # fmt: skip
     yield heat_map(weights, say, chosen, head=0)
@@ -154,21 +161,21 @@ def _flat(reading: Reading, say: Speaker) -> Parts:
     flat = sum(head > _FLAT for head in heads)
     names = [str(layer + 1) for layer in range(len(found))]
     means = [sum(layer) / len(layer) for layer in found]
-    rows = tuple(
-        (str(layer + 1), *(f"{head:.3f}" for head in heads)) for layer, heads in enumerate(found)
+    rows = (
+        (name, *(f"{head:.3f}" for head in heads)) for name, heads in zip(names, found, strict=True)
     )
-    columns = tuple(say("head", number=head + 1) for head in range(len(found[0])))
+    columns = [say("head", number=head + 1) for head in range(len(found[0]))]
     key = "flat many" if 2 * flat > len(heads) else "flat some" if flat else "flat none"
     facts = {
         "count": len(reading.tokens), "flat": flat, "heads": len(heads), "bound": f"{_FLAT:g}",
         "least": f"{min(heads):.3f}",
     }  # fmt: skip
     yield say("evenness idea", **facts)
-    yield Figure("evenness", bar_chart(
-        say("flat caption"), names, [Series(say("evenness"), means, "score")],
-        Axes(say("layer"), say("evenness")), write=lambda y: f"{y:.3f}", least=0, most=1,
-    ))  # fmt: skip
-    yield Table("", (say("layer"), *columns), rows)
+    yield chart(
+        say, "evenness", names, {say("evenness"): means}, ("layer", "evenness"),
+        write=lambda y: f"{y:.3f}", least=0, most=1,
+    )  # fmt: skip
+    yield say.table(rows, "layer", more=columns)
     yield say(key, **facts)
 
 
@@ -179,7 +186,7 @@ def _uniform(reading: Reading, say: Speaker) -> Parts:
     every = reading.probability_if(list(layers))
     rows = [(str(layer + 1), percent(share)) for layer, share in zip(layers, alone, strict=True)]
     rows.append((say("all layers"), percent(every)))
-    heads = (say("equal weights in layer"), say("probability", label=say(reading.label)))
+    then = say("probability", label=say(reading.label))
     most = max(layers, key=lambda layer: abs(alone[layer] - reading.probability))
     facts = {
         "percent": percent(reading.probability), "layer": most + 1, "label": say(reading.label),
@@ -188,7 +195,7 @@ def _uniform(reading: Reading, say: Speaker) -> Parts:
     idle = abs(every - reading.probability) < _NOTICEABLE
     key = "uniform idle" if idle else "uniform turns" if every < 0.5 else "uniform matters"
     yield say("uniform", **facts)
-    yield Table("", heads, tuple(rows))
+    yield say.table(rows, "equal weights in layer", more=[then])
     yield say(key, **facts)
 
 
@@ -201,42 +208,37 @@ def _scores(reading: Reading, layer: int, say: Speaker) -> dict[str, Sequence[fl
 
 def _attribution(reading: Reading, layer: int, say: Speaker) -> Parts:
     found = _scores(reading, layer, say)
-    rows = tuple(
+    rows = (
         (token, *(f"{scores[place]:+.3f}".replace("-", "−") for scores in found.values()))
         for place, token in enumerate(reading.tokens)
     )
     yield say("attribution", label=say(reading.label))
-    yield Figure("attribution", score_columns(found, reading.tokens, say("attribution caption")))
-    yield Table("", (say("word"), *found), rows)
+    yield Figure("attribution", score_columns(found, reading.tokens, say("attribution figure")))
+    yield say.table(rows, "word", more=found)
 
 
 def _disagree(reading: Reading, layer: int, say: Speaker) -> Parts:
     found = _scores(reading, layer, say)
     reference = shares(reading.sentence)["leave one out"]
-    rows, tops = [], {}
+    rows = []
     for name, scores in found.items():
         same, count = agreement(scores, reference)
         top = max(range(len(scores)), key=lambda at: abs(scores[at]))
-        tops[name] = top
         rows.append((name, reading.tokens[top], f"{same}/{count}"))
-    different = len({reading.tokens[top] for top in tops.values()})
+    different = len({word for _, word, _ in rows})
     key = "disagree" if different > 1 else "agree"
     yield say(key, kinds=different, count=len(found))
-    yield Table("", (say("method"), say("strongest word"), say("agreement")), tuple(rows))
+    yield say.table(rows, "method", "strongest word", "agreement")
     yield say("why differ")
 
 
 def _decide(reading: Reading, layer: int, say: Speaker) -> Parts:
     """Delete each word from the text and ask the model again."""
     tokens, weights = reading.tokens, received(reading.weights[layer])
-    changes = [without(reading.sentence, at) - reading.probability for at in range(len(tokens))]
-    rows = tuple(
-        (
-            token,
-            f"{weights[at]:.3f}",
-            percent(without(reading.sentence, at)),
-            f"{100 * changes[at]:+.1f}".replace("-", "−"),
-        )
+    then = [without(reading.sentence, at) for at in range(len(tokens))]
+    changes = [share - reading.probability for share in then]
+    rows = (
+        (token, f"{weights[at]:.3f}", percent(then[at]), points(changes[at]))
         for at, token in enumerate(tokens)
     )
     heads = (say("deleted"), say("attention", layer=layer + 1), say("then"), say("points"))
@@ -247,14 +249,14 @@ def _decide(reading: Reading, layer: int, say: Speaker) -> Parts:
     same_left, _ = agreement(left_out, changes)
     facts = {
         "label": say(reading.label), "percent": percent(reading.probability),
-        "most": tokens[most], "then": percent(without(reading.sentence, most)),
-        "seen": tokens[seen], "seen_then": percent(without(reading.sentence, seen)),
+        "most": tokens[most], "then": percent(then[most]),
+        "seen": tokens[seen], "seen_then": percent(then[seen]),
         "same": same, "same_left": same_left, "count": count, "layer": layer + 1,
     }  # fmt: skip
     key = "decide same" if most == seen else "decide differs"
     key = "decide none" if abs(changes[most]) < _NOTICEABLE else key
     order = "order better" if same_left > same else "order not better"
     yield say(key, **facts)
-    yield Table("", heads, rows)
+    yield say.table(rows, more=heads)
     yield say(order, **facts)
     yield say("moral")

@@ -11,7 +11,7 @@ from torch import nn
 from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
-from glassformer.documents.parts import Figure, HeatMap, Paragraph, Table
+from glassformer.documents.parts import Figure, HeatMap, Paragraph
 from glassformer.lessons.figures.flow_figures import (
     Played,
     feed_forward_figure,
@@ -25,6 +25,7 @@ from glassformer.lessons.lesson_steps import (
     AttentionWalk,
     Predictor,
     Remarker,
+    draw_short,
     feed_forward_step,
     heat_map,
     norm_step,
@@ -158,7 +159,7 @@ def _words(example: Example, names: WordNames, remarker: Remarker, say: Speaker)
     yield from remarker.verdict("sentence_words")
     yield say("six")
     ids = (str(names.vocabulary.index(word)) for word in names.sentence)
-    yield Table("", (say("word head"), *names.sentence), ((say("number"), *ids),))
+    yield say.table([(say("number"), *ids)], "word head", more=names.sentence)
 
 
 def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[LessonStep]:
@@ -175,16 +176,13 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     cell = positions[_YOU, dimension]
     words = run["source"].labels[1]
     assert words is not None
-    facts = {
-        "row": say.quoted(words[_YOU]), "position": _YOU, "column": dimension + 1,
-        "value": formulas[-1].card.value,
-    }  # fmt: skip
-    yield LessonStep("positions", say.title("positions"), (
-        Paragraph(say("positions", **facts)),
-        Paragraph(say("angle", first=dimension, second=dimension + 1, pair=pair, width=WIDTH)),
+    yield say.step("positions", "positions", [
+        say("positions", row=say.quoted(words[_YOU]), position=_YOU, column=dimension + 1,
+            value=formulas[-1].card.value),
+        say("angle", first=dimension, second=dimension + 1, pair=pair, width=WIDTH),
         *formulas, heat_map(positions, say, cell, rows=words),
         *remarker.on("position", cell, transposed=True),
-    ))  # fmt: skip
+    ])  # fmt: skip
     summed = run["model.encoder.summed"][_YOU, dimension]
     yield role_step("embedded", summed, say, after=remarker.on("x", summed))
 
@@ -215,11 +213,7 @@ def _feed_forward(run: Trace, say: Speaker) -> Figure:
     """The text's one layer beside the two of most Transformers, on the vector of one word."""
     x = run[f"{_ENCODER}.attention_norm.normed"].value[0, _PLAY]
     network = FeedForward(WIDTH, FeedForwardConfig(d_ff=_D_FF))
-    generator = torch.Generator().manual_seed(SEED)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            drawn = torch.randint(-100, 101, parameter.shape, generator=generator)
-            parameter.copy_(drawn / 100)
+    draw_short(network, SEED, decimals=2)
     wide = trace(network.eval(), x.view(1, 1, -1))
     vector, language = x.double().numpy(), say.language
     one = network_layers(run, f"{_ENCODER}.feed_forward.", vector, _PLAY, language)
@@ -229,24 +223,19 @@ def _feed_forward(run: Trace, say: Speaker) -> Figure:
 
 def _asked(walk: AttentionWalk, run: Trace, say: Speaker) -> Iterator[LessonStep]:
     """The steps of the encoder's attention; the reader computes a row here and there."""
-    shown = {
-        name: heat_map(run[f"{_ENCODER}.attention.{step}"], say)
-        for name, step in (
-            ("K", "projected_keys"), ("S", "scores"), ("S_masked", "masked"),
-        )
-    }  # fmt: skip
-    shown["x"] = heat_map(run["model.encoder.summed"], say)
+    keys, scores, masked = (
+        heat_map(walk.step(name), say) for name in ("projected_keys", "scores", "masked")
+    )
+    given = {"S": scores, "K": keys, "x": heat_map(run["model.encoder.summed"], say)}
+    asked = {
+        "scaled": (0, "S / sqrt(columns(K))", given),
+        "weights": (_YOU, "softmax(S_masked)", {"S_masked": masked}),
+    }
     for step in walk.walk():
-        match step.role:
-            case "scaled":
-                given = {name: shown[name] for name in ("S", "K", "x")}
-                asked = 0, "S / sqrt(columns(K))", given
-            case "weights":
-                asked = _YOU, "softmax(S_masked)", {"S_masked": shown["S_masked"]}
-            case _:
-                yield step
-                continue
-        yield with_question(step, walk.step(step.role), *asked, say)
+        if step.role in asked:
+            yield with_question(step, walk.step(step.role), *asked[step.role], say)
+        else:
+            yield step
 
 
 def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:

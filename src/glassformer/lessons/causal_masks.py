@@ -18,10 +18,9 @@ from glassformer.claims.training_studies import (
     learn_next_token,
 )
 from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.figures.head_figures import visible_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn import causal_mask
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Int, Tensor
@@ -82,7 +81,7 @@ def _weights(run: Trace, say: Speaker, mask: str) -> Parts:
     cell = weights[0, head, _READER, _ANSWER]
     yield say(
         f"weights {mask}", head=head + 1, reader=_READER + 1, answer=_ANSWER + 1,
-        value=percent(float(cell.value)), average=percent(weight_on_answer(run)),
+        value=percent(cell), average=percent(weight_on_answer(run)),
     )  # fmt: skip
     if weight_on_answer(run) > 0.5:
         yield say("looks at answer")
@@ -103,12 +102,12 @@ def _change(result: NextTokenResult, text: Int[Tensor, "1 T"], say: Speaker) -> 
     """The test for a leak: a later token must not change an earlier prediction."""
     found = changes(result, text)
     leaks = max(found[:-1]) > 0
-    rows = tuple(
-        (str(place + 1), LETTERS[token], number(change, 3))
-        for place, (token, change) in enumerate(zip(text[0].tolist(), found, strict=True))
+    rows = (
+        (str(place), LETTERS[token], number(change, 3))
+        for place, (token, change) in enumerate(zip(text[0].tolist(), found, strict=True), start=1)
     )
     yield say("change leaks" if leaks else "change none", most=number(max(found[:-1]), 3))
-    yield Table("", (say("position"), say("token"), say("change of logits")), rows)
+    yield say.table(rows, "position", "token", "change of logits")
 
 
 def _noise(say: Speaker) -> Parts:
@@ -123,15 +122,14 @@ def _noise(say: Speaker) -> Parts:
 
 def _table(kind: TextKind, say: Speaker) -> Table:
     results = {mask: _trained(kind, mask) for mask in CHOICES["mask"]}
-    rows = tuple(
+    rows = (
         (
             say(f"choice mask {mask}"), number(found.loss, 3), percent(found.teacher_forced),
             percent(found.free_running),
         )
         for mask, found in results.items()
     )  # fmt: skip
-    heads = (say("choice mask"), say("loss"), say("teacher-forced"), say("free-running"))
-    return Table("", heads, rows)
+    return say.table(rows, "choice mask", "loss", "teacher-forced", "free-running")
 
 
 def _counting(say: Speaker) -> Parts:
@@ -145,18 +143,16 @@ def _counting(say: Speaker) -> Parts:
         unmasked_free=percent(unmasked.free_running), prompt=PROMPT_LENGTH,
         written=TEXT_LENGTH - PROMPT_LENGTH, example=" ".join("aceg"),
     )  # fmt: skip
-    series = [
-        Series(
-            say("teacher-forced"), [100 * r.teacher_forced for r in (masked, unmasked)], "score"
-        ),
-        Series(say("free-running"), [100 * r.free_running for r in (masked, unmasked)], "query"),
-    ]
+    bars = {
+        say("teacher-forced"): [100 * result.teacher_forced for result in (masked, unmasked)],
+        say("free-running"): [100 * result.free_running for result in (masked, unmasked)],
+    }
     groups = [say(f"choice mask {mask}") for mask in CHOICES["mask"]]
     yield _table("counting", say)
-    yield Figure("counting", bar_chart(
-        say("counting figure"), groups, series, Axes(say("choice mask"), say("right axis")),
+    yield chart(
+        say, "counting", groups, bars, ("choice mask", "right axis"), ("score", "query"),
         most=100, write=lambda share: f"{share:.0f}",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _generated(say: Speaker, mask: str) -> Parts:
@@ -165,13 +161,13 @@ def _generated(say: Speaker, mask: str) -> Parts:
     texts = _one_of_each_step(result.texts)
     outputs = continue_texts(result.model, texts[:, :PROMPT_LENGTH])
     right = int((outputs == texts).all(dim=1).sum())
-    rows = tuple(
+    rows = (
         (written(text[:PROMPT_LENGTH]), written(text[PROMPT_LENGTH:]), written(out[PROMPT_LENGTH:]))
         for text, out in zip(texts, outputs, strict=True)
     )
     key = "all" if right == len(texts) else "some" if right else "none"
     yield say(f"generated {key}", count=len(texts), right=right)
-    yield Table("", (say("prompt"), say("right continuation"), say("continuation")), rows)
+    yield say.table(rows, "prompt", "right continuation", "continuation")
     yield say("remember")
 
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.claims.specimens import fit, seeded
-from glassformer.documents.parts import Figure, Table
+from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent, role_step
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula
+from glassformer.lessons.lesson_steps import heat_map, role_step
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import Classifier, ModelConfig, presets
 from glassformer.nn.attention import set_attention
@@ -95,7 +95,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     ids = torch.tensor([learned.words.encode(review)])
     run = trace(learned.model, ids, axis_labels={"ids": words})
     summed = run["encoder.summed"][0, 0]
-    yield role_step("embedded", summed, say, phrase="embedded", facts={"review": review})
+    yield role_step("embedded", summed, say, facts={"review": review})
     yield say.step("block", "block", _block(run, words, say))
     yield from _answer(run, review, say)
 
@@ -103,15 +103,14 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 def _reviews(say: Speaker) -> Parts:
     names = (say("negative"), say("positive"))
     yield say("reviews", count=len(REVIEWS), one=REVIEWS[0][0], other=REVIEWS[1][0])
-    rows = tuple((review, names[label]) for review, label in REVIEWS)
-    yield Table("", (say("review"), say("label")), rows)
+    yield say.table(((review, names[label]) for review, label in REVIEWS), "review", "label")
 
 
 def _training(learned: TrainedClassifier, say: Speaker) -> Parts:
-    count = count_parameters(learned.model)
     yield say(
-        "training", parameters=count, steps=_STEPS, right=learned.right, count=len(REVIEWS),
-        blind=learn(positions=False).right, one=REVIEWS[0][0], other=REVIEWS[1][0],
+        "training", parameters=count_parameters(learned.model), steps=_STEPS, count=len(REVIEWS),
+        right=learned.right, blind=learn(positions=False).right, one=REVIEWS[0][0],
+        other=REVIEWS[1][0],
     )  # fmt: skip
 
 
@@ -128,15 +127,13 @@ def _block(run: Trace, words: list[str], say: Speaker) -> Parts:
 def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
     """From the mean over the words to class probabilities."""
     pooled = run["pooled"][0]
-    facts = {"column": 1, "value": number(pooled.value)}
-    step = role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)
+    step = role_step("pooled", pooled, say, title=say("pooled title"), facts={"column": 1})
     given = {"x": heat_map(run["encoder.blocks.0.resid_post"], say)}
     yield with_question(step, pooled.step, 0, "mean(x, axis=0, keep=1)", given, say,
                         called=say("mean vector"))  # fmt: skip
     names = (say("negative"), say("positive"))
     best = int(run["probabilities"].value[0].argmax())
     logit, share = run["logits"][best], run["probabilities"][best]
-    facts = {"column": names[best], "value": number(logit.value)}
     given = {
         name: heat_map(run[step], say)
         for name, step in (
@@ -145,13 +142,12 @@ def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
         )
     }  # fmt: skip
     step = role_step(
-        "logits", logit, say, phrase="logits", title=say("classes"), facts=facts, columns=names,
+        "logits", logit, say, title=say("classes"), facts={"column": names[best]}, columns=names,
         beside=list(given.values()),
     )  # fmt: skip
     yield with_question(step, logit.step, 0, "pooled @ W_classes + b_classes", given, say)
-    said = percent(float(share.value))
     figure = Figure("classifier", classifier_figure(run, review.split(), names, say.language))
     yield role_step(
-        "probabilities", share, say, phrase="probabilities", title=say("answer"), columns=names,
-        facts={"column": names[best], "percent": said, "review": review}, after=[figure],
+        "probabilities", share, say, title=say("answer"), columns=names, after=[figure],
+        facts={"column": names[best], "review": review},
     )  # fmt: skip

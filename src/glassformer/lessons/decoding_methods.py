@@ -15,12 +15,10 @@ from glassformer.decoding import Beam, Decoded, Greedy, Ledger, Sampling, Stop, 
 from glassformer.decoding.greedy import MostProbable, collect
 from glassformer.decoding.greedy import steps as decoding_steps
 from glassformer.decoding.sampling import RandomChooser
-from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, chart_numbers
+from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.model_family_figures import TreeStep, search_tree
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tasks import Translated, load
 from glassformer.tracing import Trace, trace
@@ -185,10 +183,7 @@ def _score(run: Trace, text: str, say: Speaker) -> Parts:
     shares = [float(share) for share in run["probabilities"].value]
     product = " × ".join(f"{share:g}" for share in shares)
     total = run["total"][()]
-    yield say(
-        "score", sentence=text, product=product, value=number(math.prod(shares)),
-        total=number(total.value),
-    )  # fmt: skip
+    yield say("score", sentence=text, product=product, value=math.prod(shares), total=total)
     yield formula(run["logs"][0])
     yield formula(total)
     yield say("score why")
@@ -201,19 +196,18 @@ def _tree(method: str, temperature: float, say: Speaker) -> Parts:
     text = said(sentence.tokens)
     known = next(one.probability for one in all_sentences() if one.text == text)
     yield say(
-        f"tree {method}", sentence=text, total=number(math.log(known)), percent=percent(known),
+        f"tree {method}", sentence=text, total=math.log(known), percent=percent(known),
         size=_BEAM, temperature=f"{temperature:g}",
     )  # fmt: skip
     considered = tree_steps(found.ledger)
     drawing = search_tree(
-        considered, say(f"tree {method} caption"), say("legend kept"), say("legend dropped")
+        considered, say(f"tree {method} figure"), say("legend kept"), say("legend dropped")
     )
-    heads = tuple(say(head) for head in ("beginning", "log-probability", "fate"))
-    rows = tuple(
+    rows = (
         (text, number(one.total), say(f"legend {'kept' if one.kept else 'dropped'}"))
         for text, one in beginnings(considered)
     )
-    yield Figure("tree", drawing, numbers=Table("", heads, rows))
+    yield Figure("tree", drawing, say.table(rows, "beginning", "log-probability", "fate"))
 
 
 def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
@@ -244,15 +238,13 @@ def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> Parts:
     known = all_sentences()
     found = {said(greedy.best.tokens): [say("greedy")]}
     found.setdefault(said(beam.best.tokens), []).append(say("beam", size=_BEAM))
-    rows = tuple(
+    rows = (
         (
-            one.text,
-            number(math.log(one.probability)),
-            percent(one.probability),
+            one.text, number(math.log(one.probability)), percent(one.probability),
             say.listed(found.get(one.text, [])),
         )
         for one in known
-    )
+    )  # fmt: skip
     texts = [one.text for one in known]
     place = texts.index(said(greedy.best.tokens))
     facts = {
@@ -263,36 +255,30 @@ def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> Parts:
     }  # fmt: skip
     phrase = "compare misses" if place else "compare finds"
     phrase_beam = "beam finds" if said(beam.best.tokens) == texts[0] else "beam misses"
-    heads = tuple(say(head) for head in ("sentence", "log-probability", "probability", "found by"))
     yield say(phrase, **facts)
     yield say(phrase_beam, **facts)
-    yield Table("", heads, rows)
+    yield say.table(rows, "sentence", "log-probability", "probability", "found by")
 
 
 def _temperature(temperature: float, say: Speaker) -> Parts:
     run = trace(Distribution(_ASKED, temperature))
     share = run["probabilities"][0]
     words = tuple(NEXT[_ASKED])
-    heats = [float(one) for one in sorted(CHOICES["temperature"], key=float)]
-    roles: tuple[Role, ...] = ("score", "output", "query")
-    series = [
-        Series(
-            say("at temperature", temperature=f"{heat:g}"),
-            chances(_ASKED, Sampling(temperature=heat)),
-            role,
-        )
-        for heat, role in zip(heats, roles, strict=True)
-    ]
+    bars = {
+        say("at temperature", temperature=f"{heat:g}"): chances(_ASKED, Sampling(temperature=heat))
+        for heat in sorted(map(float, CHOICES["temperature"]))
+    }
     facts = {
         "word": _ASKED, "next": words[0], "temperature": f"{temperature:g}",
-        "plain": percent(NEXT[_ASKED][words[0]]), "percent": percent(float(share.value)),
+        "plain": percent(NEXT[_ASKED][words[0]]), "percent": percent(share),
     }  # fmt: skip
     phrase = "temperature one" if temperature == 1 else "temperature"
     yield say("temperature idea", **facts)
-    yield Figure("temperature", bar_chart(
-        say("temperature caption", word=_ASKED), words, series,
-        Axes(say("next word"), say("probability")), write=lambda y: f"{y:.2f}", least=0,
-    ), numbers=chart_numbers(say("next word"), words, series, percent))  # fmt: skip
+    yield chart(
+        say, "temperature", words, bars, ("next word", "probability"), ("score", "output", "query"),
+        numbers=percent, title=say("temperature figure", word=_ASKED),
+        write=lambda y: f"{y:.2f}", least=0,
+    )  # fmt: skip
     yield say(phrase, **facts)
     yield formula(run["scaled"][0])
     yield formula(share)
@@ -317,13 +303,13 @@ def _filters(say: Speaker) -> Parts:
             rows.append((f"{word} {after}", *(f"{found[kind][place]:.3f}" for kind in kinds)))
         left[word] = [after for after, x in zip(NEXT[word], found["top-p"], strict=True) if x]
     first = next(iter(NEXT[_ASKED]))
-    heads = (say("next word"), *(say(kind, k=_TOP_K, p=f"{_TOP_P:g}") for kind in kinds))
+    heads = [say(kind, k=_TOP_K, p=f"{_TOP_P:g}") for kind in kinds]
     yield say(
         "filters", k=_TOP_K, p=f"{_TOP_P:g}", word=_ASKED, sure=_SURE,
         many=say.listed(left[_ASKED]), few=say.listed(left[_SURE]), first=first,
         before=f"{NEXT[_ASKED][first]:g}", after=number(chances(_ASKED, kinds["top-k"])[0], 3),
     )  # fmt: skip
-    yield Table("", heads, tuple(rows))
+    yield say.table(rows, "next word", more=heads)
 
 
 @lru_cache(maxsize=4)
@@ -335,43 +321,33 @@ def drawn(temperature: float) -> Counter[str]:
 
 def _draws(temperature: float, say: Speaker) -> Parts:
     known, counts = all_sentences(temperature), drawn(temperature)
-    rows = tuple(
-        (one.text, f"{_DRAWS * one.probability:.1f}", str(counts[one.text])) for one in known
-    )
+    rows = ((one.text, f"{_DRAWS * one.probability:.1f}", str(counts[one.text])) for one in known)
     best = known[0]
     yield say(
         "draws", count=_DRAWS, temperature=f"{temperature:g}", best=best.text,
         expected=f"{_DRAWS * best.probability:.0f}", drawn=counts[best.text],
         kinds=len(counts), all=len(known),
     )  # fmt: skip
-    yield Table("", tuple(say(head) for head in ("sentence", "expected", "drawn")), rows)
-
-
-@dataclass(frozen=True)
-class _TwoTranslations:
-    greedy: Translated
-    beam: Translated
+    yield say.table(rows, "sentence", "expected", "drawn")
 
 
 @lru_cache(maxsize=1)
-def _translated() -> _TwoTranslations:
-    model, settings = load("en-de"), Beam(size=4, length_penalty=0.0, stop="exact")
-    (one,) = model.translate([_SOURCE], search=Greedy())
-    (other,) = model.translate([_SOURCE], search=settings)
-    return _TwoTranslations(one, other)
+def _translated() -> tuple[Translated, ...]:
+    """The sentence by greedy decoding, and by beam search."""
+    model, beam = load("en-de"), Beam(size=4, length_penalty=0.0, stop="exact")
+    return tuple(model.translate([_SOURCE], search=search)[0] for search in (Greedy(), beam))
 
 
 def _translation(say: Speaker) -> Parts:
     found = _translated()
-    totals = [one.alternatives[0].log_probability for one in (found.greedy, found.beam)]
-    rows = tuple(
+    totals = [one.alternatives[0].log_probability for one in found]
+    rows = (
         (name, one.text, number(total), f"{math.exp(total):.1e}".replace("-", "−"))
         for name, one, total in zip(
-            (say("greedy"), say("beam", size=4)), (found.greedy, found.beam), totals, strict=True
+            (say("greedy"), say("beam", size=4)), found, totals, strict=True
         )
     )
-    heads = tuple(say(head) for head in ("method", "translation", "log-probability", "probability"))
     phrase = "translation differs" if totals[1] > totals[0] else "translation same"
     yield say(phrase, source=_SOURCE, ratio=f"{math.exp(totals[1] - totals[0]):.0f}")
-    yield Table("", heads, rows)
+    yield say.table(rows, "method", "translation", "log-probability", "probability")
     yield say("which")

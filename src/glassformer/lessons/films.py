@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from glassformer.claims.training_studies import Tastes, learn_tastes
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, with_code
 from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.lessons.figures.flow_figures import score_figure
 from glassformer.lessons.figures.sheet import speaker
@@ -19,9 +19,10 @@ from glassformer.lessons.lesson import (
     Speaker,
     formula,
     number,
+    percent,
     place_labels,
 )
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tasks import load
 from glassformer.tracing import Trace, trace
@@ -104,7 +105,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Speaker) -> Parts:
     cell = run["scores"][_SHOWN_FILM, _ADA]
     person, film = tuple(_PEOPLE)[_ADA], titles[_SHOWN_FILM]
-    yield say("score", person=person, film=film, value=number(cell.value))
+    yield say("score", person=person, film=film, value=cell)
     yield Figure("score", score_figure(run, _SHOWN_FILM, _ADA, (film, person), names, say.language))
     yield formula(cell)
     yield heat_map(
@@ -112,14 +113,13 @@ def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Spe
     )
     scores = run["scores"].value[:, _ADA]
     best = int(scores.argmax())
-    yield say("best", person=person, film=titles[best], value=number(float(scores[best])))
+    yield say("best", person=person, film=titles[best], value=scores[best])
 
 
 def _learned_step(learned: Tastes, say: Speaker) -> Parts:
-    known = float(learned.known.double().mean())
+    known = percent(learned.known.double().mean())
     yield say(
-        "learned", people=len(learned.people), known=percent(known),
-        guessed=percent(learned.guessed),
+        "learned", people=len(learned.people), known=known, guessed=percent(learned.guessed)
     )  # fmt: skip
 
 
@@ -137,15 +137,16 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> Parts:
             ("first feature", "second feature"), _nearest(learned), strict=True
         )
     )
-    axes = Axes(across, up)
-    rows = tuple(
-        (title, number(float(x), 3), number(float(y), 3))
+    rows = (
+        (title, number(x, 3), number(y, 3))
         for (x, y), title in zip(learned.films, titles, strict=True)
     )
     control = percent(learn_films(shuffled=True).explained)
     yield Paragraph(say("map", explained=percent(learned.explained), control=control))
-    yield Figure("map", draw_map(words("map figure"), points, axes, width=820, height=520))
-    yield Table("", (say("film"), words("first feature"), words("second feature")), rows)
+    yield Figure("map", draw_map(
+        words("map figure"), points, Axes(across, up), width=820, height=520
+    ))  # fmt: skip
+    yield say.table(rows, "film", more=[words("first feature"), words("second feature")])
 
 
 def _nearest(learned: Tastes) -> list[tuple[str, float]]:
@@ -168,33 +169,29 @@ def _real(say: Speaker) -> Parts:
     (measured,), (by_genre,) = stored_results("movielens"), stored_results("movielens genres")
     figures, read = measured.figures, by_genre.figures
     order = sorted(read, key=lambda genre: -read[genre])
-    names = [say(f"genre {genre}") for genre in order]
+    rows = [(say(f"genre {genre}"), percent(read[genre])) for genre in order]
     yield say(
         "real", ratings=f"{figures['ratings']:,}", people=figures["people"],
         films=figures["films"], genres=figures["genres"], mean=percent(figures["mean"]),
-        control=percent(figures["control"]), best=names[0], worst=names[-1],
+        control=percent(figures["control"]), best=rows[0][0], worst=rows[-1][0],
     )  # fmt: skip
-    yield Table(
-        "", (say("genre"), say("picked right")),
-        tuple((name, percent(read[genre])) for name, genre in zip(names, order, strict=True)),
-    )  # fmt: skip
+    yield say.table(rows, "genre", "picked right")
     source = say("real source", command=measured.command, date=measured.date)
     yield Paragraph(with_code(source), "quiet")
 
 
 def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speaker) -> Parts:
-    guessed = _run(learned.people, learned.films)["scores"]
+    guessed, true = _run(learned.people, learned.films)["scores"], run["scores"]
     unseen = [place for place in range(len(titles)) if not learned.known[_ADA, place]]
     unseen.sort(key=lambda place: -float(guessed.value[place, _ADA]))
-    rows = tuple(
-        (titles[place], number(float(guessed.value[place, _ADA]), 3),
-         number(float(run["scores"].value[place, _ADA]), 3))
+    rows = (
+        (titles[place], *(number(scores.value[place, _ADA], 3) for scores in (guessed, true)))
         for place in unseen
-    )  # fmt: skip
-    taste = [number(float(one)) for one in learned.people[_ADA]]
+    )
+    taste = list(map(number, learned.people[_ADA]))
     yield say("recommend", person=tuple(_PEOPLE)[_ADA], numbers=say.listed(taste))
     yield formula(guessed[unseen[0], _ADA])
-    yield Table("", (say("film"), say("learned score"), say("true score")), rows)
+    yield say.table(rows, "film", "learned score", "true score")
 
 
 @lru_cache(maxsize=1)
@@ -215,7 +212,7 @@ def _words(say: Speaker) -> Parts:
     yield say("words")
     yield say(
         "words example", source=_SOURCE, word=target[_WRITTEN + 1], looked=source[looked],
-        share=percent(float(shares[looked])), count=len(layers) * weights.shape[1],
+        share=percent(shares[looked]), count=len(layers) * weights.shape[1],
         head=_HEAD + 1, layer=_LAYER + 1,
     )  # fmt: skip
     yield heat_map(

@@ -9,10 +9,18 @@ import torch
 
 from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures import attention_figures as drawn
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, place_labels
-from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, percent
+from glassformer.lessons.lesson import (
+    LessonStep,
+    Parts,
+    Speaker,
+    formula,
+    number,
+    percent,
+    place_labels,
+)
+from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import build, presets
 from glassformer.nn.attention import MultiHeadAttention
@@ -53,14 +61,13 @@ def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:
 def steps(say: Speaker) -> Iterator[LessonStep]:
     run, example = illustrated_trace(say)
     remarker = Remarker("illustrated", say, _IDS)
-    maps = [heat_map(run[f"{name}.weight"], say) for name in _MAPS]
     language = say.language
-    parts: list[Part] = [Paragraph(say("inputs")), heat_map(run["x"], say), *maps]
-    parts += [
+    yield say.step("inputs", "inputs", [
+        say("inputs"), heat_map(run["x"], say),
+        *(heat_map(run[f"{name}.weight"], say) for name in _MAPS),
         Figure("inputs", drawn.inputs_figure(run, language)),
         Figure("derive", drawn.derive_figure(run, language)),
-    ]
-    yield LessonStep("inputs", say.title("inputs"), tuple(parts))
+    ])  # fmt: skip
     walk = AttentionWalk(run, "", say, 0, 1, entry=2, unit="input", remarks=remarker.at)
     projected: tuple[tuple[drawn.Kind, int], ...] = (("queries", 0), ("keys", 1), ("values", 2))
     for kind, place in projected:
@@ -103,9 +110,9 @@ def _summands(context: Step, place: int, names: Sequence[str], say: Speaker) -> 
         (name, *(number(cell.terms[key].value) for cell in cells)) for key, name in enumerate(names)
     ]
     if place != _ASKED:
-        rows.append((say("sum"), *(number(cell.value) for cell in cells)))
-    heads = (say("from"), *place_labels(context, -1))
-    return Table(say("weighted for", row=names[place]), heads, tuple(rows))
+        rows.append((say("sum"), *map(number, cells)))
+    caption = say("weighted for", row=names[place])
+    return say.table(rows, "from", more=place_labels(context, -1), caption=caption)
 
 
 def _repeat(run: Trace, say: Speaker) -> Parts:
@@ -116,7 +123,7 @@ def _repeat(run: Trace, say: Speaker) -> Parts:
     best = int(shares.argmax())
     yield say(
         "repeat", row=say.quoted(names[0]), other=say.quoted(names[1]),
-        best=say.quoted(names[best]), percent=percent(float(shares[best])),
+        best=say.quoted(names[best]), percent=percent(shares[best]),
     )  # fmt: skip
     yield heat_map(weights, say)
     yield heat_map(run["context"], say)
@@ -134,16 +141,14 @@ def _rounded(run: Trace, example: Example, say: Speaker) -> Parts:
     coarse = run.edit(edits)
     row, column, entry = 0, 0, 1
     exact: Cell = run["weights"][0, 0, row, column]
+    marked: Cell = coarse["context"][0, 0, row, entry]
     names = run["scores"].labels[-1]
     assert names is not None
     yield say(
         "rounded", row=say.quoted(names[row]), column=say.quoted(names[column]),
-        rounded=number(coarse["weights"][0, 0, row, column].value),
-        exact=number(exact.value), entry=entry + 1,
-        coarse=number(coarse["context"][0, 0, row, entry].value),
-        fine=number(run["context"][0, 0, row, entry].value),
+        rounded=coarse["weights"][0, 0, row, column], exact=exact, entry=entry + 1, coarse=marked,
+        fine=run["context"][0, 0, row, entry],
     )  # fmt: skip
-    marked = coarse["context"][0, 0, row, entry]
     yield heat_map(run["weights"], say, exact, title=say("exact weights"))
     yield heat_map(coarse["weights"], say, title=say("rounded weights"), rows=names, columns=names)
     yield formula(marked)

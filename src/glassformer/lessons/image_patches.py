@@ -15,8 +15,16 @@ from torch import nn
 from glassformer.claims.specimens import permutation
 from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.model_family_figures import grid_figure, patches_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import (
+    LessonStep,
+    Parts,
+    Speaker,
+    formula,
+    number,
+    percent,
+    points,
+)
+from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn import ImageClassifier
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
@@ -136,13 +144,10 @@ def _cut(read: ReadDigit, say: Speaker) -> Parts:
         "cut", digit=read.digit, pixels=_SIDE * _PATCH, patches=_SIDE**2, side=_PATCH,
         numbers=_PATCH**2,
     )  # fmt: skip
-    yield Figure("patches", patches_figure(read.pixels[0, 0].numpy(), _PATCH, say("cut caption")))
+    yield Figure("patches", patches_figure(read.pixels[0, 0].numpy(), _PATCH, say("cut figure")))
+    places = _counted(_SIDE * _PATCH)
     yield heat_map(
-        read.run["images"],
-        say,
-        title=say("pixels caption"),
-        rows=_counted(_SIDE * _PATCH),
-        columns=_counted(_SIDE * _PATCH),
+        read.run["images"], say, title=say("pixels caption"), rows=places, columns=places
     )
 
 
@@ -157,8 +162,8 @@ def _vectors(read: ReadDigit, say: Speaker) -> Parts:
     summed = read.run["model.encoder.summed"][0, at, 0]
     facts = {
         "patch": at + 1, "numbers": _PATCH**2, "width": vectors.shape[-1],
-        "value": number(chosen.value), "sum": number(summed.value),
-        "pixels": say.listed([number(float(x)) for x in patch(read.pixels, at).flatten()]),
+        "value": chosen, "sum": summed,
+        "pixels": say.listed(list(map(number, patch(read.pixels, at).flatten()))),
     }  # fmt: skip
     yield say("vectors", **facts)
     yield formula(chosen)
@@ -178,26 +183,21 @@ def _attention(read: ReadDigit, say: Speaker) -> Parts:
     most = int(row.argmax())
     chosen = weights[0, 0, at, most]
     yield say(
-        "attention", patch=at + 1, most=most + 1, weight=percent(float(chosen.value)),
+        "attention", patch=at + 1, most=most + 1, weight=percent(chosen),
         equal=percent(1 / _SIDE**2),
     )  # fmt: skip
     yield Figure("weights", grid_figure(
-        read.pixels[0, 0].numpy(), row.double().view(_SIDE, _SIDE).numpy(), say("weights caption"),
+        read.pixels[0, 0].numpy(), row.double().view(_SIDE, _SIDE).numpy(), say("weights figure"),
         marked=divmod(at, _SIDE), percentages=True,
-    ), numbers=_square([percent(float(share)) for share in row]))  # fmt: skip
+    ), numbers=_square(list(map(percent, row))))  # fmt: skip
     yield formula(chosen)
 
 
 def _answer(read: ReadDigit, say: Speaker) -> Parts:
-    probabilities = read.run["probabilities"]
-    order = probabilities.value[0].argsort(descending=True)[:3].tolist()
-    rows = tuple(
-        (
-            str(place),
-            number(float(read.run["model.logits"].value[0, place])),
-            percent(float(probabilities.value[0, place])),
-        )
-        for place in order
+    probabilities, logits = read.run["probabilities"], read.run["model.logits"].value[0]
+    rows = (
+        (str(place), number(logits[place]), percent(probabilities.value[0, place]))
+        for place in probabilities.value[0].argsort(descending=True)[:3].tolist()
     )
     facts = {
         "digit": read.digit, "answer": read.answer, "percent": percent(read.share),
@@ -205,7 +205,7 @@ def _answer(read: ReadDigit, say: Speaker) -> Parts:
     }  # fmt: skip
     key = "answer right" if str(read.answer) == read.digit else "answer wrong"
     yield say("answer", **facts)
-    yield Table("", (say("digit"), "logit", say("probability")), rows)
+    yield say.table(rows, "digit", "logit", "probability")
     yield formula(probabilities[0, read.answer])
     yield say(key, **facts)
 
@@ -214,13 +214,12 @@ def _order(read: ReadDigit, say: Speaker) -> Parts:
     """Shuffle the patches: the same parts in another order."""
     mixed = shuffled(read.pixels)
     found = shares(mixed)[0]
-    then = float(found[read.answer])
     key = "order same" if int(found.argmax()) == read.answer else "order changes"
     yield say(
-        key, answer=read.answer, before=percent(read.share), then=percent(then),
-        other=int(found.argmax()), other_share=percent(float(found.max())),
+        key, answer=read.answer, before=percent(read.share), then=percent(found[read.answer]),
+        other=int(found.argmax()), other_share=percent(found.max()),
     )  # fmt: skip
-    yield Figure("shuffled", patches_figure(mixed[0, 0].numpy(), _PATCH, say("order caption")))
+    yield Figure("shuffled", patches_figure(mixed[0, 0].numpy(), _PATCH, say("order figure")))
 
 
 def covered(read: ReadDigit) -> list[float]:
@@ -235,13 +234,12 @@ def _occlusion(read: ReadDigit, say: Speaker) -> Parts:
     found = covered(read)
     changes = torch.tensor([share - read.share for share in found], dtype=torch.float64)
     most = int(changes.abs().argmax())
-    points = [f"{100 * float(one):+.1f}".replace("-", "−") for one in changes]
     yield say(
         "occlusion", answer=read.answer, most=most + 1, then=percent(found[most]),
         before=percent(read.share),
     )  # fmt: skip
     yield Figure("occlusion", grid_figure(
         read.pixels[0, 0].numpy(), 100 * changes.view(_SIDE, _SIDE).numpy(),
-        say("occlusion caption"), marked=divmod(most, _SIDE),
-    ), numbers=_square(points))  # fmt: skip
+        say("occlusion figure"), marked=divmod(most, _SIDE),
+    ), numbers=_square(list(map(points, changes.tolist()))))  # fmt: skip
     yield say("moral")

@@ -12,11 +12,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
-from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.data_charts import Axes, Series, chart_numbers, line_chart
+from glassformer.documents.parts import Figure, Paragraph, with_code
 from glassformer.lessons.figures.model_family_figures import graph_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
+from glassformer.lessons.lesson_steps import chart
 from glassformer.lessons.training_step import TwoSteps, two_steps
 
 CHOICES: dict[str, tuple[str, ...]] = {"rate": ("good", "small", "large")}
@@ -85,11 +84,10 @@ def _graph(both: TwoSteps, say: Speaker) -> Parts:
     run = both.first
     slope, output = run["gradients.error"][0], run["contracted"][0]
     facts = {
-        "loss": number(run["loss"][()].value), "output": number(output.value),
-        "slope": number(slope.value), "little": "0.01",
-        "change": number(0.01 * float(slope.value)),
+        "loss": run["loss"][()], "output": output, "slope": slope, "little": "0.01",
+        "change": 0.01 * float(slope),
     }  # fmt: skip
-    phrase = "slope falls" if float(slope.value) < 0 else "slope rises"
+    phrase = "slope falls" if float(slope) < 0 else "slope rises"
     yield say("graph", **facts)
     yield Figure("graph", graph_figure(run, say.language))
     yield say("backward text", **facts)
@@ -102,8 +100,8 @@ def _step(both: TwoSteps, rate: float, say: Speaker) -> Parts:
     moved = run["update.contract.weight.weight"][0, 0]
     before, after = float(run["loss"].value), float(both.second["loss"].value)
     facts = {
-        "rate": f"{rate:g}", "before": number(before), "after": number(after),
-        "weight": number(run["contract.weight"][0, 0].value), "moved": number(moved.value),
+        "rate": f"{rate:g}", "before": before, "after": after,
+        "weight": run["contract.weight"][0, 0], "moved": moved,
     }  # fmt: skip
     key = "step worse" if after > before else "step tiny" if after > 0.95 * before else "step good"
     yield say("step", **facts)
@@ -115,76 +113,66 @@ def _rates(before: float, say: Speaker) -> Parts:
     losses = [loss_after(rate) for rate in _TRIED]
     best = min(range(len(_TRIED)), key=losses.__getitem__)
     worse = [rate for rate, loss in zip(_TRIED, losses, strict=True) if loss > before]
-    lines = [
-        Series(say("loss after"), losses, "score"),
-        Series(say("loss before"), [before] * len(_TRIED), "quiet", dashed=True),
-    ]
+    lines = {say("loss after"): losses, say("loss before"): [before] * len(_TRIED)}
     yield say(
-        "rates", best=f"{_TRIED[best]:g}", loss=number(losses[best]), before=number(before),
-        worse=f"{worse[0]:g}", worse_loss=number(losses[_TRIED.index(worse[0])]),
+        "rates", best=f"{_TRIED[best]:g}", loss=losses[best], before=before,
+        worse=f"{worse[0]:g}", worse_loss=losses[_TRIED.index(worse[0])],
     )  # fmt: skip
-    yield Figure("rates", line_chart(
-        say("rates caption"), _TRIED, lines, Axes(say("learning rate"), say("loss")), least=0
-    ), numbers=chart_numbers(say("learning rate"), _TRIED, lines[:1], number))  # fmt: skip
+    yield chart(
+        say, "rates", _TRIED, lines, ("learning rate", "loss"), ("score", "quiet"),
+        dashed=[say("loss before")], numbers=number, least=0,
+    )  # fmt: skip
 
 
 def _curve(stored: StoredCurves, rate: str, say: Speaker) -> Parts:
     curve = stored.curves[rate]
     facts = {
         "parameters": f"{curve.parameters:,}", "steps": f"{curve.steps[-1]:,}",
-        "epochs": curve.epochs[-1], "rate": _plain(curve.rate), "first": number(curve.training[0]),
-        "last": number(curve.training[-1]), "every": curve.steps[0], "command": stored.command,
+        "epochs": curve.epochs[-1], "rate": _plain(curve.rate), "first": curve.training[0],
+        "last": curve.training[-1], "every": curve.steps[0], "command": stored.command,
         "date": stored.date, "per_epoch": round(curve.steps[-1] / curve.epochs[-1]),
     }  # fmt: skip
     yield say("curve", **facts)
-    yield Figure("curve", line_chart(
-        say("curve caption", rate=_plain(curve.rate)), curve.steps,
-        [Series(say("training loss"), curve.training, "score")],
-        Axes(say("steps"), say("loss")), least=0,
-    ))  # fmt: skip
+    yield chart(
+        say, "curve", curve.steps, {say("training loss"): curve.training}, ("steps", "loss"),
+        title=say("curve figure", rate=_plain(curve.rate)), least=0,
+    )  # fmt: skip
     yield say(f"curve {rate}", **facts)
     yield Paragraph(with_code(say("source", **facts)), "quiet")
 
 
 def _three(stored: StoredCurves, say: Speaker) -> Parts:
     curves = {name: stored.curves[name] for name in ("small", "good", "large")}
-    roles: dict[str, Role] = {"small": "key", "good": "output", "large": "query"}
-    lines = [
-        Series(
-            say("rate line", rate=_plain(curve.rate), word=say(f"rate {name}")), curve.training,
-            roles[name],
-        )
+    lines = {
+        say("rate line", rate=_plain(curve.rate), word=say(f"rate {name}")): curve.training
         for name, curve in curves.items()
-    ]  # fmt: skip
-    across = curves["good"].steps
-    heads = tuple(say(head) for head in ("learning rate", "loss at first", "loss at the end"))
-    rows = tuple(
+    }
+    rows = (
         (_plain(curve.rate), number(curve.training[0]), number(curve.training[-1]))
         for curve in curves.values()
     )
-    facts = {name: number(curve.training[-1]) for name, curve in curves.items()}
-    yield say("three", **facts)
-    yield Figure("three", line_chart(
-        say("three caption"), across, lines, Axes(say("steps"), say("training loss")), least=0
-    ))  # fmt: skip
-    yield Table("", heads, rows)
+    yield say("three", **{name: curve.training[-1] for name, curve in curves.items()})
+    yield chart(
+        say, "three", curves["good"].steps, lines, ("steps", "training loss"),
+        ("key", "output", "query"), least=0,
+    )  # fmt: skip
+    yield say.table(rows, "learning rate", "loss at first", "loss at the end")
 
 
 def _overfitting(curve: Curve, say: Speaker) -> Parts:
-    lines = [
-        Series(say("training loss"), curve.training, "score"),
-        Series(say("validation loss"), curve.validation, "query", dashed=True),
-    ]
+    held_out = say("validation loss")
+    lines = {say("training loss"): curve.training, held_out: curve.validation}
     best = curve.best
     turns = curve.validation[-1] > curve.validation[best]
     yield say("overfitting idea")
-    yield Figure("overfitting", line_chart(
-        say("overfitting caption"), curve.steps, lines, Axes(say("steps"), say("loss")), least=0
-    ))  # fmt: skip
+    yield chart(
+        say, "overfitting", curve.steps, lines, ("steps", "loss"), ("score", "query"),
+        dashed=[held_out], least=0,
+    )  # fmt: skip
     yield say(
         "overfitting turns" if turns else "overfitting not", step=curve.steps[best],
-        epoch=curve.epochs[best], valid=number(curve.validation[best]),
-        train=number(curve.training[best]), last_valid=number(curve.validation[-1]),
-        last_train=number(curve.training[-1]), last=f"{curve.steps[-1]:,}",
+        epoch=curve.epochs[best], valid=curve.validation[best], train=curve.training[best],
+        last_valid=curve.validation[-1], last_train=curve.training[-1],
+        last=f"{curve.steps[-1]:,}",
     )  # fmt: skip
     yield say("remedies")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 from glassformer.documents import render_text
 from glassformer.documents.parts import (
@@ -289,7 +289,10 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?]\)? )[a-z]")
 
 
 class Speaker:
-    """Fills templates in one language; those of `tables` come before the common ones."""
+    """Fills templates in one language; those of `tables` come before the common ones.
+
+    Numbers, and what has one, such as a cell, are written as `number` writes them.
+    """
 
     def __init__(self, language: Language, *tables: Words) -> None:
         self.language = language
@@ -298,16 +301,30 @@ class Speaker:
     def __call__(self, key: str, **values: object) -> str:
         table = next((table for table in self._tables if key in table), self._tables[0])
         assert key in table, f"{table.file.name} lacks {key!r}, or its Chinese"
-        said = table[key].say(self.language).format(lessons=_LessonNames(self), **values)
+        written = {
+            name: number(value) if isinstance(value, SupportsFloat) else value
+            for name, value in values.items()
+        }
+        said = table[key].say(self.language).format(lessons=_LessonNames(self), **written)
         if self.language == "zh":
             return _BETWEEN_HAN.sub("", _QUOTED.sub(r"\1", said))
         is_prose = said.endswith((".", ".)"))
         return _SENTENCE_START.sub(lambda found: found[0].upper(), said) if is_prose else said
 
     def step(self, role: str, key: str, parts: Parts, **facts: object) -> LessonStep:
-        """A step with its title, which is in the lesson's TOML file."""
+        """A step with its title: the lesson's own for this key, or the usual one of a role."""
         made = [Paragraph(with_code(part)) if isinstance(part, str) else part for part in parts]
-        return LessonStep(role, self(f"{key} title", **facts), tuple(made))
+        is_own = any(f"{key} title" in table for table in self._tables)
+        title = self(f"{key} title", **facts) if is_own else self.title(key)
+        return LessonStep(role, title, tuple(made))
+
+    def table(
+        self, rows: Iterable[Iterable[Inline]], *keys: str, more: Iterable[str] = (),
+        caption: str = "",
+    ) -> Table:  # fmt: skip
+        """A table under the headings with these keys (or none), and `more` that are words as is."""
+        heads = (*(self(key) if key else "" for key in keys), *more)
+        return Table(caption, heads, tuple(map(tuple, rows)))
 
     def title(self, role: str) -> str:
         """The usual title of a step with this role."""
@@ -350,12 +367,24 @@ def textbook(trace: Trace) -> Names:
     return Names(trace, textbook=True, given=_GIVEN)
 
 
-def number(value: Scalar, digits: int = 4) -> str:
+def number(value: Scalar | SupportsFloat, digits: int = 4) -> str:
     """A number inside a sentence or a table, with a true minus sign; up to a million without e."""
+    value = value if isinstance(value, int) else float(value)
     if isinstance(value, float) and 10**digits <= abs(value) < 1e6:
         value = int(float(f"{value:.{digits}g}"))
         return str(value).replace("-", "−")
     return plain_number(value, digits).replace("-", "−")
+
+
+def percent(share: SupportsFloat) -> str:
+    """A fraction as a percentage with one decimal; one that would round to 0 is `< 0.1%`."""
+    share = float(share)
+    return "< 0.1%" if 0 < share < 5e-4 else f"{share:.1%}"
+
+
+def points(change: float) -> str:
+    """A change of a fraction in percentage points, with its sign."""
+    return f"{100 * change:+.1f}".replace("-", "−")
 
 
 def lesson_card(cell: Cell) -> Card:

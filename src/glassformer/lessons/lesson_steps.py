@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,13 +16,24 @@ from glassformer.audit.audit_report import LOOKS, MARKS, VERDICT_NAMES
 from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import Matrix, matrix, shape_text
-from glassformer.documents.parts import HeatMap, Paragraph, Part, Remark, Table
+from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Remark, Table
+from glassformer.lessons.figures.canvas import Role, SvgDrawing
+from glassformer.lessons.figures.data_charts import (
+    ROLES,
+    Axes,
+    Series,
+    bar_chart,
+    chart_numbers,
+    line_chart,
+)
 from glassformer.lessons.lesson import (
     LessonStep,
+    Parts,
     Speaker,
     formula,
     is_turned,
     number,
+    percent,
     place_labels,
     step_title,
 )
@@ -33,11 +45,6 @@ from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.cells import Terms
 
 Facts = dict[str, object]
-
-
-def percent(share: float) -> str:
-    """A fraction as a percentage with one decimal; one that would round to 0 is `< 0.1%`."""
-    return "< 0.1%" if 0 < share < 5e-4 else f"{share:.1%}"
 
 
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:
@@ -118,9 +125,9 @@ def cell_facts(cell: Cell, say: Speaker) -> Facts:
     facts: Facts = {
         "row": row,
         "column": column,
-        "value": number(cell.value),
+        "value": cell,
         "summands": _summands(terms, say),
-        "percent": percent(float(cell.value)),
+        "percent": percent(cell),
         "width": cell.step.shape[-1] if cell.step.shape else 1,
         "unit": say("word"),
     }
@@ -217,7 +224,7 @@ class AttentionWalk:
         divisor = self.divisor()
         if divisor == 1.0:
             return self._made("scaled", cell, phrase="scaled by one")
-        return self._made("scaled", cell, facts={"divisor": number(divisor)})
+        return self._made("scaled", cell, facts={"divisor": divisor})
 
     def divisor(self) -> float:
         """The divisor of the recorded division."""
@@ -251,26 +258,8 @@ class AttentionWalk:
         matrix = heat_map(self.step("to_output.weight"), self.say)
         return self._made("output", cell, beside=[matrix])
 
-    def _made(
-        self,
-        role: str,
-        cell: Cell,
-        *,
-        beside: Sequence[Part] = (),
-        phrase: str | None = None,
-        title: str | None = None,
-        facts: Facts | None = None,
-    ) -> LessonStep:
-        return role_step(
-            role,
-            cell,
-            self.say,
-            beside=beside,
-            after=self.remarks(role, cell),
-            phrase=phrase,
-            title=title,
-            facts=facts,
-        )
+    def _made(self, role: str, cell: Cell, **settings: Any) -> LessonStep:
+        return role_step(role, cell, self.say, after=self.remarks(role, cell), **settings)
 
 
 def norm_step(
@@ -291,8 +280,8 @@ def norm_step(
     said: Facts = {
         "n": width,
         "less": width - 1,
-        "mean": number(mean[place, 0].value),
-        "deviation": number(deviation[place, 0].value),
+        "mean": mean[place, 0],
+        "deviation": deviation[place, 0],
     }
     beside = [heat_map(mean, say, mean[place, 0]), heat_map(deviation, say, deviation[place, 0])]
     return role_step(
@@ -312,8 +301,31 @@ def feed_forward_step(
         say,
         before=[Paragraph(note)] if note else [],
         beside=[heat_map(linear.step, say, linear)],
-        facts={"linear": number(linear.value)},
+        facts={"linear": linear},
     )
+
+
+# --- models ----------------------------------------------------------------------------------
+
+
+def short_numbers(
+    *shape: int, generator: torch.Generator, decimals: int = 1, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Random numbers from −1 to 1 with so few decimals that a reader can compute with them."""
+    whole = 10**decimals
+    drawn: Tensor = torch.randint(-whole, whole + 1, shape, generator=generator).to(dtype) / whole
+    return drawn
+
+
+@torch.no_grad()
+def draw_short(module: nn.Module, seed: int, decimals: int = 1) -> None:
+    """Give all parameters of a module short random numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in module.parameters():
+        drawn = short_numbers(
+            *parameter.shape, generator=generator, decimals=decimals, dtype=parameter.dtype
+        )
+        parameter.copy_(drawn)
 
 
 # --- prediction ------------------------------------------------------------------------------
@@ -341,12 +353,8 @@ def likeliest(
     probabilities = run["probabilities"].value[(0, *at)]
     logits = run["model.logits"].value[(0, *at)]
     order = probabilities.argsort(descending=True, stable=True)[:most].tolist()
-    rows = tuple(
-        (words[id_], number(float(logits[id_])), percent(float(probabilities[id_])))
-        for id_ in order
-    )
-    heads = (say("word"), "logit", say("probability"))
-    return Table("", heads, rows)
+    rows = ((words[id_], number(logits[id_]), percent(probabilities[id_])) for id_ in order)
+    return say.table(rows, "word", "logit", "probability")
 
 
 def prediction_steps(
@@ -362,20 +370,46 @@ def prediction_steps(
     logit: Cell = run["model.logits"][(0, *at, chosen)]
     probability: Cell = run["probabilities"][(0, *at, chosen)]
     best = int(run["probabilities"].value[(0, *at)].argmax())
-    facts = {
+    facts: Facts = {
         "column": say.quoted(words[chosen]),
-        "value": number(logit.value),
         "best": say.quoted(words[best]),
-        "percent": percent(float(run["probabilities"].value[(0, *at, best)])),
+        "percent": percent(run["probabilities"].value[(0, *at, best)]),
     }
-    parts: list[Part] = [Paragraph(say("logits", **facts)), formula(logit)]
-    yield LessonStep("logits", say.title("logits"), tuple(parts))
-    facts["value"] = number(probability.value)
-    parts = [Paragraph(say("probabilities", **facts)), formula(probability)]
-    parts += [likeliest(run, words, say, at), *remarks]
-    yield LessonStep("probabilities", say.title("probabilities"), tuple(parts))
-    last = Paragraph(say("prediction", **facts))
-    yield LessonStep("prediction", say.title("prediction"), (last,))
+    steps: dict[str, Parts] = {
+        "logits": [say("logits", value=logit, **facts), formula(logit)],
+        "probabilities": [
+            say("probabilities", value=probability, **facts), formula(probability),
+            likeliest(run, words, say, at), *remarks,
+        ],
+        "prediction": [say("prediction", **facts)],
+    }  # fmt: skip
+    yield from (say.step(role, role, parts) for role, parts in steps.items())
+
+
+# --- charts ----------------------------------------------------------------------------------
+
+
+def chart(
+    say: Speaker, name: str, across: Sequence[float] | Sequence[str],
+    lines: Mapping[str, Sequence[float]], axes: tuple[str, str], roles: Sequence[Role] = ROLES, *,
+    dashed: Collection[str] = (), numbers: Callable[[float], str] | None = None,
+    title: str | None = None, **look: Any,
+) -> Figure:  # fmt: skip
+    """Lines over numbers, or bars over names, with a title and labels from the lesson's TOML file.
+
+    `lines` are numbers by their name in the legend. With `numbers`, formats without drawings show
+    the chart as a table, written by this function; otherwise some table of the step has its
+    numbers.
+    """
+    along, up = map(say, axes)
+    series = [
+        Series(said, values, role, said in dashed)
+        for (said, values), role in zip(lines.items(), roles, strict=False)
+    ]
+    draw: Callable[..., SvgDrawing] = bar_chart if isinstance(across[0], str) else line_chart
+    drawing = draw(title or say(f"{name} figure"), across, series, Axes(along, up), **look)
+    table = None if numbers is None else chart_numbers(along, across, series, numbers)
+    return Figure(name, drawing, numbers=table)
 
 
 # --- remarks ---------------------------------------------------------------------------------

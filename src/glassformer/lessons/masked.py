@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.audit.example_file import load_example
-from glassformer.documents.parts import Figure, Paragraph, Part, with_code
+from glassformer.documents.parts import Figure, Part
 from glassformer.lessons.figures.head_figures import (
     PipelineSteps,
     mask_figure,
@@ -72,7 +72,8 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
             for part in remarker.on(id_, cell)
         ]
 
-    yield _inputs(run, remarker, say)
+    opening: Parts = [remarker.overview("masked"), say("inputs"), heat_map(run["x"], say)]
+    yield say.step("inputs", "inputs", opening)
     walk = AttentionWalk(
         run, "attention", say, query=1, key=0, entry=0, unit="position", remarks=remarks
     )
@@ -92,12 +93,6 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield _joined(run, say)
 
 
-def _inputs(run: Trace, remarker: Remarker, say: Speaker) -> LessonStep:
-    opening = Paragraph(with_code(remarker.overview("masked")))
-    parts = (opening, Paragraph(say("inputs")), heat_map(run["x"], say))
-    return LessonStep("inputs", say.title("inputs"), parts)
-
-
 def _both_heads(run: Trace, say: Speaker) -> Parts:
     yield say("two heads")
     for head in (0, 1):
@@ -110,5 +105,4 @@ def _joined(run: Trace, say: Speaker) -> LessonStep:
     rows = run["x"].labels[1]
     assert rows is not None
     said = say("joined", row=rows[1], width=joined.shape[-1], per_head=joined.shape[-1] // 2)
-    parts = (Paragraph(said), heat_map(joined, say), Paragraph(say("next")))
-    return LessonStep("joined", say.title("joined"), parts)
+    return say.step("joined", "joined", [said, heat_map(joined, say), say("next")])

@@ -13,11 +13,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
-from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, chart_numbers
+from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.model_family_figures import gap_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
+from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn import LanguageModel, MaskedLanguageModel, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Int, Tensor
@@ -151,11 +150,11 @@ def steps(say: Speaker, *, word: str = "great") -> Iterator[LessonStep]:
 
 
 def _corpus(place: int, say: Speaker) -> Parts:
-    drawing = gap_figure(SENTENCE, place, say("masked"), say("left to right"), say("gap caption"))
+    drawing = gap_figure(SENTENCE, place, say("masked"), say("left to right"), say("gap figure"))
     facts = {"count": len(corpus()), "gap": " ".join(hide(SENTENCE, place))}
     shown = [corpus()[at] for at in (0, 5, 17, 31)]
     yield say("corpus", **facts)
-    yield Table("", (say("some sentences"),), tuple((" ".join(one),) for one in shown))
+    yield say.table([(" ".join(one),) for one in shown], "some sentences")
     yield say("two ways", **facts)
     yield Figure("gap", drawing)
 
@@ -163,8 +162,8 @@ def _corpus(place: int, say: Speaker) -> Parts:
 def _loss(run: Trace, place: int, say: Speaker) -> Parts:
     share = run["probabilities"][0, place, VOCABULARY.index(SENTENCE[place])]
     facts = {
-        "word": SENTENCE[place], "percent": percent(float(share.value)), "steps": _STEPS,
-        "loss": number(-math.log(float(share.value))), "others": len(SENTENCE) - 1,
+        "word": SENTENCE[place], "percent": percent(share), "steps": _STEPS,
+        "loss": -math.log(float(share)), "others": len(SENTENCE) - 1,
         "visible": SENTENCE[(place + 1) % len(SENTENCE)],
     }  # fmt: skip
     yield say("loss", **facts)
@@ -173,29 +172,23 @@ def _loss(run: Trace, place: int, say: Speaker) -> Parts:
 
 
 def _fill(place: int, say: Speaker) -> Parts:
-    found, counts = (
-        guesses(SENTENCE, place, right=True),
-        counted(SENTENCE, place, right=True),
-    )
+    found, counts = (ask(SENTENCE, place, right=True) for ask in (guesses, counted))
     best = sorted(found, key=found.__getitem__, reverse=True)[:5]
-    rows = tuple((word, percent(found[word]), percent(counts.get(word, 0.0))) for word in best)
+    rows = ((word, percent(found[word]), percent(counts.get(word, 0.0))) for word in best)
     yield say(
         "fill", gap=" ".join(hide(SENTENCE, place)), best=best[0], second=best[1],
         share=percent(found[best[0]]), second_share=percent(found[best[1]]),
         both=percent(sum(found[word] for word in counts)), possible=say.listed(list(counts)),
     )  # fmt: skip
-    yield Table("", (say("word"), say("masked"), say("in the corpus")), rows)
+    yield say.table(rows, "word", "masked", "in the corpus")
 
 
 def _left(place: int, say: Speaker) -> Parts:
     both, left = (guesses(SENTENCE, place, right=right) for right in (True, False))
     exact = counted(SENTENCE, place, right=False)
     shown = sorted(exact, key=lambda word: -both[word])
-    series = [
-        Series(say("masked"), [both[word] for word in shown], "output"),
-        Series(say("left to right"), [left[word] for word in shown], "query"),
-        Series(say("left in the corpus"), [exact[word] for word in shown], "quiet"),
-    ]
+    kinds = {"masked": both, "left to right": left, "left in the corpus": exact}
+    bars = {say(kind): [shares[word] for word in shown] for kind, shares in kinds.items()}
     facts = {
         "before": " ".join(SENTENCE[:place]), "word": SENTENCE[place],
         "left": percent(left[SENTENCE[place]]), "both": percent(both[SENTENCE[place]]),
@@ -204,10 +197,10 @@ def _left(place: int, say: Speaker) -> Parts:
     }  # fmt: skip
     key = "left blind" if facts["count"] != facts["known"] else "left enough"
     yield say(key, **facts)
-    yield Figure("both", bar_chart(
-        say("left caption"), shown, series, Axes(say("word in the gap"), say("probability")),
-        write=lambda y: f"{y:.2f}", least=0, most=1,
-    ), numbers=chart_numbers(say("word in the gap"), shown, series, percent))  # fmt: skip
+    yield chart(
+        say, "both", shown, bars, ("word in the gap", "probability"), ("output", "query", "quiet"),
+        numbers=percent, write=lambda y: f"{y:.2f}", least=0, most=1,
+    )  # fmt: skip
 
 
 def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> Parts:
@@ -215,7 +208,7 @@ def _attention(run: Trace, place: int, gapped: Sequence[str], say: Speaker) -> P
     most = int(weights.value[0, 0, place].argmax())
     chosen = weights[0, 0, place, most]
     key = "attention right" if most > place else "attention left" if most < place else "attention"
-    yield say(key, most=gapped[most], weight=percent(float(chosen.value)), word=SENTENCE[place])
+    yield say(key, most=gapped[most], weight=percent(chosen), word=SENTENCE[place])
     yield heat_map(weights, say, chosen, head=0)
     yield formula(chosen)
 
@@ -235,17 +228,13 @@ def _change(place: int, say: Speaker) -> Parts:
         [guesses(words, place, right=right)[word] for words in (SENTENCE, changed)]
         for right in (True, False)
     )
-    rows = tuple(
+    rows = (
         (" ".join(hide(words, place)), percent(both[at]), percent(left[at]))
         for at, words in enumerate((SENTENCE, changed))
     )
-    heads = (
-        say("sentence"),
-        say("share of", word=word, model=say("masked")),
-        say("share of", word=word, model=say("left to right")),
-    )
+    heads = [say("share of", word=word, model=say(kind)) for kind in ("masked", "left to right")]
     blind, moved = left[0] == left[1], abs(both[0] - both[1]) > _NOTICEABLE
     key = "change blind" if blind and moved else "change both" if moved else "change none"
     yield say(key, word=word, before=percent(both[0]), after=percent(both[1]))
-    yield Table("", heads, rows)
+    yield say.table(rows, "sentence", more=heads)
     yield say("moral")

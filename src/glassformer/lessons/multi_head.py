@@ -8,7 +8,7 @@ import torch
 
 from glassformer.claims.costs import attention_parameters
 from glassformer.documents.heat_maps import shape_text
-from glassformer.documents.parts import Figure, Paragraph, Table
+from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.head_figures import (
     PipelineSteps,
     five_stages_figure,
@@ -17,7 +17,7 @@ from glassformer.lessons.figures.head_figures import (
     reshape_figure,
 )
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, step_title
-from glassformer.lessons.lesson_steps import AttentionWalk, heat_map
+from glassformer.lessons.lesson_steps import AttentionWalk, draw_short, heat_map, short_numbers
 from glassformer.lessons.row_questions import with_question
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
@@ -31,17 +31,13 @@ _SHOWN = ("x", "projected_queries", "unrotated", "scores", "weights", "context",
 def _attention(width: int) -> MultiHeadAttention:
     attention = MultiHeadAttention(width, AttentionConfig(n_heads=_HEADS))
     set_attention(attention, "written")
-    generator = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for parameter in attention.parameters():
-            drawn = torch.randint(-10, 11, parameter.shape, generator=generator)
-            parameter.copy_(drawn / 10)
+    draw_short(attention, seed=3)
     return attention.eval()
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
     generator = torch.Generator().manual_seed(1)
-    x = torch.randint(-10, 11, (1, len(_WORDS), _SMALL), generator=generator) / 10
+    x = short_numbers(1, len(_WORDS), _SMALL, generator=generator)
     run = trace(_attention(_SMALL), x, axis_labels={"x": list(_WORDS)})
     drawn = Figure("heads", heads_figure(run, say.language))
     yield say.step("shapes", "shapes", [say("idea"), drawn, *_shapes(say)])
@@ -80,8 +76,8 @@ def _shapes(say: Speaker) -> Parts:
     run = trace(_attention(_WIDTH), x)
     per_head = _WIDTH // _HEADS
     yield say("shapes", width=_WIDTH, per_head=per_head, first=f"1–{per_head}")
-    rows = tuple((_tensor_name(run[name], say), shape_text(run[name].shape)) for name in _SHOWN)
-    yield Table("", (say("tensor"), say("shape")), rows)
+    rows = ((_tensor_name(run[name], say), shape_text(run[name].shape)) for name in _SHOWN)
+    yield say.table(rows, "tensor", "shape")
 
 
 def _tensor_name(step: Step, say: Speaker) -> str:
@@ -96,7 +92,7 @@ def _cost(say: Speaker) -> Parts:
         total = sum(counts[name] for name in ("to_queries", "to_keys", "to_values"))
         rows.append((str(heads), str(width), f"{total:,}"))
     yield say("cost", width=_WIDTH, per_head=per_head)
-    yield Table("", (say("heads"), say("head width"), say("parameters")), tuple(rows))
+    yield say.table(rows, "heads", "head width", "parameters")
 
 
 def _all_heads(run: Trace, say: Speaker) -> Parts:
@@ -111,4 +107,4 @@ def _joined(run: Trace, say: Speaker) -> LessonStep:
         "joined", row=say.quoted(_WORDS[2]), width=joined.shape[-1],
         per_head=joined.shape[-1] // _HEADS,
     )  # fmt: skip
-    return LessonStep("joined", say.title("joined"), (Paragraph(said), heat_map(joined, say)))
+    return say.step("joined", "joined", [said, heat_map(joined, say)])

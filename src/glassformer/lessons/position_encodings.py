@@ -15,11 +15,10 @@ from glassformer.claims.block_claims import (
     learn_left_neighbour,
 )
 from glassformer.claims.claim import Figures, stored_results
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.documents.parts import Paragraph, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import chart, heat_map, short_numbers
 from glassformer.nn.description import count_parameters
 from glassformer.nn.positions import (
     LearnedPositions,
@@ -39,9 +38,8 @@ WIDTHS = (4, 8, 16, 32, 64, 128)
 _PLACES, _WIDTH, _SEED = 6, 8, 2
 _FAR = 16
 _N_WORDS, _N_POSITIONS = 50, 20
-_ROLES: dict[str, Role] = {
-    "none": "quiet", "learned": "key", "sinusoidal": "score", "rotary": "query"
-}  # fmt: skip
+_KINDS = ("none", "learned", "sinusoidal", "rotary")
+_THREE: tuple[Role, ...] = ("query", "output", "score")
 
 
 class PlaceProducts(nn.Module):
@@ -55,7 +53,7 @@ class PlaceProducts(nn.Module):
         super().__init__()
         self.encoding = encoding
         generator = torch.Generator().manual_seed(_SEED)
-        drawn = torch.randint(-10, 11, (n_places + 1, width), generator=generator) / 10
+        drawn = short_numbers(n_places + 1, width, generator=generator)
         self.word = nn.Parameter(drawn[0])
         self.learned = LearnedPositions(n_places, width)
         self.sinusoids = SinusoidalPositions(n_places, width)
@@ -124,15 +122,15 @@ def _four_ways(say: Speaker) -> Parts:
     }  # fmt: skip
     parameters = {kind: count_parameters(module) for kind, module in modules.items()}
     longer = encodings_go_beyond_the_trained_length()
-    rows = tuple(
+    rows = (
         (
             say(f"choice encoding {kind}"), say(f"does {kind}"), f"{parameters.get(kind, 0):,}",
             say("yes" if longer.get(kind, 1) else "no"),
         )
-        for kind in _ROLES
+        for kind in _KINDS
     )  # fmt: skip
     yield say("ways")
-    yield Table("", (say("choice encoding"), say("does"), say("parameters"), say("longer")), rows)
+    yield say.table(rows, "choice encoding", "does", "parameters", "longer")
 
 
 def _vectors(run: Trace, say: Speaker, encoding: str) -> Parts:
@@ -140,17 +138,13 @@ def _vectors(run: Trace, say: Speaker, encoding: str) -> Parts:
     places = _places(say)
     with torch.no_grad():
         along = PlaceProducts(encoding, 32).vectors(torch.arange(32))
-    dimensions: dict[int, Role] = {1: "query", 3: "output", 5: "score"}
-    series = [
-        Series(say("dimension", number=dimension), along[:, dimension - 1].tolist(), role)
-        for dimension, role in dimensions.items()
-    ]
-    drawing = line_chart(
-        say(f"along {encoding}"), range(1, 33), series, Axes(say("position"), say("number"))
-    )
+    lines = {say("dimension", number=at): along[:, at - 1].tolist() for at in (1, 3, 5)}
     yield say(f"vectors {encoding}")
     yield heat_map(run["vectors"], say, rows=places, title=say(f"vectors of {encoding}"))
-    yield Figure("along", drawing)
+    yield chart(
+        say, "along", range(1, 33), lines, ("position", "number"), _THREE,
+        title=say(f"along {encoding}"),
+    )  # fmt: skip
 
 
 def products_by_distance(encoding: str, start: int) -> list[float]:
@@ -163,45 +157,40 @@ def products_by_distance(encoding: str, start: int) -> list[float]:
 
 def _distances(run: Trace, say: Speaker, encoding: str) -> Parts:
     cell = run["products"][1, 3]
-    starts: dict[int, Role] = {0: "query", 5: "output", 11: "score"}
+    starts = (0, 5, 11)
     found = [products_by_distance(encoding, start) for start in starts]
     apart = max(max(row) - min(row) for row in zip(*found, strict=True))
     size = max(abs(product) for row in found for product in row)
     level = max(found[0]) - min(found[0]) < 1e-5 * size
     key = "level" if level else "distance" if apart < 1e-5 * size else "arbitrary"
-    series = [
-        Series(say("from position", number=start + 1), row, role, dashed=start > 0)
-        for (start, role), row in zip(starts.items(), found, strict=True)
-    ]
-    drawing = line_chart(
-        say("distance figure"), range(_FAR), series, Axes(say("distance"), say("product"))
-    )
+    names = [say("from position", number=start + 1) for start in starts]
     yield say(f"compare {encoding}")
     yield formula(cell)
     yield heat_map(run["products"], say, cell, rows=_places(say), title=say("products"))
-    yield say(f"products {key}", value=number(cell.value), apart=number(apart, 2))
-    yield Figure("distance", drawing)
+    yield say(f"products {key}", value=cell, apart=number(apart, 2))
+    yield chart(
+        say, "distance", range(_FAR), dict(zip(names, found, strict=True)),
+        ("distance", "product"), _THREE, dashed=names[1:],
+    )  # fmt: skip
 
 
 def _why_adding(say: Speaker) -> Parts:
     """A score of two sums, taken apart."""
     generator = torch.Generator().manual_seed(_SEED)
-    x, y = torch.randint(-10, 11, (2, 4), generator=generator) / 10
+    x, y = short_numbers(2, 4, generator=generator)
     p, r = sinusoidal_table(4, 4)[[1, 3]]
     run = trace(FourProducts(), x, p, y, r)
     names = ("words", "word_to_position", "position_to_word", "positions")
-    values = [float(run[name].value) for name in names]
-    rows = [
-        (say(f"part {name}"), number(value)) for name, value in zip(names, values, strict=True)
-    ]  # fmt: skip
-    score = run["score"]
-    rows.append((say("part sum"), number(sum(values))))
-    yield say("adding", score=number(float(score.value)), sum=number(sum(values)))
+    values = {name: float(run[name].value) for name in names}
+    values["sum"] = sum(values.values())
+    score = run["score"][()]
+    yield say("adding", score=score, sum=values["sum"])
     named = {"x": x, "p": p, "x + p": x + p, "y": y, "r": r, "y + r": y + r}
-    vectors = ((name, *(number(float(one)) for one in made)) for name, made in named.items())
-    yield Table("", (say("vector"), *(str(at + 1) for at in range(len(x)))), tuple(vectors))
-    yield formula(score[()])
-    yield Table("", (say("part"), say("product")), tuple(rows))
+    vectors = ((name, *map(number, made)) for name, made in named.items())
+    yield say.table(vectors, "vector", more=[str(at + 1) for at in range(len(x))])
+    yield formula(score)
+    rows = ((say(f"part {name}"), number(value)) for name, value in values.items())
+    yield say.table(rows, "part", "product")
     yield say("adding maps")
 
 
@@ -227,13 +216,12 @@ def read_from_sums(width: int) -> tuple[float, float, float]:
 
 def _separable(say: Speaker) -> Parts:
     found = [read_from_sums(width) for width in WIDTHS]
-    kinds: dict[str, Role] = {"read word": "input", "read position": "score", "read both": "query"}
-    series = [
-        Series(say(kind), [100 * shares[place] for shares in found], role)
-        for place, (kind, role) in enumerate(kinds.items())
-    ]
+    kinds = ("read word", "read position", "read both")
+    lines = {
+        say(kind): [100 * shares[place] for shares in found] for place, kind in enumerate(kinds)
+    }
     enough = next((w for w, shares in zip(WIDTHS, found, strict=True) if shares[2] == 1), None)
-    rows = tuple(
+    rows = (
         (str(width), *map(percent, shares)) for width, shares in zip(WIDTHS, found, strict=True)
     )
     yield say(
@@ -241,11 +229,11 @@ def _separable(say: Speaker) -> Parts:
         narrow=WIDTHS[0], narrow_both=percent(found[0][2]), wide=enough or WIDTHS[-1],
         wide_both=percent(1.0 if enough else found[-1][2]),
     )  # fmt: skip
-    yield Table("", (say("width"), *map(say, kinds)), rows)
-    yield Figure("separable", line_chart(
-        say("separable figure"), WIDTHS, series, Axes(say("width"), say("read axis")),
+    yield say.table(rows, "width", *kinds)
+    yield chart(
+        say, "separable", WIDTHS, lines, ("width", "read axis"), ("input", "score", "query"),
         log_across=True, least=0, most=100,
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4)
@@ -259,33 +247,25 @@ def _experiment(say: Speaker, encoding: str) -> Parts:
     """The chosen encoding trained here; all four as stored."""
     now = _learned_now(encoding)
     (stored,) = stored_results("left neighbour")
-    shares = [
-        [100 * stored.figures.get(f"{kind} {length}", math.nan) for kind in _ROLES]
+    bars = {
+        say("at length", length=length): [
+            100 * stored.figures.get(f"{kind} {length}", math.nan) for kind in _KINDS
+        ]
         for length in LENGTHS
-    ]
-    hues: tuple[Role, ...] = ("output", "score", "query")
-    series = [
-        Series(say("at length", length=length), row, role)
-        for length, row, role in zip(LENGTHS, shares, hues, strict=True)
-    ]
-    heads = tuple(say("at length", length=length) for length in LENGTHS)
-    row = (*map(percent, now), *(say("cannot read") for _ in LENGTHS[len(now) :]))
-    rows = tuple(
-        (
-            say(f"choice encoding {kind}"),
-            *(say("cannot read") if math.isnan(share) else percent(share / 100)
-              for share in by_length),
-        )
-        for kind, by_length in zip(_ROLES, zip(*shares, strict=True), strict=True)
-    )  # fmt: skip
+    }
+    names, cannot = [say(f"choice encoding {kind}") for kind in _KINDS], say("cannot read")
+    row = (*map(percent, now), *(cannot for _ in LENGTHS[len(now) :]))
+    rows = (
+        (name, *(cannot if math.isnan(share) else percent(share / 100) for share in by_length))
+        for name, *by_length in zip(names, *bars.values(), strict=True)
+    )
     yield say("experiment", trained=LENGTHS[0], chosen=say(f"choice encoding {encoding}"))
-    yield Table(say("trained here"), heads, (row,))
-    yield Figure("neighbours", bar_chart(
-        say("neighbour figure"), [say(f"choice encoding {kind}") for kind in _ROLES], series,
-        Axes(say("choice encoding"), say("right axis")), most=100,
-        write=lambda share: f"{share:.0f}",
-    ))  # fmt: skip
-    yield Table(say("all four"), (say("choice encoding"), *heads), rows)
+    yield say.table([row], more=bars, caption=say("trained here"))
+    yield chart(
+        say, "neighbours", names, bars, ("choice encoding", "right axis"),
+        ("output", "score", "query"), most=100, write=lambda share: f"{share:.0f}",
+    )  # fmt: skip
+    yield say.table(rows, "choice encoding", more=bars, caption=say("all four"))
     yield _verdict(stored.figures, say)
     yield Paragraph(with_code(say("stored", command=stored.command, date=stored.date)), "quiet")
 
@@ -293,10 +273,10 @@ def _experiment(say: Speaker, encoding: str) -> Parts:
 def _verdict(figures: Figures, say: Speaker) -> str:
     """What the stored accuracies show, written from them."""
     trained, longest = LENGTHS[0], LENGTHS[-1]
-    kinds = [kind for kind in _ROLES if f"{kind} {longest}" in figures and kind != "none"]
+    kinds = [kind for kind in _KINDS if f"{kind} {longest}" in figures and kind != "none"]
     best = max(kinds, key=lambda kind: figures[f"{kind} {longest}"])
     return say(
         "verdict", trained=trained, longest=longest, none=percent(figures[f"none {trained}"]),
-        least=percent(min(figures[f"{kind} {trained}"] for kind in _ROLES if kind != "none")),
+        least=percent(min(figures[f"{kind} {trained}"] for kind in _KINDS if kind != "none")),
         best=say(f"choice encoding {best}"), share=percent(figures[f"{best} {longest}"]),
     )  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -14,18 +14,11 @@ from torch import nn
 from glassformer.claims.claim import Stored, measured_on, stored_results
 from glassformer.claims.properties import influence, layer_cost, make_layer, path_length
 from glassformer.claims.specimens import accuracy, fit, seeded, vectors
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
+from glassformer.documents.parts import Figure, Paragraph, with_code
 from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.data_charts import (
-    Axes,
-    Series,
-    bar_chart,
-    chart_numbers,
-    line_chart,
-)
 from glassformer.lessons.figures.model_family_figures import influence_figure, path_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import chart
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Cell, trace
@@ -47,18 +40,6 @@ _ROLES: dict[str, Role] = {
 }  # fmt: skip
 
 
-class _LongShortTermMemory(nn.Module):
-    """A recurrence whose gates decide what is kept."""
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(d_model, d_model, batch_first=True)
-
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        states: Tensor = self.lstm(x)[0]
-        return states
-
-
 class FirstToken(nn.Module):
     """Says at the last position which token stood at the first: one layer has to carry it there."""
 
@@ -67,8 +48,8 @@ class FirstToken(nn.Module):
         width = _RECALL_WIDTH
         self.embedding = nn.Embedding(_TOKENS, width)
         self.positions = nn.Parameter(0.5 * torch.randn(length, width))
-        self.layer: nn.Module = (
-            _LongShortTermMemory(width)
+        self.layer = (
+            nn.LSTM(width, width, batch_first=True)
             if kind == "lstm"
             else make_layer(_kind(kind), length, width)
         )
@@ -76,7 +57,8 @@ class FirstToken(nn.Module):
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B V"]:
         mixed = self.layer(self.embedding(ids) + self.positions)
-        logits: Tensor = self.to_tokens(mixed[:, -1])
+        states = mixed[0] if isinstance(self.layer, nn.LSTM) else mixed
+        logits: Tensor = self.to_tokens(states[:, -1])
         return logits
 
 
@@ -137,7 +119,7 @@ def _path(kind: Kind, say: Speaker) -> Parts:
     chosen = _cell(kind)
     yield say("question", **facts)
     yield say(f"path {kind}", **facts)
-    yield Figure("path", path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} caption")))
+    yield Figure("path", path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} figure")))
     if kind == "recurrence":
         both = chosen.operands[0]
         yield say("state", **facts)
@@ -156,39 +138,47 @@ def _influence(kind: Kind, say: Speaker) -> Parts:
         "word": WORDS[_TO - 1],
     }  # fmt: skip
     yield say("influence", **facts)
-    rows = tuple(
+    rows = (
         (word, *(f"{one:.3f}" for one in row))
         for word, row in zip(WORDS, found.tolist(), strict=True)
     )
-    yield Figure(
-        "influence", influence_figure(found.numpy(), WORDS, say("influence caption")),
-        numbers=Table("", ("", *WORDS), rows),
-    )  # fmt: skip
+    drawing = influence_figure(found.numpy(), WORDS, say("influence figure"))
+    yield Figure("influence", drawing, say.table(rows, "", more=WORDS))
     yield say(f"influence {kind}", **facts)
 
 
 def _distances(say: Speaker) -> Parts:
     kinds: tuple[Kind, ...] = get_args(Kind)
-    lines = [
-        Series(
-            say(kind), [path_length(kind, far) for far in _DISTANCES], _ROLES[kind],
-            dashed=kind == "convolution",  # it lies on the line of the recurrence
-        )
-        for kind in kinds
-    ]  # fmt: skip
-    last = _DISTANCES[-1]
-    facts = {"last": last} | {kind: path_length(kind, last) for kind in kinds}
-    yield say("distances", **facts)
-    yield Figure("distances", line_chart(
-        say("distances caption"), _DISTANCES, lines, Axes(say("distance"), say("path")),
-        log_across=True, log_up=True,
-    ), numbers=chart_numbers(say("distance"), _DISTANCES, lines, number))  # fmt: skip
+    paths: dict[str, list[int]] = {
+        kind: [path_length(kind, far) for far in _DISTANCES] for kind in kinds
+    }
+    yield say("distances", last=_DISTANCES[-1], **{kind: path[-1] for kind, path in paths.items()})
+    yield _lines(
+        "distances",
+        _DISTANCES,
+        paths,
+        "distance",
+        "path",
+        say,
+        numbers=number,
+        log_up=True,
+        dashed=[say("convolution")],
+    )  # it lies on the line of the recurrence
+
+
+def _lines(
+    name: str, across: Sequence[float], found: Mapping[str, Sequence[float]], along: str, up: str,
+    say: Speaker, **look: Any,
+) -> Figure:  # fmt: skip
+    """A line per kind of layer, in the colour that it has in the whole lesson."""
+    lines = {say(kind): values for kind, values in found.items()}
+    roles = [_ROLES[kind] for kind in found]
+    return chart(say, name, across, lines, (along, up), roles, log_across=True, **look)
 
 
 def _recall(say: Speaker) -> Parts:
     found = {kind: [recall(kind, n) for n in RECALL_LENGTHS] for kind in _RECALL_KINDS}
-    lines = [Series(say(kind), shares, _ROLES[kind]) for kind, shares in found.items()]
-    rows = tuple(
+    rows = (
         (str(n), *(percent(found[kind][place]) for kind in _RECALL_KINDS))
         for place, n in enumerate(RECALL_LENGTHS)
     )
@@ -199,21 +189,17 @@ def _recall(say: Speaker) -> Parts:
     }  # fmt: skip
     best = all(found["attention"][-1] > found[kind][-1] for kind in _RECALL_KINDS[1:])
     yield say("recall", **facts)
-    yield Figure("recall", line_chart(
-        say("recall caption"), RECALL_LENGTHS, lines, Axes(say("length"), say("right")),
-        log_across=True, least=0, most=1,
-    ))  # fmt: skip
-    yield Table("", (say("length"), *(say(kind) for kind in _RECALL_KINDS)), rows)
+    yield _lines("recall", RECALL_LENGTHS, found, "length", "right", say, least=0, most=1)
+    yield say.table(rows, "length", *_RECALL_KINDS)
     yield say("recall attention" if best else "recall others", **facts)
 
 
 def _growth(say: Speaker) -> Parts:
     kinds: tuple[Kind, ...] = ("recurrence", "attention")
-    costs = {
+    costs: dict[str, list[int]] = {
         kind: [layer_cost(kind, n, _COST_WIDTH).multiply_adds for n in _LENGTHS] for kind in kinds
     }
-    lines = [Series(say(kind), costs[kind], _ROLES[kind]) for kind in kinds]
-    rows = tuple(
+    rows = (
         (
             f"{n:,}",
             *(f"{costs[kind][place] / 1e6:,.0f}" for kind in kinds),
@@ -221,10 +207,7 @@ def _growth(say: Speaker) -> Parts:
         )
         for place, n in enumerate(_LENGTHS)
     )
-    heads = (
-        say("length"),
-        *(say(key, model=say(kind)) for key in ("million", "waits") for kind in kinds),
-    )
+    heads = (say(key, model=say(kind)) for key in ("million", "waits") for kind in kinds)
     rates = {
         kind: math.log(costs[kind][-1] / costs[kind][0]) / math.log(_LENGTHS[-1] / _LENGTHS[0])
         for kind in kinds
@@ -234,11 +217,9 @@ def _growth(say: Speaker) -> Parts:
         ratio=f"{costs['attention'][-1] / costs['recurrence'][-1]:.1f}",
         recurrence=f"{rates['recurrence']:.2f}", attention=f"{rates['attention']:.2f}",
     )  # fmt: skip
-    yield Figure("growth", line_chart(
-        say("growth caption", width=_COST_WIDTH), _LENGTHS, lines,
-        Axes(say("length"), say("multiplications")), log_across=True, log_up=True,
-    ))  # fmt: skip
-    yield Table(say("price table"), heads, rows)
+    yield _lines("growth", _LENGTHS, costs, "length", "multiplications", say, log_up=True,
+                 title=say("growth figure", width=_COST_WIDTH))  # fmt: skip
+    yield say.table(rows, "length", more=heads, caption=say("price table"))
 
 
 def _seconds(say: Speaker) -> Parts:
@@ -249,7 +230,7 @@ def _seconds(say: Speaker) -> Parts:
         (say("milliseconds", length=f"{t['shortest']:,}"), *_two(t, "first")),
         (say("milliseconds", length=f"{t['longest']:,}"), *_two(t, "last")),
         (say("epoch"), f"{r['seconds']:.0f}", f"{r['recurrent_seconds']:.0f}"),
-        (say("accuracy"), percent(float(r["accuracy"])), percent(float(r["recurrent"]))),
+        (say("accuracy"), percent(r["accuracy"]), percent(r["recurrent"])),
     )
     facts = {
         "ratio": f"{r['ratio']:.1f}", "longest": f"{t['longest']:,}",
@@ -257,7 +238,7 @@ def _seconds(say: Speaker) -> Parts:
     }  # fmt: skip
     slower = float(t["blocks_last"]) > float(t["lstm_last"])
     yield say("seconds slower" if slower else "seconds faster", **facts)
-    yield Table("", ("", say("blocks"), say("lstm")), rows)
+    yield say.table(rows, "", "blocks", "lstm")
     yield say("review", **facts)
     yield from (_origin(stored, say) for stored in (timed, trained))
 
@@ -278,18 +259,17 @@ def _translators(say: Speaker) -> Parts:
         )
         for name, one in zip(names, stored, strict=True)
     )
-    heads = (say("translator"), "BLEU 2016", "BLEU 2017", "BLEU MSCOCO", say("training seconds"))
+    heads = ("BLEU 2016", "BLEU 2017", "BLEU MSCOCO", say("training seconds"))
     facts = {
         name.replace(" ", "_"): f"{score:.2f}" for name, score in zip(names, bleu, strict=True)
     }
     key = "translators" if bleu[0] > max(bleu[1:]) else "translators other"
     yield say(key, **facts)
-    yield Figure("translators", bar_chart(
-        say("translators caption"), [say(name) for name in names],
-        [Series("BLEU", bleu, "output")], Axes(say("translator"), "BLEU"),
-        write=lambda y: f"{y:.2f}", least=0,
-    ))  # fmt: skip
-    yield Table("", heads, rows)
+    yield chart(
+        say, "translators", list(map(say, names)), {"BLEU": bleu}, ("translator", "bleu"),
+        ["output"], write=lambda y: f"{y:.2f}", least=0,
+    )  # fmt: skip
+    yield say.table(rows, "translator", more=heads)
     yield from (_origin(one, say) for one in stored)
 
 

@@ -8,15 +8,23 @@ from functools import lru_cache
 from glassformer.claims.attention_studies import NOUNS, PLACES, SENTENCE, VERBS, Relatedness
 from glassformer.claims.attention_studies import learn_relatedness as train_embeddings
 from glassformer.claims.basic_claims import DECAY, DECAY_STEPS
-from glassformer.documents.parts import Figure, Table
+from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.attention_figures import (
     basic_figure,
     key_query_value_figure,
     roles_figure,
 )
 from glassformer.lessons.illustrated import illustrated_trace
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, cell_name, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import (
+    LessonStep,
+    Parts,
+    Speaker,
+    cell_name,
+    formula,
+    number,
+    percent,
+)
+from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn.attention import basic_self_attention
 from glassformer.tracing import Step, Trace, trace
 
@@ -42,7 +50,7 @@ def _basic(run: Trace, name: str, say: Speaker) -> Parts:
     assert labels is not None
     basic = trace(basic_self_attention, run["x"].value[0], axis_labels={"x": list(labels)})
     own = basic["scores"][_CHOSEN, _CHOSEN]
-    yield say("basic", name=name, score=number(own.value))
+    yield say("basic", name=name, score=own)
     yield heat_map(run["x"], say)
     yield formula(own)
     yield heat_map(basic["scores"], say, own, rows=labels, columns=labels)
@@ -63,7 +71,7 @@ def _related(say: Speaker) -> Parts:
     basic = trace(basic_self_attention, chosen, axis_labels={"x": list(words)})
     own = basic["scores"][words.index("walks"), words.index("cat")]
     facts = {
-        "value": number(own.value, 3),
+        "value": number(own, 3),
         "right": percent(learnt.accuracy),
         "least": number(min(learnt.products_between(NOUNS, VERBS)), 3),
         "place": number(max(learnt.products_between(NOUNS, PLACES)), 3),
@@ -101,13 +109,13 @@ def _scores(role: str, projected: Step, run: Trace, name: str, say: Speaker) -> 
 
 
 def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> Parts:
-    rows = []
-    for place, label in enumerate(names):
-        cell = run["context"][0, 0, place, _ENTRY]
-        weight = run["weights"][0, 0, place, _CHOSEN]
-        share = cell.terms[_CHOSEN].value
-        rows.append((label, number(weight.value), number(share), number(cell.value)))
+    outputs = [run["context"][0, 0, place, _ENTRY] for place in range(len(names))]
+    weights = run["weights"].value[0, 0, :, _CHOSEN]
+    rows = (
+        (label, number(weight), number(cell.terms[_CHOSEN].value), number(cell))
+        for label, weight, cell in zip(names, weights, outputs, strict=True)
+    )
     yield say("value", entry=_ENTRY + 1, name=names[_CHOSEN])
-    yield formula(run["context"][0, 0, 0, _ENTRY])
-    yield Table("", (say("output"), say("weight"), say("part"), say("whole")), tuple(rows))
+    yield formula(outputs[0])
+    yield say.table(rows, "output", "weight", "part", "whole")
     yield Figure("roles", roles_figure(run, say.language))

@@ -12,10 +12,10 @@ from glassformer.claims.attention_studies import (
     RoleReading,
     learn_roles,
 )
-from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part
 from glassformer.lessons.figures.head_figures import gave_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import heat_map
 from glassformer.tracing import Trace, trace
 
 _GAVE = ROLE_SENTENCE.index("gave")
@@ -67,19 +67,19 @@ def _mixes(found: RoleReading) -> bool:
 
 def _starts(say: Speaker) -> list[Part]:
     """One head, trained from several random initialisations."""
-    rows = []
     readings = [_reading(1, "in scores", seed) for seed in range(_STARTS)]
-    for seed, found in enumerate(readings):
-        weights = (_weight(float(found.weights[0, at])) for at in (_GIVER, _RECEIVER))
-        rows.append((str(seed + 1), *weights, *map(percent, _shares(found))))
+    rows = (
+        (str(start), *map(_weight, found.weights[0, [_GIVER, _RECEIVER]].tolist()),
+         *map(percent, _shares(found)))
+        for start, found in enumerate(readings, start=1)
+    )  # fmt: skip
     names = ("start", "giver weight", "receiver weight", "giver", "gift", "receiver", "both")
-    table = Table("", tuple(say(name) for name in names), tuple(rows))
     mixing = sum(map(_mixes, readings))
     said = say(
         "starts", starts=_STARTS, losing=_STARTS - mixing, mixing=mixing,
         most=percent(max(found.giver_and_receiver for found in readings)),
     )  # fmt: skip
-    return [Paragraph(said), table]
+    return [Paragraph(said), say.table(rows, *names)]
 
 
 def _two_heads(found: RoleReading, say: Speaker) -> str:
@@ -98,10 +98,10 @@ def _code(found: RoleReading, say: Speaker) -> list[Part]:
     others = [name for name in ROLE_NAMES if name != susan]
     given = [(name, gave, gift, to, susan) for name in others]
     sentences = [*given, other_gift, *((susan, gave, gift, to, name) for name in others)]
-    rows = [
+    rows = (
         (" ".join(words), *(_weight(found.weights_in(words)[at]) for at in _ROLES))
         for words in sentences
-    ]
+    )
     shares = [found.weights_in(words)[_RECEIVER] for words in given]
     top_weight, top = max(zip(found.weights_in(ROLE_SENTENCE), ROLE_SENTENCE, strict=True))
     said = say(
@@ -112,8 +112,8 @@ def _code(found: RoleReading, say: Speaker) -> list[Part]:
         giver_by_average=percent(found.giver_by_average),
         receiver_by_average=percent(found.receiver_by_average),
     )  # fmt: skip
-    heads = tuple(say(name) for name in ("sentence", "the giver", "the gift", "the receiver"))
-    return [Paragraph(said), Table(say("weights of gave"), heads, tuple(rows))]
+    heads = ("sentence", "the giver", "the gift", "the receiver")
+    return [Paragraph(said), say.table(rows, *heads, caption=say("weights of gave"))]
 
 
 def _weight(share: float) -> str:
@@ -126,10 +126,9 @@ def _step(key: str, said: str, readings: list[RoleReading], say: Speaker) -> Les
 
 
 def _parts(key: str, said: str, readings: list[RoleReading], say: Speaker) -> Parts:
-    heads = tuple(say(name) for name in ("heads", "giver", "gift", "receiver", "both"))
-    rows = tuple((str(found.n_heads), *map(percent, _shares(found))) for found in readings)
+    rows = ((str(found.n_heads), *map(percent, _shares(found))) for found in readings)
     yield said
-    yield Table("", heads, rows)
+    yield say.table(rows, "heads", "giver", "gift", "receiver", "both")
     runs = [_trace(found) for found in readings]
     if key == "two":
         yield Figure("gave", gave_figure(runs[0], ROLE_SENTENCE, _GAVE, say.language))

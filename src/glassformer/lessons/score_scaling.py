@@ -11,11 +11,10 @@ from torch import nn
 
 from glassformer.claims.properties import ScoreSpread, score_spread
 from glassformer.claims.query_claims import look_up
-from glassformer.documents.parts import Figure, Part, Table
-from glassformer.lessons.figures.canvas import Role, SvgDrawing
-from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.documents.parts import Figure, Table
+from glassformer.lessons.figures.canvas import Role
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Trace, trace
 
@@ -70,57 +69,54 @@ def steps(say: Speaker, *, divisor: str = "root") -> Iterator[LessonStep]:
 
 def _scores(run: Trace, say: Speaker) -> Parts:
     cell = run["scores"][0]
-    yield say("scores", width=_NARROW, keys=_KEYS, value=number(cell.value))
+    yield say("scores", width=_NARROW, keys=_KEYS, value=cell)
     yield formula(cell)
     for name in ("query", "keys", "scores"):
         yield heat_map(run[name], say, cell)
 
 
-def _row(run: Trace, name: str, say: Speaker, *, title: str | None = None) -> Part:
-    return heat_map(run[name], say, title=title)
-
-
 def _growth(say: Speaker) -> Parts:
     """Spread of dot products by width, measured; the rule √d beside it."""
     measured = [_spread("none", width).deviation for width in WIDTHS]
-    rows = tuple(
+    rows = (
         (str(width), number(found**2), number(found, 3), number(math.sqrt(width), 3))
         for width, found in zip(WIDTHS, measured, strict=True)
     )
-    heads = tuple(say(name) for name in ("width", "variance", "deviation", "root of width"))
     widest = WIDTHS[-1]
     yield say(
         "growth", widest=widest, measured=number(measured[-1], 3),
-        root=number(math.sqrt(widest), 3), variance=number(measured[-1] ** 2),
+        root=number(math.sqrt(widest), 3), variance=measured[-1] ** 2,
     )  # fmt: skip
-    drawing = _chart(
-        say, "spread", {name: [_spread(name, w).deviation for w in WIDTHS] for name in _ROLES}
-    )
-    yield Table("", heads, rows)
-    yield Figure("spread", drawing)
+    yield say.table(rows, "width", "variance", "deviation", "root of width")
+    yield _chart("spread", lambda spread: spread.deviation, say)
+
+
+def _by_width(measure: Callable[[ScoreSpread], float]) -> dict[str, list[float]]:
+    """A figure at each width, for each divisor."""
+    return {name: [measure(_spread(name, width)) for width in WIDTHS] for name in _ROLES}
 
 
 def _chart(
-    say: Speaker, key: str, lines: dict[str, list[float]], *, log_up: bool = True
-) -> SvgDrawing:
-    series = [
-        Series(say(f"choice divisor {name}"), values, _ROLES[name])
-        for name, values in lines.items()
-    ]  # fmt: skip
-    axes = Axes(say("width"), say(f"{key} axis"))
-    return line_chart(say(f"{key} figure"), WIDTHS, series, axes, log_across=True, log_up=log_up)
+    key: str, measure: Callable[[ScoreSpread], float], say: Speaker, *, log_up: bool = True
+) -> Figure:
+    lines = {say(f"choice divisor {name}"): values for name, values in _by_width(measure).items()}
+    return chart(
+        say, key, WIDTHS, lines, ("width", f"{key} axis"), list(_ROLES.values()),
+        log_across=True, log_up=log_up,
+    )  # fmt: skip
 
 
 def _table(
-    say: Speaker, key: str, lines: dict[str, list[float]], write: Callable[[float], str]
+    key: str, measure: Callable[[ScoreSpread], float], write: Callable[[float], str], say: Speaker
 ) -> Table:
     """The numbers of a chart, one column per divisor."""
-    rows = tuple(
+    lines = _by_width(measure)
+    rows = (
         (str(width), *(write(values[place]) for values in lines.values()))
         for place, width in enumerate(WIDTHS)
     )
-    heads = (say("width"), *(say(f"choice divisor {name}") for name in lines))
-    return Table(say(f"{key} figure"), heads, rows)
+    heads = (f"choice divisor {name}" for name in lines)
+    return say.table(rows, "width", *heads, caption=say(f"{key} figure"))
 
 
 def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts:
@@ -129,12 +125,12 @@ def _scaled(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts:
     largest = [float(run["scaled"].value.abs().max()) for run in (narrow, wide)]
     yield say(
         f"scaled {divisor}", narrow=_NARROW, wide=_WIDE,
-        divisor=number(divisor_of(divisor, _WIDE)), narrow_most=number(largest[0], 3),
+        divisor=divisor_of(divisor, _WIDE), narrow_most=number(largest[0], 3),
         wide_most=number(largest[1], 3),
     )  # fmt: skip
     yield formula(cell)
     yield from (
-        _row(run, "scaled", say, title=say("at width", width=width))
+        heat_map(run["scaled"], say, title=say("at width", width=width))
         for run, width in ((narrow, _NARROW), (wide, _WIDE))
     )
 
@@ -148,30 +144,29 @@ def _saturation(narrow: Trace, wide: Trace, say: Speaker, divisor: str) -> Parts
         wide_most=percent(most[1]), average=percent(spread.largest_weight),
         keys=_KEYS, even=percent(1 / _KEYS),
     )  # fmt: skip
-    lines = {name: [100 * _spread(name, w).largest_weight for w in WIDTHS] for name in _ROLES}
     yield from (
-        _row(run, "weights", say, title=say("weights at width", width=width))
+        heat_map(run["weights"], say, title=say("weights at width", width=width))
         for run, width in ((narrow, _NARROW), (wide, _WIDE))
     )
-    yield Figure("largest", _chart(say, "largest", lines, log_up=False))
-    yield _table(say, "largest", lines, lambda share: percent(share / 100))
+    yield _chart("largest", lambda spread: 100 * spread.largest_weight, say, log_up=False)
+    yield _table("largest", lambda spread: spread.largest_weight, percent, say)
 
 
 def _gradient(say: Speaker, divisor: str) -> Parts:
     """How far weights move when scores do: w·(1 − w) for one key."""
-    sizes = {name: [_spread(name, width).gradient_size for width in WIDTHS] for name in _ROLES}
-    first, last = sizes[divisor][1], sizes[divisor][-1]
+    first, last = (_spread(divisor, width).gradient_size for width in (WIDTHS[1], WIDTHS[-1]))
     shares = (0.2, 0.5, 0.9, 0.99, 0.999)
-    rows = tuple((str(share), number(share * (1 - share), 3)) for share in shares)
-    sizes_table = _table(say, "gradient", sizes, lambda size: number(size, 2))
+    rows = ((str(share), number(share * (1 - share), 3)) for share in shares)
     yield say("derivative text")
-    yield Table("", (say("weight"), say("derivative")), rows)
+    yield say.table(rows, "weight", "derivative")
     yield say(
         "gradient falls" if last < 0.5 * first else "gradient stays", narrow=WIDTHS[1],
         wide=WIDTHS[-1], first=number(first, 2), last=number(last, 2),
     )  # fmt: skip
-    yield Figure("gradient", _chart(say, "gradient", sizes))
-    yield sizes_table
+    yield _chart("gradient", lambda spread: spread.gradient_size, say)
+    yield _table(
+        "gradient", lambda spread: spread.gradient_size, lambda size: number(size, 2), say
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4)
@@ -189,11 +184,11 @@ def _experiment(say: Speaker) -> Parts:
         "experiment", wide=_WIDE, seeds=_SEEDS, best=say(f"choice divisor {best}"),
         share=percent(means[best]),
     )  # fmt: skip
-    rows = tuple(
+    rows = (
         (say(f"choice divisor {name}"), *map(percent, shares), percent(means[name]))
         for name, shares in found.items()
     )
-    runs = tuple(say("start", number=seed + 1) for seed in range(_SEEDS))
-    yield Table("", (say("choice divisor"), *runs, say("average")), rows)
+    runs = [say("start", number=seed + 1) for seed in range(_SEEDS)]
+    yield say.table(rows, "choice divisor", more=[*runs, say("average")])
     if best == "root":
         yield say("experiment root")

@@ -17,11 +17,10 @@ from glassformer.claims.attention_studies import (
 )
 from glassformer.claims.bloem import FOLDS, attend_folded
 from glassformer.documents.heat_maps import shape_text
-from glassformer.documents.parts import Figure, Paragraph, Span, Table
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
+from glassformer.documents.parts import Figure, Paragraph, Span
 from glassformer.lessons.figures.head_figures import fold_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import chart, heat_map, short_numbers
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Trace, trace
@@ -71,19 +70,18 @@ def _blur(say: Speaker) -> Parts:
     """The bound for one head: both errors, whatever the weights."""
     shares = [place / 20 for place in range(21)]
     lost = [unexplained(share, 1 - share) for share in shares]
-    series = [
-        Series(say("left lost"), [100 * left for left, _ in lost], "query"),
-        Series(say("right lost"), [100 * right for _, right in lost], "score"),
-        Series(say("mean lost"), [50 * (left + right) for left, right in lost], "output",
-               dashed=True),
-    ]  # fmt: skip
+    lines = {
+        say("left lost"): [100 * left for left, _ in lost],
+        say("right lost"): [100 * right for _, right in lost],
+        say("mean lost"): [50 * (left + right) for left, right in lost],
+    }
     left, right = unexplained(2 / 3, 1 / 3)
     yield say("blur", ring=_RING, left=percent(left), right=percent(right))
     yield Paragraph(say("bound", bound=percent(ONE_HEAD_BOUND)))
-    yield Figure("blur", line_chart(
-        say("blur figure"), [100 * share for share in shares], series,
-        Axes(say("left weight"), say("lost axis")), least=0, most=100,
-    ))  # fmt: skip
+    yield chart(
+        say, "blur", [100 * share for share in shares], lines, ("left weight", "lost axis"),
+        ("query", "score", "output"), dashed=[say("mean lost")], least=0, most=100,
+    )  # fmt: skip
 
 
 def _trained(n_heads: int, say: Speaker) -> Parts:
@@ -93,24 +91,24 @@ def _trained(n_heads: int, say: Speaker) -> Parts:
     run = trace(_neighbours(n_heads).model, vectors)
     weights = run["attention.weights"]
     places = [say("numbered position", number=place + 1) for place in range(_RING)]
-    rows = []
-    for head in range(n_heads):
-        row = weights.value[0, head, _ASKED]
-        left, right = float(row[_ASKED - 1]), float(row[_ASKED + 1])
-        rows.append((str(head + 1), percent(left), percent(right)))
     looks = weights.value[0, :, _ASKED]
-    apart = bool(looks[:, _ASKED - 1].max() > 0.9 and looks[:, _ASKED + 1].max() > 0.9)
+    beside = [looks[:, _ASKED - 1], looks[:, _ASKED + 1]]
+    rows = (
+        (str(head + 1), *(percent(shares[head]) for shares in beside)) for head in range(n_heads)
+    )
+    left, right = (float(shares.max()) for shares in beside)
+    apart = min(left, right) > 0.9
     key = "trained one" if n_heads == 1 else "trained apart" if apart else "trained"
     yield say(
         key, heads=n_heads, asked=places[_ASKED],
-        left=places[_ASKED - 1], right=places[_ASKED + 1],
-        left_weight=percent(float(looks[:, _ASKED - 1].max())),
-        right_weight=percent(float(looks[:, _ASKED + 1].max())),
+        left=places[_ASKED - 1], right=places[_ASKED + 1], left_weight=percent(left),
+        right_weight=percent(right),
     )  # fmt: skip
     cell = weights[0, 0, _ASKED, int(looks[0].argmax())]
-    heads = (say("head"), say("on left", place=places[_ASKED - 1]),
-             say("on right", place=places[_ASKED + 1]))  # fmt: skip
-    yield Table("", heads, tuple(rows))
+    yield say.table(
+        rows, "head", more=[say("on left", place=places[_ASKED - 1]),
+                            say("on right", place=places[_ASKED + 1])],
+    )  # fmt: skip
     yield formula(cell)
     yield from (
         heat_map(weights, say, cell if head == 0 else None, head=head, rows=places)
@@ -124,17 +122,17 @@ def _errors(say: Speaker) -> Parts:
     apart = two < 0.1 * one and abs(one - ONE_HEAD_BOUND) < 0.05
     key = "errors apart" if apart else "errors"
     yield say(key, one=percent(one), two=percent(two), bound=percent(ONE_HEAD_BOUND))
-    rows = tuple(
+    rows = (
         (str(count), percent(result.error), f"{result.parameters:,}")
         for count, result in found.items()
     )
-    yield Table("", (say("choice heads"), say("error"), say("parameters")), rows)
-    yield Figure("errors", bar_chart(
-        say("errors figure"), [say(f"choice heads {count}") for count in COUNTS],
-        [Series(say("error"), [100 * result.error for result in found.values()], "query")],
-        Axes(say("choice heads"), say("error axis")), most=60,
+    yield say.table(rows, "choice heads", "error", "parameters")
+    yield chart(
+        say, "errors", [say(f"choice heads {count}") for count in COUNTS],
+        {say("error"): [100 * result.error for result in found.values()]},
+        ("choice heads", "error axis"), ["query"], most=60,
         write=lambda share: "< 0.1" if share < 0.1 else f"{share:.1f}",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _gave(n_heads: int, say: Speaker) -> Parts:
@@ -144,11 +142,11 @@ def _gave(n_heads: int, say: Speaker) -> Parts:
         "gave", heads=n_heads, both=percent(found.giver_and_receiver), giver=percent(found.giver),
         receiver=percent(found.receiver),
     )  # fmt: skip
-    rows = tuple(
-        (str(head + 1), *(percent(float(weight)) for weight in found.weights[head, [0, 2, 4]]))
-        for head in range(n_heads)
+    rows = (
+        (str(head + 1), *map(percent, found.weights[head, [0, 2, 4]])) for head in range(n_heads)
     )
-    yield Table(say("weights of gave"), (say("head"), "mary", "roses", "susan"), rows)
+    people = ("mary", "roses", "susan")
+    yield say.table(rows, "head", more=people, caption=say("weights of gave"))
 
 
 # --- folding ---------------------------------------------------------------------------------
@@ -172,8 +170,8 @@ class FoldedHeads(nn.Module):
 def drawn() -> list[Float[Tensor, "B T HE"]]:
     """Queries, keys and values of two sentences, with one decimal."""
     generator = torch.Generator().manual_seed(1)
-    numbers = torch.randint(-10, 11, (3, _BATCH, _WORDS, _WIDTH), generator=generator)
-    return list(numbers.double() / 10)
+    drawn = short_numbers(3, _BATCH, _WORDS, _WIDTH, generator=generator, dtype=torch.float64)
+    return list(drawn)
 
 
 def _folded(n_heads: int) -> Trace:
@@ -193,8 +191,8 @@ def _folding(run: Trace, n_heads: int, say: Speaker) -> Parts:
         "x": queries, "x.view(b, t, h, e)": pieces, ".transpose(1, 2)": pieces.transpose(1, 2),
         ".reshape(b * h, t, e)": FOLDS["chunks"](queries, n_heads),
     }  # fmt: skip
-    rows = tuple((Span(line, "code"), shape_text(made.shape)) for line, made in shapes.items())
-    yield Table("", ("PyTorch", say("shape")), rows)
+    rows = ((Span(line, "code"), shape_text(made.shape)) for line, made in shapes.items())
+    yield say.table(rows, more=["PyTorch", say("shape")])
     yield Figure("fold", fold_figure(run["queries"], run["folded_queries"], n_heads, say))
 
 
@@ -223,10 +221,10 @@ def _one_product(run: Trace, n_heads: int, say: Speaker) -> Parts:
     cell = run["scores"][last, 0, 1]
     yield say(
         "product", products=_BATCH * n_heads, sentence=_BATCH, head=n_heads, matrix=last + 1,
-        value=number(cell.value),
+        value=cell,
     )  # fmt: skip
     equal = say("loop equal" if apart < 1e-12 else "loop differs", apart=number(apart, 2),
                 products=_BATCH * n_heads)  # fmt: skip
     yield formula(cell)
-    yield Table("", (say("tensor"), say("shape")), tuple(rows))
+    yield say.table(rows, "tensor", "shape")
     yield equal

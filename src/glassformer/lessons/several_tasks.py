@@ -13,11 +13,10 @@ import torch.nn.functional as F
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.decoding import Greedy, translate
-from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
+from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.model_family_figures import pairs_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula
-from glassformer.lessons.lesson_steps import Predictor, heat_map, likeliest, percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
+from glassformer.lessons.lesson_steps import Predictor, chart, heat_map, likeliest
 from glassformer.nn import Seq2Seq, count_parameters, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
@@ -161,28 +160,25 @@ def _pairs(say: Speaker) -> Parts:
     shown = [TaskPair(task, EXAMPLES[task], answer(task, EXAMPLES[task])) for task in TASKS]
     yield say("pairs", late=_LATE)
     yield Figure("pairs", pairs_figure(
-        [(pair.read, pair.target) for pair in shown], say("model box"), say("pairs caption")
+        [(pair.read, pair.target) for pair in shown], say("model box"), say("pairs figure")
     ))  # fmt: skip
     yield say("one token")
 
 
 def _training(learned: TrainedOnAll, say: Speaker) -> Parts:
     shares = [learned.right[task] for task in TASKS]
-    rows = tuple(
-        (say(task), str(len(split(task)[1])), percent(learned.right[task])) for task in TASKS
-    )
+    rows = ((say(task), str(len(split(task)[1])), percent(learned.right[task])) for task in TASKS)
     facts = {
         "parameters": f"{count_parameters(learned.model):,}", "pairs": f"{learned.n_trained:,}",
         "steps": sum(n_steps for n_steps, _ in _TRAINING), "least": percent(min(shares)),
     }  # fmt: skip
     key = "training perfect" if min(shares) == 1 else "training good"
     yield say("training", **facts)
-    yield Figure("accuracy", bar_chart(
-        say("training caption"), [say(task) for task in TASKS],
-        [Series(say("right"), shares, "output")], Axes(say("task"), say("right")),
-        write=percent, least=0, most=1,
-    ))  # fmt: skip
-    yield Table("", (say("task"), say("held out"), say("right")), rows)
+    yield chart(
+        say, "accuracy", list(map(say, TASKS)), {say("right"): shares}, ("task", "right"),
+        ["output"], write=percent, least=0, most=1,
+    )  # fmt: skip
+    yield say.table(rows, "task", "held out", "right")
     yield say(key, **facts)
 
 
@@ -237,7 +233,7 @@ def _prediction(run: Trace, task: str, said: tuple[str, ...], say: Speaker) -> P
     first = run["probabilities"][0, 0, VOCABULARY.index(said[0])]
     yield say(
         "prediction class" if task == "classify" else "prediction", word=said[0],
-        percent=percent(float(first.value)), count=len(VOCABULARY), tokens=len(said) + 1,
+        percent=percent(first), count=len(VOCABULARY), tokens=len(said) + 1,
     )  # fmt: skip
     yield likeliest(run, VOCABULARY, say, (0,), most=4)
     yield formula(first)
@@ -248,11 +244,9 @@ def _other_task(learned: TrainedOnAll, say: Speaker) -> Parts:
     letters = EXAMPLES["reverse"]
     sources = [(task, *letters) for task in TASKS]
     said = learned.answers(sources)
-    rows = tuple(
-        (" ".join(source), " ".join(words)) for source, words in zip(sources, said, strict=True)
-    )
+    rows = (tuple(map(" ".join, pair)) for pair in zip(sources, said, strict=True))
     changes = said[1] != said[2]
     yield say("other changes" if changes else "other same", letters=" ".join(letters))
-    yield Table("", (say("read"), say("written")), rows)
+    yield say.table(rows, "read", "written")
     yield say("never", letters=" ".join(letters), said=" ".join(said[0]))
     yield say("own")

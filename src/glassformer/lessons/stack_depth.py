@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 
@@ -18,12 +19,11 @@ from glassformer.claims.training_studies import (
     learn_at_width,
     signals_at_depth,
 )
-from glassformer.documents.parts import Figure, Paragraph, Table, with_code
-from glassformer.lessons.figures.canvas import Role, SvgDrawing
-from glassformer.lessons.figures.data_charts import Axes, Series, line_chart
+from glassformer.documents.parts import Figure, Paragraph, with_code
+from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.model_figures import residual_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import percent
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
+from glassformer.lessons.lesson_steps import chart
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Trace, trace
@@ -93,23 +93,20 @@ def _block(run: Trace, say: Speaker, residual: str, norm: str) -> Parts:
     yield Figure("block", residual_figure(residual == "on", norm, say))
     summed = run["attention_sum"] if residual == "on" else run["attention.output"]
     cell = summed[0, 0, 0]
-    before, attended = (
-        float(step.value[0, 0, 0]) for step in (run["resid_pre"], run["attention.output"])
-    )
-    facts = {"before": number(before), "value": number(cell.value)}
-    if residual == "on":
-        facts["attended"] = number(attended)
-    yield say(f"with residual {residual}", **facts)
+    yield say(
+        f"with residual {residual}", before=run["resid_pre"][0, 0, 0], value=cell,
+        attended=run["attention.output"][0, 0, 0],
+    )  # fmt: skip
     yield formula(cell)
     yield say(f"norm text {norm}")
     if norm != "none":
         normed = run["attention_in" if norm == "pre" else "resid_mid"]
         read = run["resid_pre"] if norm == "pre" else summed
-        rows = tuple(
+        rows = (
             (say(key), *(number(value, 3) for value in moments(step.value[0, 0])))
             for key, step in (("before norm", read), ("after norm", normed))
         )
-        yield Table("", (say("vector of word"), say("mean"), say("deviation")), rows)
+        yield say.table(rows, "vector of word", "mean", "deviation")
 
 
 def moments(vector: Float[Tensor, " D"]) -> tuple[float, float]:
@@ -122,7 +119,7 @@ def _alone(block: SwitchedBlock, say: Speaker) -> Parts:
     """Attention mixes positions, the feed-forward takes each alone."""
     x = torch.randn(_POSITIONS, _WIDTH, generator=torch.Generator().manual_seed(2))
     mixed, alone = (influence(part, x) for part in (block.attention, block.feed_forward))
-    rows = tuple(
+    rows = (
         (
             say("numbered position", number=place + 1),
             *(str(int(found.depends[place].sum())) for found in (mixed, alone)),
@@ -131,31 +128,37 @@ def _alone(block: SwitchedBlock, say: Speaker) -> Parts:
     )
     key = "alone" if mixed.mixes_positions and not alone.mixes_positions else "alone no"
     yield say(key, positions=_POSITIONS)
-    yield Table("", (say("output at"), say("attention reads"), say("feed-forward reads")), rows)
+    yield say.table(rows, "output at", "attention reads", "feed-forward reads")
 
 
-def _chart(say: Speaker, key: str, lines: dict[tuple[str, str], tuple[float, ...]], *,
-           log_up: bool = True) -> SvgDrawing:  # fmt: skip
-    series = [
-        Series(_named(say, *variant), values, *VARIANTS[variant])
-        for variant, values in lines.items()
+def _chart(
+    say: Speaker, key: str, across: Sequence[float], values: Sequence[Sequence[float]],
+    axes: tuple[str, str], **settings: Any,
+) -> Figure:  # fmt: skip
+    """A line for each variant: with residuals drawn through, without them dashed."""
+    names = [_named(say, *variant) for variant in VARIANTS]
+    dashed = [
+        name for name, (_, is_dashed) in zip(names, VARIANTS.values(), strict=True) if is_dashed
     ]
-    axes = Axes(say("after block"), say(f"{key} axis"))
-    return line_chart(
-        say(f"{key} figure"), range(_DEEPEST + 1), series, axes, log_up=log_up, height=430
-    )
+    roles = [role for role, _ in VARIANTS.values()]
+    lines = dict(zip(names, values, strict=True))
+    return chart(say, key, across, lines, axes, roles, dashed=dashed, height=430, **settings)
 
 
-def _table(
-    say: Speaker, key: str, lines: dict[tuple[str, str], tuple[float, ...]], digits: int = 2
-) -> Table:
-    """The same numbers after some of the blocks."""
+def _by_block(
+    key: str, measure: Callable[[DepthSignals], Sequence[float]], say: Speaker, *,
+    log_up: bool = True, digits: int = 2,
+) -> Parts:  # fmt: skip
+    """What is measured before and after each block, for all variants: a chart and its numbers."""
+    found = [measure(signals(*variant)) for variant in VARIANTS]
     after = (0, 2, 4, 8, _DEEPEST)
-    rows = tuple(
+    rows = (
         (_named(say, *variant), *(number(values[block], digits) for block in after))
-        for variant, values in lines.items()
+        for variant, values in zip(VARIANTS, found, strict=True)
     )
-    return Table(say(f"{key} figure"), (say("after block"), *map(str, after)), rows)
+    axes = ("after block", f"{key} axis")
+    yield _chart(say, key, range(_DEEPEST + 1), found, axes, log_up=log_up)
+    yield say.table(rows, "after block", more=map(str, after), caption=say(f"{key} figure"))
 
 
 def _growth(first: float, last: float) -> str:
@@ -170,9 +173,7 @@ def _forwards(say: Speaker, residual: str, norm: str) -> Parts:
         f"size {_growth(sizes[0], sizes[-1])}", blocks=_DEEPEST, first=number(sizes[0], 2),
         last=number(sizes[-1], 2),
     )  # fmt: skip
-    lines = {variant: signals(*variant).sizes for variant in VARIANTS}
-    yield Figure("size", _chart(say, "size", lines))
-    yield _table(say, "size", lines)
+    yield from _by_block("size", lambda found: found.sizes, say)
 
 
 def _alike(say: Speaker, residual: str, norm: str) -> Parts:
@@ -183,9 +184,7 @@ def _alike(say: Speaker, residual: str, norm: str) -> Parts:
         key, blocks=_DEEPEST, first=number(found[0], 2), fourth=number(found[4], 4),
         last=number(found[-1], 4),
     )  # fmt: skip
-    lines = {variant: signals(*variant).similarities for variant in VARIANTS}
-    yield Figure("alike", _chart(say, "alike", lines, log_up=False))
-    yield _table(say, "alike", lines, 3)
+    yield from _by_block("alike", lambda found: found.similarities, say, log_up=False, digits=3)
 
 
 def _backwards(say: Speaker, residual: str, norm: str) -> Parts:
@@ -195,35 +194,27 @@ def _backwards(say: Speaker, residual: str, norm: str) -> Parts:
         f"gradient {_growth(found[-1], found[0])}", blocks=_DEEPEST, last=number(found[-1], 2),
         first=number(found[0], 2),
     )  # fmt: skip
-    lines = {variant: signals(*variant).gradients for variant in VARIANTS}
-    yield Figure("gradient", _chart(say, "gradient", lines))
-    yield _table(say, "gradient", lines)
+    yield from _by_block("gradient", lambda found: found.gradients, say)
 
 
 def _training(say: Speaker, residual: str, norm: str) -> Parts:
     """Small stacks trained here; all of them as stored."""
     (stored,) = stored_results("depth")
     figures = stored.figures
-    rows = tuple(
+    rows = (
         (_named(say, *variant), *(percent(figures[_key(variant, depth)]) for depth in DEPTHS))
         for variant in VARIANTS
     )
-    here = tuple(
-        (str(depth), percent(accuracy_at(depth, residual, norm))) for depth in _TRAINED_HERE
-    )
-    series = [
-        Series(_named(say, *variant), [100 * figures[_key(variant, depth)] for depth in DEPTHS],
-               *look)
-        for variant, look in VARIANTS.items()
-    ]  # fmt: skip
+    here = ((str(depth), percent(accuracy_at(depth, residual, norm))) for depth in _TRAINED_HERE)
+    shares = [[100 * figures[_key(variant, depth)] for depth in DEPTHS] for variant in VARIANTS]
     yield say("training", chosen=_named(say, residual, norm))
-    yield Table("", (say("blocks"), say("right here")), here)
+    yield say.table(here, "blocks", "right here")
     yield _verdict(figures, say)
-    yield Figure("training", line_chart(
-        say("training figure"), DEPTHS, series, Axes(say("blocks"), say("right axis")),
-        log_across=True, least=0, most=100, height=430,
-    ))  # fmt: skip
-    yield Table("", (say("stack"), *(str(depth) for depth in DEPTHS)), rows)
+    yield _chart(
+        say, "training", DEPTHS, shares, ("blocks", "right axis"), log_across=True, least=0,
+        most=100,
+    )  # fmt: skip
+    yield say.table(rows, "stack", more=map(str, DEPTHS))
     yield Paragraph(with_code(say("stored", command=stored.command, date=stored.date)), "quiet")
 
 
@@ -252,12 +243,11 @@ def _width(say: Speaker) -> Parts:
     """How wide the feed-forward must be: memorising random pairs."""
     found = [width_result(d_ff) for d_ff in (2, 8, 32)]
     k = found[0].d_model
-    rows = tuple(
+    rows = (
         (str(one.d_ff), f"{one.d_ff / k:g}", f"{one.parameters:,}", percent(one.accuracy))
         for one in found
     )
-    heads = (say("feed-forward width"), say("times k"), say("parameters"), say("remembered"))
     rises = found[0].accuracy < found[1].accuracy < found[2].accuracy
     yield say("width rises" if rises else "width", k=k, least=percent(found[0].accuracy),
                most=percent(found[-1].accuracy))  # fmt: skip
-    yield Table("", heads, rows)
+    yield say.table(rows, "feed-forward width", "times k", "parameters", "remembered")

@@ -15,7 +15,7 @@ from torch import nn
 
 from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import matrix, shape_text
-from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part
 from glassformer.errors import UnknownNameError
 from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
 from glassformer.lessons.figures.head_figures import PipelineSteps, mask_figure
@@ -40,6 +40,8 @@ WORDS = ("the", "cat", "walks", "on", "the", "street")
 IDS = (0, 1, 2, 3, 0, 4)
 WIDTH, KEPT = 4, 5
 _NARROW, _SEED = 3, 2
+_CHANGING = ("input shape", "output shape", "parameters", "last output")
+"""What a switch may change."""
 
 
 class _SwitchedLayer(nn.Module):
@@ -150,20 +152,14 @@ def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
         title = say("turned on", number=place, count=len(chosen), name=say(name))
         said = [_said(name, model, run, say), *_changed(name, before, line, run, say)]
         yield LessonStep("switch", title, tuple(said))
-    heads = (say("switch"), *_heads(say))
-    summary = Table("", heads, tuple(table))
+    summary = say.table(table, "switch", *_CHANGING)
     yield say.step("switch", "all", [say("all"), summary, say("stack")])
-
-
-def _heads(say: Speaker) -> tuple[str, ...]:
-    names = ("input shape", "output shape", "parameters", "last output")
-    return tuple(say(name) for name in names)
 
 
 def _line(model: Switched, run: Trace, say: Speaker) -> tuple[str, ...]:
     """Shapes, parameter count and the last output (with a mask the first sees only itself)."""
     output = next(iter(run.outputs.values()))
-    last = ", ".join(number(float(x), 3) for x in output.value[0, -1])
+    last = ", ".join(number(x, 3) for x in output.value[0, -1])
     kept = output.shape[-2]
     read = say("given vectors", shape=shape_text((kept, WIDTH)))
     return (
@@ -180,7 +176,7 @@ def _said(name: str, model: Switched, run: Trace, say: Speaker) -> Paragraph:
         with_words = "embedding" in model.on
         again = IDS.index(IDS[0], 1) if with_words else len(IDS) // 2  # equal to the first
         output = next(iter(run.outputs.values())).value[0]
-        difference = number(float((output[0] - output[again]).abs().max()), 3)
+        difference = number((output[0] - output[again]).abs().max(), 3)
         phrase = "position text" if with_words else "position vectors"
         return Paragraph(say(phrase, difference=difference))
     phrase = f"{name} text"
@@ -194,13 +190,10 @@ def _said(name: str, model: Switched, run: Trace, say: Speaker) -> Paragraph:
 def _changed(
     name: str, before: tuple[str, ...], now: tuple[str, ...], run: Trace, say: Speaker
 ) -> Iterator[Part]:
-    rows = tuple(
-        (head, old, new)
-        for head, old, new in zip(_heads(say), before, now, strict=True)
-        if old != new
-    )
+    lines = zip(map(say, _CHANGING), before, now, strict=True)
+    rows = [(head, old, new) for head, old, new in lines if old != new]
     if rows:
-        yield Table("", ("", say("before"), say("now")), rows)
+        yield say.table(rows, "", "before", "now")
     yield _output(run, say)
     if name in ("masking", "heads"):
         yield from _weights(run, say)

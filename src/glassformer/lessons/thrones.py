@@ -11,16 +11,15 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.claims.specimens import one_thread, seeded
-from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.documents.parts import Figure, Paragraph, Part
 from glassformer.lessons.figures.flow_figures import TranslationFlow, translation_figure
-from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
+from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
     Predictor,
     Remarker,
     heat_map,
     likeliest,
-    percent,
     prediction_steps,
     role_step,
 )
@@ -128,7 +127,10 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
         Predictor(learned.model), learned.source, learned.target[:, :-1], axis_labels=labels
     )
     yield say.step("words", "words", _word_step(learned, say))
-    yield say.step("training", "untrained", _untrained_step(learned, say))
+    yield say.step("training", "untrained", [say(
+        "untrained", parameters=count_parameters(learned.model), layers=_N_LAYERS, width=_D_MODEL,
+        heads=_N_HEADS, said=learned.history[0][2],
+    )])  # fmt: skip
     yield say.step("training", "training", _training_step(learned, run, say))
     yield role_step("embedding", run["model.encoder.embedding.looked_up"][2, 1], say)
     factor = formula(run["model.encoder.embedding.scaled"][2, 1])
@@ -159,16 +161,7 @@ def _word_step(learned: TrainedTranslator, say: Speaker) -> Parts:
     numbers = {token: str(id_) for token, id_ in zip(tokens, ids, strict=True)}
     yield say("words", question=QUESTION, answer=ANSWER)
     yield from Remarker("thrones", say).verdict("sentence_words")
-    row = (say("number"), *numbers.values())
-    yield Table("", (say("word head"), *numbers), (row,))
-
-
-def _untrained_step(learned: TrainedTranslator, say: Speaker) -> Parts:
-    parameters = count_parameters(learned.model)
-    yield say(
-        "untrained", parameters=parameters, layers=_N_LAYERS, width=_D_MODEL, heads=_N_HEADS,
-        said=learned.history[0][2],
-    )  # fmt: skip
+    yield say.table([(say("number"), *numbers.values())], "word head", more=numbers)
 
 
 def _training_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
@@ -176,10 +169,10 @@ def _training_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Part
     least = probabilities.gather(-1, learned.target[0, 1:, None]).min()
     yield say(
         "training", steps=learned.n_steps, seconds=f"{learned.seconds:.1f}",
-        least=percent(float(least)),
+        least=percent(least),
     )  # fmt: skip
-    rows = tuple((str(step), number(loss), text) for step, loss, text in learned.history)
-    yield Table("", (say("step head"), say("loss head"), say("says")), rows)
+    rows = ((str(step), number(loss), text) for step, loss, text in learned.history)
+    yield say.table(rows, "step head", "loss head", "says")
 
 
 def _decoder_step(run: Trace, say: Speaker) -> Parts:
@@ -198,7 +191,7 @@ def _decoded(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -
     cell = weights[0, 0, place, best]
     yield say(
         "decode", so_far=say.quoted(" ".join(tokens[: place + 1])), word=say.quoted(word),
-        percent=percent(float(run["probabilities"].value[0, place].max())),
+        percent=percent(run["probabilities"].value[0, place].max()),
         best=say.quoted(learned.source_tokens[best]),
     )  # fmt: skip
     yield likeliest(run, words, say, (place,), most=3)
@@ -207,7 +200,7 @@ def _decoded(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -
 
 def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
     columns = _vocabulary(learned)
-    yield Paragraph(say("done", said=learned.history[-1][2]))
+    yield say("done", said=learned.history[-1][2])
     likeliest_of = run["probabilities"].value[0].max(dim=-1)
     answers = [columns[id_] for id_ in likeliest_of.indices.tolist()]
     flow = TranslationFlow(

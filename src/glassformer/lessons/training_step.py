@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -25,8 +25,7 @@ _W_1 = ((0.5, 0.2), (-0.4, -0.1), (0.1, 0.3))
 _W_2 = ((0.3, -0.2, 0.4), (0.1, 0.5, -0.3))
 
 
-@dataclass(frozen=True)
-class TwoSteps:
+class TwoSteps(NamedTuple):
     """The step of the lesson, and the one after it."""
 
     first: Trace
@@ -62,12 +61,11 @@ def two_steps(rate: float = _RATE) -> TwoSteps:
 
 
 def steps(say: Speaker) -> Iterator[LessonStep]:
-    both = two_steps()
-    run = both.first
+    run, following = two_steps()
     yield from _forward_steps(run, say)
     error = run["gradients.error"][0]
-    direction = say("small" if float(error.value) < 0 else "large")
-    said = say("error", place=1, value=number(error.value), direction=direction)
+    direction = say("small" if float(error) < 0 else "large")
+    said = say("error", place=1, value=error, direction=direction)
     share = error.operands[0]
     yield say.step("gradient", "error", _parts(said, [share, error], ["gradients.error"], say))
     second = run["gradients.contract.weight"][0, 0]
@@ -80,16 +78,13 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     names = ["gradients.expanded", "gradients.expand.weight"]
     yield say.step("gradient", "hidden", _parts(say("hidden"), passed, names, say))
     moved = run["update.contract.weight.weight"][0, 0]
-    said = say(
-        "update", rate=_RATE, before=number(run["contract.weight"][0, 0].value),
-        after=number(moved.value),
-    )  # fmt: skip
+    said = say("update", rate=_RATE, before=run["contract.weight"][0, 0], after=moved)
     names = ["contract.weight", "update.contract.weight.weight"]
     step = say.step("update", "update", _parts(said, [moved], names, say))
     given = {"W_2": heat_map(run["contract.weight"], say), "∂W_2": heat_map(second.step, say)}
     yield with_question(step, moved.step, 2, f"W_2 - {_RATE} * ∂W_2", given, say)
-    after = both.second["loss"][()]
-    said = say("again", before=number(run["loss"][()].value), after=number(after.value))
+    after = following["loss"][()]
+    said = say("again", before=run["loss"][()], after=after)
     step = say.step("loss", "again", _parts(said, [after], [], say))
     # Here and not before: it shows what the reader was asked for.
     yield step.with_(
@@ -99,15 +94,11 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     linear, output = run["expanded"][0], run["contracted"][0]
-    said = say(
-        "forward", place=1, linear=number(linear.value), output=number(output.value),
-        wanted=number(_WANTED[0]),
-    )  # fmt: skip
+    said = say("forward", place=1, linear=linear, output=output, wanted=_WANTED[0])
     names = ["x", "expand.weight", "expanded", "activated", "contract.weight", "contracted"]
     cells = [linear, run["activated"][0], output]
     yield say.step("feed-forward", "forward", _parts(said, cells, names, say))
-    wanted = say.listed([number(x) for x in _WANTED])
-    said = say("loss", wanted=wanted, value=number(run["loss"][()].value))
+    said = say("loss", wanted=say.listed(list(map(number, _WANTED))), value=run["loss"][()])
     cells = [run["error"][0], run["squared"][0], run["loss"][()]]
     yield say.step("loss", "loss", _parts(said, cells, [], say))
 

@@ -10,12 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.claims.block_claims import positions_make_order_matter
-from glassformer.documents.parts import Figure, Table
+from glassformer.documents.parts import Figure
 from glassformer.lessons.classifier import REVIEWS, learn
 from glassformer.lessons.figures.attention_figures import order_figure
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
-from glassformer.lessons.lesson_steps import heat_map
+from glassformer.lessons.lesson_steps import chart, draw_short, heat_map
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.nn.positions import LearnedPositions, RotaryPositions, sinusoidal_table
@@ -47,11 +46,7 @@ class OrderReader(nn.Module):
         self.learned = LearnedPositions(len(SENTENCE), _WIDTH) if encoding == "learned" else None
         self.rotary = RotaryPositions(len(SENTENCE), _WIDTH) if encoding == "rotary" else None
         self.double()
-        generator = torch.Generator().manual_seed(_SEED)
-        with torch.no_grad():
-            for parameter in self.parameters():  # numbers with one decimal
-                drawn = torch.randint(-10, 11, parameter.shape, generator=generator)
-                parameter.copy_(drawn.double() / 10)
+        draw_short(self, _SEED)
         set_attention(self.eval(), "written")
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B D"]:
@@ -100,11 +95,9 @@ def _inputs(run: Trace) -> Step:
 def _weights(one: Trace, other: Trace, say: Speaker) -> Parts:
     """How much “bites” attends to “dog”, in both sentences."""
     cell = one["attention.weights"][0, 0, _BITES, _DOG]
-    there = float(other["attention.weights"].value[0, 0, _BITES, _MAN])
-    same = abs(float(cell.value) - there) < ROUNDING
-    yield say(
-        "weights same" if same else "weights differ", value=number(cell.value), other=number(there)
-    )
+    there = other["attention.weights"][0, 0, _BITES, _MAN]
+    same = abs(float(cell) - float(there)) < ROUNDING
+    yield say("weights same" if same else "weights differ", value=cell, other=there)
     yield formula(cell)
     yield from (
         heat_map(
@@ -147,12 +140,12 @@ def _mean(one: Trace, other: Trace, say: Speaker) -> Parts:
     means = [run["mean"].value[0] for run in (one, other)]
     difference = _apart(*means)
     yield say(_kind("mean", difference), difference=number(difference, 2))
-    rows = tuple(
+    rows = (
         (str(place + 1), *(f"{float(mean[place]):.16f}".replace("-", "−") for mean in means))
         for place in range(_WIDTH)
     )
     yield formula(one["mean"][0, 0])
-    yield Table("", (say("entry"), *(" ".join(words) for words in (SENTENCE, OTHER))), rows)
+    yield say.table(rows, "entry", more=map(" ".join, (SENTENCE, OTHER)))
 
 
 def orders() -> list[tuple[str, ...]]:
@@ -176,8 +169,8 @@ def _all_orders(model: OrderReader, say: Speaker) -> Parts:
     found = different_means(model)
     key = "orders one" if found == 1 else "orders several"
     yield say(key, count=len(orders()), found=found)
-    rows = tuple((say(f"choice encoding {kind}"), str(count)) for kind, count in counts.items())
-    yield Table("", (say("choice encoding"), say("different means")), rows)
+    rows = ((say(f"choice encoding {kind}"), str(count)) for kind, count in counts.items())
+    yield say.table(rows, "choice encoding", "different means")
 
 
 def _classifier(say: Speaker) -> Parts:
@@ -186,16 +179,12 @@ def _classifier(say: Speaker) -> Parts:
     key = "classifier" if with_ > without else "classifier no difference"
     yield say(key, reviews=len(REVIEWS), without=without, with_=with_)
     moved = positions_make_order_matter()
-    kinds = CHOICES["encoding"]
-    shares = [100 * float(moved[{"none": "without"}.get(kind, kind)]) for kind in kinds]
-    rows = tuple(
-        (say(f"choice encoding {kind}"), number(share, 2))
-        for kind, share in zip(kinds, shares, strict=True)
-    )
+    names = [say(f"choice encoding {kind}") for kind in CHOICES["encoding"]]
+    shares = [100 * moved[{"none": "without"}.get(kind, kind)] for kind in CHOICES["encoding"]]
+    rows = ((name, number(share, 2)) for name, share in zip(names, shares, strict=True))
     yield say("shuffled text", without=number(shares[0] / 100, 1))
-    yield Figure("shuffled", bar_chart(
-        say("shuffled figure"), [say(f"choice encoding {kind}") for kind in kinds],
-        [Series(say("shuffled"), shares)], Axes(say("choice encoding"), say("shuffled axis")),
+    yield chart(
+        say, "shuffled", names, {say("shuffled"): shares}, ("choice encoding", "shuffled axis"),
         write=lambda share: number(share, 2) if share > 1e-3 else "≈ 0",
-    ))  # fmt: skip
-    yield Table("", (say("choice encoding"), say("shuffled axis")), rows)
+    )  # fmt: skip
+    yield say.table(rows, "choice encoding", "shuffled axis")

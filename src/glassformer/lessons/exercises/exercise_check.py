@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from glassformer.documents import render_text
+from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Code, Document, Paragraph, with_code
 from glassformer.errors import ConfigError
 from glassformer.language import Bilingual, Language, Words, words
@@ -34,19 +35,13 @@ from glassformer.lessons.exercises.exercise_track import (
     sizes,
     solution,
 )
-from glassformer.lessons.exercises.feedback import Feedback
-from glassformer.lessons.exercises.result_comparison import (
-    axes_of,
-    copied,
-    difference,
-    is_same,
-    kind,
-    known_error,
-)
-from glassformer.lessons.exercises.time_limit import OutOfTimeError, limited_to
+from glassformer.lessons.exercises.learner_file import Feedback, OutOfTimeError, limited_to
 
-say = words("glassformer.lessons.exercises.feedback")
+say = words(__name__)
 
+Cases = Sequence[tuple[Any, ...]]
+Draw = Callable[..., Tensor]
+"""Draws a tensor of normal random numbers, given its shape."""
 Edit = Mapping[str, str]
 """What stands in a solution, and what a learner writes in its place."""
 _IMPORTS = {
@@ -62,16 +57,26 @@ SECONDS = 10.0
 class Exercise:
     """A function to write, how it is checked, and the slips that are known."""
 
-    name: str
-    function: str
-    """The name of the function, in a learner's file and in `solutions`."""
     words: Words
     """Title, statement and slips, in both languages."""
-    cases: Callable[[], Sequence[tuple[Any, ...]]] = field(repr=False)
-    """Arguments of the calls that are compared: random numbers in several shapes."""
+    name: str
     reference: Callable[..., Any] = field(repr=False)
     """The right results, from the modules that everything else here uses."""
+    drawn: Callable[[Draw], Cases] = field(repr=False)
+    """Arguments of the calls that are compared: random numbers in several shapes."""
+    seed: int = 0
     language: Language = "en"
+
+    def cases(self) -> Cases:
+        """The arguments, the same each time."""
+        generator = torch.Generator().manual_seed(self.seed)
+        return self.drawn(lambda *shape: torch.randn(*shape, generator=generator))
+
+    @property
+    def function(self) -> str:
+        """The name of the function, in a learner's file and in `solutions`."""
+        name: str = self.words.data[self.name]["function"]
+        return name
 
     @property
     def title(self) -> Bilingual:
@@ -198,31 +203,26 @@ class _ExerciseJudge:
             with limited_to(self.seconds):
                 calls = [_called(self.function, case) for case in cases]
         except OutOfTimeError as error:
-            return self._wrong("time", say, seconds=f"{self.seconds:g}", line=self._line(error))
+            return self._wrong("time", seconds=f"{self.seconds:g}", line=self._line(error))
         compared = [
             _Compared(case, call, self.exercise.reference(*copied(case, torch.float64)))
             for case, call in zip(cases, calls, strict=True)
         ]
         wrong = [case for case in compared if not case.agrees]
         if any(isinstance(case.given.error, NotImplementedError) for case in wrong):
-            return self._wrong("unwritten", say, function=self.exercise.function)
+            return self._wrong("unwritten", function=self.exercise.function)
         if wrong:
             return self._known_slip(compared) or self._described(wrong[0], compared)
         if any(call.changed for call in calls):
-            return self._wrong("changed", say)
-        text = say.both("right", count=len(cases))
-        return Feedback(self.exercise.name, (), text, self.exercise.language)
+            return self._wrong("changed")
+        return self._told((), say.both("right", count=len(cases)))
 
     def _known_slip(self, compared: list[_Compared]) -> Feedback | None:
         for keys in _one_or_two(self.exercise):
             if self._commits(keys, compared):
-                hints = [self.exercise.slip(key) for key in keys]
-                text = (
-                    hints[0]
-                    if len(hints) == 1
-                    else say.both("two slips", first=hints[0], second=hints[1])
-                )
-                return Feedback(self.exercise.name, keys, text, self.exercise.language)
+                first, *second = map(self.exercise.slip, keys)
+                both = say.both("two slips", first=first, second=second[0]) if second else first
+                return self._told(keys, both)
         return None
 
     def _commits(self, keys: tuple[str, ...], compared: list[_Compared]) -> bool:
@@ -244,24 +244,26 @@ class _ExerciseJudge:
         error = case.given.error
         if isinstance(error, NameError) and error.name in _IMPORTS:
             code, line = _IMPORTS[error.name], self._line(error)
-            return self._wrong("not imported", say, name=error.name, code=code, line=line)
+            return self._wrong("not imported", name=error.name, code=code, line=line)
         if error is not None and self._turns_all_axes(error, case.arguments):
-            return self._wrong("all axes turned", say, line=self._line(error), arguments=shapes)
+            return self._wrong("all axes turned", line=self._line(error), arguments=shapes)
         if _only_axes_in_front(case, compared):
-            return self._wrong("axes in front", say, arguments=shapes)
+            return self._wrong("axes in front", arguments=shapes)
         if error is not None:
             said = " ".join(str(error).split())[:160]
             name = type(error).__name__
             return self._wrong(
-                known_error(error) or "raised", say, error=f"{name}: {said}" if said else name,
+                known_error(error) or "raised", error=f"{name}: {said}" if said else name,
                 line=self._line(error), arguments=shapes,
             )  # fmt: skip
         key, facts = difference(case.given.result, case.right)
-        return self._wrong(key, say, arguments=shapes, **facts)
+        return self._wrong(key, arguments=shapes, **facts)
 
-    def _wrong(self, key: str, table: Words, **facts: object) -> Feedback:
-        text = table.both(key, **facts)
-        return Feedback(self.exercise.name, (key,), text, self.exercise.language)
+    def _wrong(self, key: str, **facts: object) -> Feedback:
+        return self._told((key,), say.both(key, **facts))
+
+    def _told(self, hints: tuple[str, ...], text: Bilingual) -> Feedback:
+        return Feedback(self.exercise.name, hints, text, self.exercise.language)
 
     def _turns_all_axes(self, error: BaseException, arguments: Sequence[Any]) -> bool:
         """Whether `.T` stands in the line that failed, and a tensor has more than two axes."""
@@ -312,3 +314,127 @@ def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
     except (Exception, SystemExit) as error:
         return _Call(error=error)
     return _Call(result, changed=not is_same(given, arguments))
+
+
+# --- results beside the right ones -------------------------------------------------------------
+
+_TOLERANCE = 2e-5
+"""Relative to the largest number: some hundred roundings of float32. A slip changes far more."""
+_ERRORS = {
+    "condition": r"Boolean value of Tensor",
+    "largest and place": r"torch\.return_types",
+    "size no whole number": r"tuple of ints|'float' object cannot be interpreted as an integer",
+    "product": r"cannot be multiplied|for first two dimensions of batch2",
+    "targets": r"Expected target size",
+    "none argument": r"'NoneType'",
+}
+"""PyTorch's messages that do not say what to do, by the key of the sentence that does."""
+
+
+def copied(value: Any, dtype: torch.dtype | None = None) -> Any:
+    """Arguments with tensors of their own; those of floats as `dtype`, if given."""
+    match value:
+        case Tensor():
+            return value.clone().to(dtype if dtype and value.is_floating_point() else value.dtype)
+        case tuple() | list():
+            return type(value)(copied(item, dtype) for item in value)
+        case dict():
+            return {key: copied(item, dtype) for key, item in value.items()}
+    return value
+
+
+def is_same(given: Any, wanted: Any) -> bool:
+    """Whether two results are the same: kind, shape, and numbers up to rounding."""
+    if isinstance(wanted, Tensor):
+        return (
+            isinstance(given, Tensor)
+            and given.shape == wanted.shape
+            and _sort(given) == _sort(wanted)
+            and not bool(_places(given, wanted).any())
+        )
+    if isinstance(wanted, tuple | list):
+        return (
+            isinstance(given, tuple | list)
+            and len(given) == len(wanted)
+            and all(map(is_same, given, wanted))
+        )
+    if isinstance(wanted, dict):
+        return given.keys() == wanted.keys() and all(is_same(given[k], wanted[k]) for k in wanted)
+    try:
+        return bool(given == wanted)
+    except Exception:  # objects of a learner's may compare in any way
+        return False
+
+
+def _sort(x: Tensor) -> str:
+    return "bool" if x.dtype == torch.bool else "float" if x.is_floating_point() else "int"
+
+
+def _places(given: Tensor, wanted: Tensor) -> Tensor:
+    """Where two tensors of one shape differ by more than rounding."""
+    one, other = given.detach().double(), wanted.detach().double()
+    finite = other[other.isfinite()].abs()
+    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
+    return ~torch.isclose(one, other, rtol=0.0, atol=_TOLERANCE * scale, equal_nan=True)
+
+
+def difference(given: Any, wanted: Any) -> tuple[str, dict[str, object]]:
+    """What tells a wrong result from the right one: the key of a sentence, and its facts."""
+    if given is None:
+        return "nothing", {}
+    if isinstance(wanted, tuple):
+        if not isinstance(given, tuple | list):
+            return "tuple", {"wanted": len(wanted), "kind": type(given).__name__}
+        if len(given) != len(wanted):
+            return "tuple length", {"wanted": len(wanted), "given": len(given)}
+        pairs = zip(given, wanted, strict=True)
+        return next(difference(one, other) for one, other in pairs if not is_same(one, other))
+    if not isinstance(wanted, Tensor):
+        return "value", {"given": _written(given), "wanted": _written(wanted)}
+    if isinstance(given, tuple | list) and any(is_same(one, wanted) for one in given):
+        return "with others", {"count": len(given)}
+    if not isinstance(given, Tensor):
+        return "type", {"kind": type(given).__name__}
+    if given.shape != wanted.shape:
+        return "shape", {"given": tuple(given.shape), "wanted": tuple(wanted.shape)}
+    if _sort(given) != _sort(wanted):
+        return "dtype", {"given": given.dtype, "wanted": say[f"sort {_sort(wanted)}"]}
+    place = tuple(_places(given, wanted).nonzero()[0].tolist())
+    if bool(given[place].isnan()):
+        return "nan", {"place": list(place), "wanted": _number(wanted[place])}
+    return "differs", {
+        "place": list(place),
+        "given": _number(given[place]),
+        "wanted": _number(wanted[place]),
+        "count": int(_places(given, wanted).sum()),
+        "all": wanted.numel(),
+    }
+
+
+def _written(value: Any) -> str:
+    return f"{' '.join(repr(value).split()):.60}"
+
+
+def _number(x: Tensor) -> str:
+    return str(x.item()) if _sort(x) != "float" else f"{x.item():.6g}"
+
+
+def kind(argument: Any) -> str:
+    """An argument as a hint shows it: `tensor 3×4`, a number itself."""
+    match argument:
+        case Tensor():
+            return f"tensor {shape_text(argument.shape)}".rstrip()
+        case bool() | int() | float() | None:
+            return str(argument)
+    return "…"
+
+
+def known_error(error: BaseException) -> str | None:
+    """The key of what to do about an exception, if it is a well-known one."""
+    found = (key for key, pattern in _ERRORS.items() if re.search(pattern, str(error)))
+    return next(found, None)
+
+
+def axes_of(arguments: Sequence[Any]) -> int:
+    """The most axes of any argument."""
+    return max((one.dim() for one in arguments if isinstance(one, Tensor)), default=0)

@@ -38,10 +38,8 @@ _WIDTH = 76  # of a line of prose in a starter, after `# `
 
 def exercise(name: str, language: Language = "en") -> Exercise:
     """An exercise of the track; its task and hints are in this language."""
-    from glassformer.lessons.exercises.exercise_check import Exercise
-
-    known = vars(import_module(_home(name))).values()
-    found = next(one for one in known if isinstance(one, Exercise) and one.name == name)
+    tasks: tuple[Exercise, ...] = import_module(_home(name)).TASKS
+    found = next(one for one in tasks if one.name == name)
     return replace(found, language=as_language(language))
 
 

@@ -18,11 +18,10 @@ from glassformer.claims.query_claims import WIDTHS
 from glassformer.colours import Scale, hex_colour
 from glassformer.language import Language, words
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
+from glassformer.lessons.figures.data_charts import ROLES, Axes, Series, bar_chart, line_chart
 from glassformer.nn.positions import sinusoidal_table
 
 _WORDS = words(__name__)
-_ROLES: tuple[Role, ...] = ("score", "key", "output", "query")
 
 
 def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
@@ -45,7 +44,7 @@ def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
         groups = [say(f"{id_} groups {key}") for key in spec["groups"]]
         names = [say(f"{id_} series {key}") for key in spec["series"]]
         series = [
-            Series(name, [outcome.figures[row[place]] for row in spec["cells"]], _ROLES[place])
+            Series(name, [outcome.figures[row[place]] for row in spec["cells"]], ROLES[place])
             for place, name in enumerate(names)
         ]
     is_share = bool(spec.get("percent"))

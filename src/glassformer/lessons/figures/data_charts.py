@@ -27,6 +27,8 @@ from glassformer.lessons.figures.canvas import (
 )
 from glassformer.tracing.formula import number as number_text
 
+ROLES: tuple[Role, ...] = ("score", "key", "output", "query")
+"""The colours of series that stand for nothing in particular."""
 _LEFT, _RIGHT, _BELOW, _TOP = 66.0, 26.0, 52.0, 40.0
 _SIZE, _ROW = 12.5, 22.0
 _MARKER = 4.5
