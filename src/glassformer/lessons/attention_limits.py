@@ -9,12 +9,13 @@ from functools import lru_cache
 from itertools import combinations
 from typing import get_args
 
+import numpy as np
 import torch
 
 from glassformer.documents.parts import Figure
 from glassformer.experiments import words as attribute
 from glassformer.experiments.attribution import Method
-from glassformer.lessons.figures.model_family_figures import score_columns
+from glassformer.lessons.figures.sheet import numbers_figure
 from glassformer.lessons.lesson import (
     LessonStep,
     Parts,
@@ -213,7 +214,10 @@ def _attribution(reading: Reading, layer: int, say: Speaker) -> Parts:
         for place, token in enumerate(reading.tokens)
     )
     yield say("attribution", label=say(reading.label))
-    yield Figure("attribution", score_columns(found, reading.tokens, say("attribution figure")))
+    columns = {name: np.array(scores, dtype=np.float64)[:, None] for name, scores in found.items()}
+    title = say("attribution figure")
+    drawing = numbers_figure(columns, reading.tokens, title, cell=(64.0, 26.0))
+    yield Figure("attribution", drawing)
     yield say.table(rows, "word", more=found)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,13 +13,23 @@ from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
 from glassformer.documents.parts import Figure, HeatMap, Paragraph
-from glassformer.lessons.figures.flow_figures import (
-    Played,
+from glassformer.language import Language
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
+from glassformer.lessons.figures.model_figures import (
+    Stage,
+    architecture_figure,
     feed_forward_figure,
     network_layers,
-    strip_figure,
 )
-from glassformer.lessons.figures.model_figures import Stage, architecture_figure
+from glassformer.lessons.figures.sheet import (
+    BarColumn,
+    FigurePart,
+    Length,
+    MatrixFigure,
+    TableFigure,
+    numbers_of,
+    speaker,
+)
 from glassformer.lessons.illustrated import printed_matrix, set_maps
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula
 from glassformer.lessons.lesson_steps import (
@@ -270,3 +281,97 @@ def _flattened(run: Trace, say: Speaker) -> Parts:
     rows = run[f"{_DECODER}.feed_forward_norm.normed"]
     yield say("flatten", count=rows.shape[-1] * rows.shape[-2])
     yield heat_map(rows, say)
+
+
+# --- the whole example as a comic strip ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Played:
+    """The cast of the strip: the words, the one that asks, the start token, the vocabulary."""
+
+    words: Sequence[str]
+    asking: int
+    started: str
+    vocabulary: Sequence[str]
+
+
+def strip_figure(run: Trace, played: Played, language: Language) -> SvgDrawing:
+    """Nine pictures that look hand-drawn, with the real numbers."""
+    say, attention, words = speaker(language), f"{_ENCODER}.attention", played.words
+
+    def matrix(name: str, role: Role) -> MatrixFigure:
+        return MatrixFigure(run[name], role, rows=words, cell=(34.0, 24.0))
+
+    def bars(name: str, row: int, role: Role) -> BarColumn:
+        return _bars(words, numbers_of(run[name]).values[row].tolist(), role)
+
+    shares = run["probabilities"].value[0]
+    likeliest = shares.argsort(descending=True, stable=True)[:5].tolist()
+    predicted = [played.vocabulary[id_] for id_ in likeliest]
+    asking = played.asking
+    pictures: list[tuple[str, FigurePart, int | None]] = [
+        (say("strip words"), matrix("model.encoder.embedding.looked_up", "input"), None),
+        (say("strip positions"), matrix("model.encoder.summed", "input"), None),
+        (say("strip queries", word=words[asking]),
+         matrix(f"{attention}.projected_queries", "query"), asking),
+        (say("strip scores"), bars(f"{attention}.scaled", asking, "score"), None),
+        (say("strip weights"), bars(f"{attention}.weights", asking, "output"), None),
+        (say("strip context"), matrix(f"{attention}.context", "output"), asking),
+        (say("strip norm"), matrix(f"{_ENCODER}.feed_forward_norm.normed", "value"), None),
+        (say("strip decoder", word=played.started),
+         bars(f"{_DECODER}.cross_attention.weights", 0, "output"), None),
+        (say("strip prediction", word=predicted[0]),
+         _bars(predicted, shares[likeliest].tolist(), "output"), None),
+    ]  # fmt: skip
+    table = TableFigure(14, 14)
+    for place, (said, piece, framed) in enumerate(pictures):
+        picture = _Picture(said, place + 1, piece, framed)
+        table.put(picture, place // 3, place % 3, beat=place + 1)
+    return table.drawing(say("strip figure"), margin=14)
+
+
+def _bars(words: Sequence[str], values: Sequence[float], role: Role) -> BarColumn:
+    lengths = [
+        Length(value, word, f"{value:.2f}") for word, value in zip(words, values, strict=True)
+    ]
+    return BarColumn(lengths, role)
+
+
+class _Picture(FigurePart):
+    """A picture of the strip: a slightly crooked frame, a speech bubble, and one piece."""
+
+    def __init__(self, said: str, number: int, piece: FigurePart, framed: int | None) -> None:
+        super().__init__(300, 270)
+        self._said, self._number, self._piece, self._framed = said, number, piece, framed
+
+    def draw(self, canvas: Canvas) -> None:
+        box, piece = self.box, self._piece
+        canvas.path(_by_hand(box, self._number), role="ink", width=2.2)
+        bubble = Box(box.left + 16, box.top + 14, min(text_width(self._said, 14) + 52, 268), 34)
+        canvas.box(bubble, "panel", corner=17)
+        canvas.dot(bubble.left + 18, bubble.y, 11, fill="var(--gf-ink)")
+        number = str(self._number)
+        canvas.text(bubble.left + 18, bubble.y, number, size=13, bold=True, fill="var(--gf-paper)")
+        canvas.text(bubble.left + 36, bubble.y, self._said, size=14, anchor="start")
+        piece.place(box.x + (piece.before - piece.after) / 2, box.top + 60 + (box.height - 60) / 2)
+        piece.draw(canvas)
+        if self._framed is not None and isinstance(piece, MatrixFigure):
+            canvas.box(piece.row(self._framed).box.grown(5), role="query", corner=7)
+
+
+def _by_hand(box: Box, seed: int) -> str:
+    """A frame whose sides are slightly bent, the same every time."""
+
+    def shift(place: int) -> float:
+        return 2.6 * math.sin(1.7 * place + 2.3 * seed)
+
+    corners = [
+        (box.left, box.top), (box.right, box.top), (box.right, box.bottom), (box.left, box.bottom),
+    ]  # fmt: skip
+    path = f"M{corners[0][0]:.1f} {corners[0][1]:.1f}"
+    for place in range(4):
+        (x0, y0), (x1, y1) = corners[place], corners[(place + 1) % 4]
+        bend = (x0 + x1) / 2 + shift(2 * place), (y0 + y1) / 2 + shift(2 * place + 1)
+        path += f" Q{bend[0]:.1f} {bend[1]:.1f} {x1:.1f} {y1:.1f}"
+    return path + " Z"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import torch
@@ -10,9 +10,19 @@ from torch import nn
 
 from glassformer.claims.training_studies import Tastes, learn_tastes
 from glassformer.documents.parts import Figure, Paragraph, with_code
+from glassformer.language import Language
+from glassformer.lessons.figures.canvas import Role, SvgDrawing
 from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
-from glassformer.lessons.figures.flow_figures import score_figure
-from glassformer.lessons.figures.sheet import speaker
+from glassformer.lessons.figures.sheet import (
+    FigurePart,
+    Label,
+    MatrixFigure,
+    TableFigure,
+    cell_number,
+    heading,
+    numbers_of,
+    speaker,
+)
 from glassformer.lessons.lesson import (
     LessonStep,
     Parts,
@@ -219,3 +229,43 @@ def _words(say: Speaker) -> Parts:
         weights, say, head=_HEAD, rows=(*target[1:], "<end>"), columns=source,
         title=say("words caption"),
     )  # fmt: skip
+
+
+# --- a score, drawn -----------------------------------------------------------------------------
+
+
+def score_figure(
+    run: Trace, film: int, person: int, names: tuple[str, str], features: Sequence[str],
+    language: Language,
+) -> SvgDrawing:  # fmt: skip
+    """A film's features, a person's tastes, their products and the sum."""
+    say, table = speaker(language), TableFigure(36, 14)
+    cell, n = run["scores"][film, person], len(features)
+    owners: tuple[tuple[str, int, Role], ...] = (
+        ("films", film, "input"),
+        ("people", person, "query"),
+    )
+    for row, (step, which, role) in enumerate(owners):
+        table.put(heading(names[row], role), row + 1, 0, align="end")
+        for place in range(n):
+            table.put(
+                MatrixFigure(numbers_of(run[step]).cell(which, place), role), row + 1, place + 1
+            )
+    products: list[FigurePart] = []
+    for place, (feature, term) in enumerate(zip(features, cell.terms, strict=True)):
+        table.put(Label(feature), 0, place + 1)
+        shown, role = cell_number(term.value), "output" if term.value >= 0 else "key"
+        signed = shown if shown.startswith("−") else f"+{shown}"
+        products.append(Label(signed, role, 15, bold=True))
+        products[-1].above = 30
+        table.put(products[-1], 3, place + 1, beat=place + 1)
+        table.line(
+            lambda at: [(at.x, at.top - 32), (at.x, at.top - 4)], products[-1], beat=place + 1
+        )
+    score = float(cell.value)
+    total = Label(f"= {cell_number(score)}", "ink", 18, bold=True)
+    table.put(total, 4, 1, span=n, beat=n + 1)
+    said = Label(say("liked" if score > 0 else "disliked"), size=15)
+    table.put(said, 5, 1, span=n, beat=n + 1)
+    table.rule(total, products[0], products[-1], beat=n + 1)
+    return table.drawing(say("score figure"))

@@ -9,12 +9,15 @@ from functools import lru_cache
 from importlib.resources import as_file, files
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 from glassformer.claims.specimens import permutation
+from glassformer.colours import Scale, hex_colour, ink_on
 from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.model_family_figures import grid_figure, patches_figure
+from glassformer.lessons.figures.canvas import Box, Canvas, SvgDrawing
 from glassformer.lessons.lesson import (
     LessonStep,
     Parts,
@@ -243,3 +246,68 @@ def _occlusion(read: ReadDigit, say: Speaker) -> Parts:
         say("occlusion figure"), marked=divmod(most, _SIDE),
     ), numbers=_square(list(map(points, changes.tolist()))))  # fmt: skip
     yield say("moral")
+
+
+# --- an image, drawn ----------------------------------------------------------------------------
+
+_PIXEL = 26.0
+
+
+def patches_figure(pixels: npt.NDArray[np.float32], size: int, title: str) -> SvgDrawing:
+    """An image with the cuts between its patches, and the patches as a numbered sequence."""
+    per_side = len(pixels) // size
+    whole, small = len(pixels) * _PIXEL, 15.0
+    step = size * small + 16
+    canvas = Canvas(whole + 60 + per_side * 2 * step, max(whole + 40, 4 * step), title)
+    _draw_pixels(canvas, pixels, 20, 20, _PIXEL)
+    for cut in range(per_side + 1):
+        at = 20 + cut * size * _PIXEL
+        canvas.line((20, at), (20 + whole, at), role="query", width=1.6)
+        canvas.line((at, 20), (at, 20 + whole), role="query", width=1.6)
+    columns = 2 * per_side
+    left, top = whole + 60, 20 + (whole - per_side / 2 * (step + 18)) / 2
+    for place in range(per_side**2):
+        row, column = divmod(place, per_side)
+        cut_out = pixels[row * size : (row + 1) * size, column * size : (column + 1) * size]
+        down, across = divmod(place, columns)
+        x, y = left + across * step, top + down * (step + 18)
+        _draw_pixels(canvas, cut_out, x, y, small)
+        canvas.box(Box(x - 1, y - 1, size * small + 2, size * small + 2), "frame", "query")
+        canvas.text(x + size * small / 2, y + size * small + 13, str(place + 1), size=12)
+    return canvas.done()
+
+
+def grid_figure(
+    pixels: npt.NDArray[np.float32], values: npt.NDArray[np.float64], title: str, *,
+    marked: tuple[int, int], percentages: bool = False,
+) -> SvgDrawing:  # fmt: skip
+    """The image beside one number per patch; the marked patch is framed in both."""
+    whole, per_side = len(pixels) * _PIXEL, len(values)
+    room = whole / per_side
+    canvas = Canvas(2 * whole + 80, whole + 40, title)
+    _draw_pixels(canvas, pixels, 20, 20, _PIXEL)
+    largest = float(np.abs(values).max()) or 1.0
+    scale = Scale("probability") if percentages else Scale("signed", largest)
+    for (row, column), value in np.ndenumerate(values):
+        box = Box(whole + 60 + column * room, 20 + row * room, room - 2, room - 2)
+        colour = scale.colour(float(value))
+        ink = None
+        if colour is not None:
+            canvas.fill(box, hex_colour(colour))
+            ink = hex_colour(ink_on(colour))
+        said = f"{value:.1%}" if percentages else f"{value:+.1f}".replace("-", "−")
+        canvas.text(box.x, box.y, said, size=12.5, fill=ink)
+    for left in (20.0, whole + 60):
+        place = Box(left + marked[1] * room, 20 + marked[0] * room, room - 2, room - 2)
+        canvas.box(place.grown(1), "frame", "query")
+    return canvas.done()
+
+
+def _draw_pixels(
+    canvas: Canvas, pixels: npt.NDArray[np.float32], left: float, top: float, side: float
+) -> None:
+    """Dark on light, as on paper, in both themes."""
+    for (row, column), value in np.ndenumerate(pixels):
+        shade = round(245 - 225 * float(value))
+        box = Box(left + column * side, top + row * side, side, side)
+        canvas.fill(box, f"#{shade:02X}{shade:02X}{shade:02X}", corner=0)

@@ -13,10 +13,9 @@ from importlib.resources import files
 from typing import Any
 
 from glassformer.documents.parts import Figure, Paragraph, with_code
-from glassformer.lessons.figures.model_family_figures import graph_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import chart
-from glassformer.lessons.training_step import TwoSteps, two_steps
+from glassformer.lessons.training_step import TwoSteps, graph_figure, two_steps
 
 CHOICES: dict[str, tuple[str, ...]] = {"rate": ("good", "small", "large")}
 RATES = {"good": 0.1, "small": 0.001, "large": 1.0}

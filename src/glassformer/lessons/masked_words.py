@@ -14,7 +14,7 @@ from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure
-from glassformer.lessons.figures.model_family_figures import gap_figure
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
 from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn import LanguageModel, MaskedLanguageModel, presets
@@ -238,3 +238,41 @@ def _change(place: int, say: Speaker) -> Parts:
     yield say(key, word=word, before=percent(both[0]), after=percent(both[1]))
     yield say.table(rows, "sentence", more=heads)
     yield say("moral")
+
+
+# --- a gap, drawn -------------------------------------------------------------------------------
+
+
+def gap_figure(
+    words: Sequence[str], gap: int, both: str, left: str, title: str
+) -> SvgDrawing:  # fmt: skip
+    """What may be looked at to fill a gap: both sides, or only what comes before."""
+    widths = [text_width(word, 15) + 22 for word in words]
+    labels = 1.15 * max(text_width(label, 14) for label in (both, left)) + 30  # bold is wider
+    canvas = Canvas(labels + sum(widths) + 8 * len(words) + 30, 236, title)
+    for row, label in enumerate((both, left)):
+        y = 78 + 104 * row
+        canvas.text(16, y, label, anchor="start", bold=True)
+        boxes, x = [], labels
+        for width in widths:
+            boxes.append(Box(x, y - 17, width, 34))
+            x += width + 8
+        for place, (word, box) in enumerate(zip(words, boxes, strict=True)):
+            seen = place < gap or (row == 0 and place > gap)
+            if place == gap:
+                canvas.box(box, "part", "query", corner=6, dashed=True)
+                canvas.text(box.x, box.y, "?", size=16, bold=True, role="query")
+                continue
+            role: Role = "ink" if seen else "quiet"
+            canvas.box(box, "part" if seen else "empty", corner=6, dashed=not seen)
+            canvas.text(box.x, box.y, word if seen else "…", size=15, role=role)
+            if seen:
+                _arc(canvas, box, boxes[gap])
+    return canvas.done()
+
+
+def _arc(canvas: Canvas, start: Box, end: Box) -> None:
+    height = 12 + 0.07 * abs(start.x - end.x)
+    top = min(start.top, end.top) - height
+    path = f"M{start.x:.1f} {start.top - 2:.1f} Q{(start.x + end.x) / 2:.1f} {top - 8:.1f} "
+    canvas.path(path + f"{end.x:.1f} {end.top - 3:.1f}", role="score", width=1.4)

@@ -15,8 +15,8 @@ from glassformer.claims.claim import Stored, measured_on, stored_results
 from glassformer.claims.properties import influence, layer_cost, make_layer, path_length
 from glassformer.claims.specimens import accuracy, fit, seeded, vectors
 from glassformer.documents.parts import Figure, Paragraph, with_code
-from glassformer.lessons.figures.canvas import Role
-from glassformer.lessons.figures.model_family_figures import influence_figure, path_figure
+from glassformer.lessons.figures.canvas import Canvas, Role, SvgDrawing
+from glassformer.lessons.figures.sheet import numbers_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import chart
 from glassformer.nn.attention import set_attention
@@ -142,7 +142,9 @@ def _influence(kind: Kind, say: Speaker) -> Parts:
         (word, *(f"{one:.3f}" for one in row))
         for word, row in zip(WORDS, found.tolist(), strict=True)
     )
-    drawing = influence_figure(found.numpy(), WORDS, say("influence figure"))
+    drawing = numbers_figure(
+        {"": found.numpy()}, WORDS, say("influence figure"), columns=WORDS, cell=(58.0, 28.0)
+    )
     yield Figure("influence", drawing, say.table(rows, "", more=WORDS))
     yield say(f"influence {kind}", **facts)
 
@@ -277,3 +279,71 @@ def _origin(stored: Stored, say: Speaker) -> Paragraph:
     where = measured_on(stored, say.language)
     said = say("origin", command=stored.command, where=where, date=stored.date)
     return Paragraph(with_code(said), "quiet")
+
+
+# --- the path between two words -----------------------------------------------------------------
+
+_ACROSS, _UP, _DOT = 96.0, 74.0, 9.0
+
+
+def path_figure(
+    kind: Literal["recurrence", "attention", "convolution"], words: Sequence[str],
+    ends: tuple[int, int], title: str,
+) -> SvgDrawing:  # fmt: skip
+    """How far it is from one word to another: every link that exists, and the shortest path."""
+    start, end = ends
+    layers = end - start if kind == "convolution" else 1
+    canvas = Canvas(len(words) * _ACROSS + 30, layers * _UP + 110, title)
+    bottom = canvas.height - 52
+
+    def at(place: int, layer: int) -> tuple[float, float]:
+        return 15 + (place + 0.5) * _ACROSS, bottom - layer * _UP
+
+    links = _links(kind, len(words), layers)
+    path = _shortest(kind, start, end)
+    for one, other in links:
+        if (one, other) not in path:
+            canvas.line(at(*one), at(*other), role="quiet", width=0.8)
+    for hop, (one, other) in enumerate(path, start=1):
+        (x0, y0), (x1, y1) = at(*one), at(*other)
+        canvas.line((x0, y0), (x1, y1), role="query", width=3)
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        canvas.dot(x, y, 10, fill="var(--gf-paper)")
+        canvas.text(x, y, str(hop), size=13, bold=True, role="query")
+    on_path = {place for link in path for place in link}
+    for layer in range(layers + 1):
+        for place in range(len(words)):
+            fill = "var(--gf-query)" if (place, layer) in on_path else "var(--gf-quiet)"
+            canvas.dot(*at(place, layer), _DOT, fill=fill)
+    for place, word in enumerate(words):
+        x, y = at(place, 0)
+        canvas.text(x, y + 28, word, size=15, bold=place in ends)
+    return canvas.done()
+
+
+Node = tuple[int, int]
+"""A position and a layer; layer 0 are the words."""
+
+
+def _links(kind: str, length: int, layers: int) -> list[tuple[Node, Node]]:
+    if kind == "recurrence":
+        up: list[tuple[Node, Node]] = [((place, 0), (place, 1)) for place in range(length)]
+        return up + [((place, 1), (place + 1, 1)) for place in range(length - 1)]
+    reach = 1 if kind == "convolution" else length
+    return [
+        ((one, layer), (other, layer + 1))
+        for layer in range(layers)
+        for one in range(length)
+        for other in range(max(0, one - reach), min(length, one + reach + 1))
+    ]
+
+
+def _shortest(kind: str, start: int, end: int) -> list[tuple[Node, Node]]:
+    """The hops between two positions; the step from a word into its own state is none."""
+    if kind == "attention":
+        return [((start, 0), (end, 1))]
+    if kind == "recurrence":
+        return [((place, 1), (place + 1, 1)) for place in range(start, end)]
+    return [
+        ((start + layer, layer), (start + layer + 1, layer + 1)) for layer in range(end - start)
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 
 import torch
@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from glassformer.claims.specimens import fit, seeded
 from glassformer.decoding import Greedy, translate
 from glassformer.documents.parts import Figure
-from glassformer.lessons.figures.model_family_figures import pairs_figure
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
+from glassformer.lessons.figures.sheet import FigurePart, ModelBox, Section, TableFigure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
 from glassformer.lessons.lesson_steps import Predictor, chart, heat_map, likeliest
 from glassformer.nn import Seq2Seq, count_parameters, presets
@@ -250,3 +251,45 @@ def _other_task(learned: TrainedOnAll, say: Speaker) -> Parts:
     yield say.table(rows, "read", "written")
     yield say("never", letters=" ".join(letters), said=" ".join(said[0]))
     yield say("own")
+
+
+# --- the tasks, drawn ---------------------------------------------------------------------------
+
+
+def pairs_figure(
+    pairs: Sequence[tuple[Sequence[str], Sequence[str]]], model: str, title: str
+) -> SvgDrawing:
+    """What is read, one model, and what is written, for several tasks."""
+    table = TableFigure(70, 22)
+    middle = table.put(ModelBox(model, "score"), len(pairs) // 2, 1)
+    for row, (source, target) in enumerate(pairs):
+        read = table.put(_Words(source, "input"), row, 0, align="end")
+        written = table.put(_Words(target, "output"), row, 2, align="start")
+        place = Section(partial(_share, middle, row, len(pairs)))
+        table.join(read, place, "input", sideways=True)
+        table.join(place, written, "output", sideways=True)
+    return table.drawing(title)
+
+
+def _share(model: FigurePart, row: int, rows: int) -> Box:
+    """The height of a box at which a row's lines end."""
+    box = model.box
+    return Box(box.left, box.top + box.height * (row + 1) / (rows + 1), box.width, 0)
+
+
+class _Words(FigurePart):
+    """Words in small boxes beside one another; the first of a source names the task."""
+
+    def __init__(self, words: Sequence[str], role: Role) -> None:
+        self._words, self._role = words, role
+        self._widths = [text_width(word, 14) + 16 for word in words]
+        super().__init__(sum(self._widths) + 6 * (len(words) - 1), 30)
+
+    def draw(self, canvas: Canvas) -> None:
+        x = self.box.left
+        for place, (word, width) in enumerate(zip(self._words, self._widths, strict=True)):
+            named = place == 0 and self._role == "input"
+            box = Box(x, self.box.top, width, self.box.height)
+            canvas.box(box, "part" if named else "empty", self._role if named else None, corner=6)
+            canvas.text(box.x, box.y, word, size=14, bold=named)
+            x += width + 6

@@ -17,9 +17,12 @@ from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import matrix, shape_text
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part
 from glassformer.errors import UnknownNameError
-from glassformer.lessons.figures.flow_figures import feed_forward_figure, network_layers
 from glassformer.lessons.figures.head_figures import PipelineSteps, mask_figure
-from glassformer.lessons.figures.model_figures import stack_figure
+from glassformer.lessons.figures.model_figures import (
+    feed_forward_figure,
+    network_layers,
+    stack_figure,
+)
 from glassformer.lessons.illustrated import printed_matrix
 from glassformer.lessons.lesson import LessonStep, Speaker, number
 from glassformer.lessons.lesson_steps import heat_map

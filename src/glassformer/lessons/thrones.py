@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 import torch.nn.functional as F
 
 from glassformer.claims.specimens import one_thread, seeded
+from glassformer.colours import hex_colour
 from glassformer.documents.parts import Figure, Paragraph, Part
-from glassformer.lessons.figures.flow_figures import TranslationFlow, translation_figure
+from glassformer.language import Language
+from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
+from glassformer.lessons.figures.sheet import (
+    ColouredNumbers,
+    FigurePart,
+    Label,
+    ModelBox,
+    Point,
+    TableFigure,
+    heading,
+    numbers_of,
+    speaker,
+)
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
@@ -208,3 +221,95 @@ def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
     )
     yield heat_map(run["probabilities"], say, columns=columns)
     yield Figure("translation", translation_figure(run, flow, say.language))
+
+
+# --- the translation, drawn ---------------------------------------------------------------------
+
+_CROSS = "model.decoder.blocks.0.cross_attention.weights"
+
+
+@dataclass(frozen=True)
+class TranslationFlow:
+    """What is read, what the decoder is given at each step, and what it answers."""
+
+    source: Sequence[str]
+    given: Sequence[str]
+    answers: Sequence[str]
+    shares: Sequence[float]
+
+
+def translation_figure(run: Trace, said: TranslationFlow, language: Language) -> SvgDrawing:
+    """The source through the encoder once; then one row per word that the decoder adds.
+
+    Lines are cross-attention, the mean over heads. Each answer is given to the next step.
+    """
+    say, table = speaker(language), TableFigure(30, 14)
+    weights = run[_CROSS].value[0].double().mean(0).tolist()
+    memory = numbers_of(run["model.encoder.blocks.0.resid_post"])
+    titles = {0: "source words", 2: "memory words", 4: "given words", 6: "answer words"}
+    for column, key in titles.items():
+        table.put(heading(say(key), "quiet"), 0, column)
+    read, kept = [], []
+    for row, word in enumerate(said.source, start=1):
+        read.append(table.put(ModelBox(word, "input", bold=False), row, 0, align="fill"))
+        table.put(FigurePart(60, 0), row, 1)
+        kept.append(table.put(_Strip(memory.rows(row - 1)), row, 2, beat=1))
+        table.put(FigurePart(190, 0), row, 3)
+        table.join(read[-1], kept[-1], sideways=True, beat=1)
+    given, answers = [], []
+    for row, (word, answer, share) in enumerate(
+        zip(said.given, said.answers, said.shares, strict=True), start=1
+    ):
+        beat = row + 1
+        token = ModelBox(word, "query", bold=False)
+        given.append(table.put(token, row, 4, align="fill", beat=beat))
+        table.put(FigurePart(60, 0), row, 5)
+        shown = ModelBox(f"{answer}  {share:.0%}", "output")
+        answers.append(table.put(shown, row, 6, align="fill", beat=beat))
+        table.join(given[-1], answers[-1], sideways=True, beat=beat)
+        seen: tuple[tuple[Role, int], ...] = (("quiet", beat), ("query", -beat))
+        for strip, weight in zip(kept, weights[row - 1], strict=True):
+            for role, when in seen:
+                table.join(strip, given[-1], role, sideways=True, gaps=(3, 3), beat=when,
+                           arrow=False, width=max(0.4, 9 * weight))  # fmt: skip
+    for answer_box, following in zip(answers, given[1:], strict=False):
+        beat = answers.index(answer_box) + 3
+        table.line(_fed_back, answer_box, following, role="output", beat=beat, dashed=True)
+    table.mark(partial(_upright_box, read, kept, say("encoder"), "score"))
+    table.mark(partial(_upright_box, given, answers, say("decoder"), "query"))
+    table.put(Label(say("translation legend")), len(said.source) + 1, 0, span=7)
+    return table.drawing(say("translation figure"))
+
+
+def _fed_back(answer: Box, following: Box) -> list[Point]:
+    """From an answer, between two rows, to the next word that is given."""
+    y = (answer.bottom + following.top) / 2
+    return [(answer.x, answer.bottom + 1), (answer.x, y), (following.x, y),
+            (following.x, following.top - 1)]  # fmt: skip
+
+
+def _upright_box(
+    left: Sequence[FigurePart], right: Sequence[FigurePart], said: str, role: Role, canvas: Canvas
+) -> None:
+    """A part of the model as a tall box between two columns."""
+    x = (left[0].box.right + right[0].box.left) / 2
+    top, bottom = left[0].box.top - 4, left[-1].box.bottom + 4
+    box = Box(x - 24, top, 48, bottom - top)
+    canvas.box(box, "part", role, corner=8)
+    canvas.turned(x + 5, box.y, said, size=15)
+
+
+class _Strip(FigurePart):
+    """A vector as a strip of colours."""
+
+    def __init__(self, numbers: ColouredNumbers) -> None:
+        super().__init__(12.0 * numbers.values.shape[1] + 4, 22)
+        self._numbers = numbers
+
+    def draw(self, canvas: Canvas) -> None:
+        for place, value in enumerate(self._numbers.values[0]):
+            colour = self._numbers.scale.colour(float(value)) if self._numbers.scale else None
+            left = self.box.left + 2 + 12 * place
+            if colour is not None:
+                canvas.fill(Box(left, self.box.top + 2, 11, 18), hex_colour(colour), corner=1)
+        canvas.box(self.box, "frame", "value", corner=3)

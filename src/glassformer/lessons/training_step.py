@@ -9,7 +9,20 @@ import torch
 from torch import nn
 
 from glassformer.documents.parts import Figure, Paragraph
-from glassformer.lessons.figures.model_family_figures import graph_figure
+from glassformer.language import Language
+from glassformer.lessons.figures.canvas import Box, Role, SvgDrawing
+from glassformer.lessons.figures.sheet import (
+    SMALL,
+    ColouredNumbers,
+    FigurePart,
+    Label,
+    MatrixFigure,
+    ModelBox,
+    TableFigure,
+    heading,
+    numbers_of,
+    speaker,
+)
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
 from glassformer.lessons.row_questions import with_question
@@ -111,3 +124,75 @@ def _parts(said: str, cells: list[Cell], names: list[str], say: Speaker) -> Part
     for name in names:
         step = run[name]
         yield heat_map(step, say, next((cell for cell in cells if cell.step is step), None))
+
+
+# --- the step as a computation graph ------------------------------------------------------------
+
+
+class _GraphStage(NamedTuple):
+    """An operation of the graph: what it gives, with which parameter, and how it passes back."""
+
+    name: str
+    step: str
+    passed_back: str
+    parameter: str = ""
+
+
+_GRAPH = (
+    _GraphStage("linear", "expanded", "", "expand.weight"),
+    _GraphStage("ReLU", "activated", "back through ReLU"),
+    _GraphStage("linear", "contracted", "back through W_2", "contract.weight"),
+    _GraphStage("minus wanted", "error", "back through a difference"),
+    _GraphStage("mean of squares", "loss", "back through the squares"),
+)
+_SAME_GRADIENT = {"contracted": "error"}
+"""Subtracting a constant changes no gradient, so the trace has one step for both."""
+_MATRICES = {"expand.weight": "W_1", "contract.weight": "W_2"}
+
+
+def graph_figure(run: Trace, language: Language) -> SvgDrawing:
+    """A training step as a graph: numbers on their way down, then gradients on their way back up.
+
+    Beside each red arrow stands what the gradient is multiplied by on its way.
+    """
+    say, table, last = speaker(language), TableFigure(46, 14), len(_GRAPH)
+    table.put(heading(say("forward"), "score"), 0, 1)
+    table.put(heading(say("gradients"), "query"), 0, 2, beat=1)
+    values, slopes = [_put_node(table, run, "x", 1, 1, "score")], [FigurePart(0, 0)]
+    table.put(Label(say("node x")), 1, 0, align="end")
+    for place, one in enumerate(_GRAPH):
+        row, beat = 2 * place + 3, last - place
+        box = table.put(ModelBox(say(one.name), "quiet", bold=False), row - 1, 1)
+        values.append(_put_node(table, run, one.step, row, 1, "score"))
+        table.put(Label(say(f"node {one.step}")), row, 0, align="end")
+        table.join(values[-2], box, "score")
+        table.join(box, values[-1], "score")
+        gradient = f"gradients.{_SAME_GRADIENT.get(one.step, one.step)}"
+        slopes.append(_put_node(table, run, gradient, row, 2, "query", beat))
+        if one.passed_back:
+            table.join(slopes[-1], slopes[-2], "query", beat=beat)
+            table.note(say(one.passed_back), _right_of_arrow, slopes[-1], box, role="query",
+                       anchor="start", beat=beat)  # fmt: skip
+        if one.parameter:
+            matrix, gradient = one.parameter, f"gradients.{one.parameter}"
+            given = _put_node(table, run, matrix, row - 1, 0, "value")
+            made = _put_node(table, run, gradient, row - 1, 3, "query", beat)
+            table.join(given, box, "value", sideways=True)
+            table.join(slopes[-1], made, "query", sideways=True, beat=beat)
+    table.put(Label(say("graph legend"), "query"), 2 * last + 2, 0, span=4, beat=1)
+    return table.drawing(say("graph figure"))
+
+
+def _put_node(
+    table: TableFigure, run: Trace, name: str, row: int, column: int, role: Role, beat: int = 0
+) -> FigurePart:
+    """The numbers of a step; a parameter and its gradient as x · W uses them, with a title."""
+    numbers, parameter = numbers_of(run[name]), _MATRICES.get(name.removeprefix("gradients."), "")
+    if parameter:
+        numbers = ColouredNumbers(numbers.values.T, numbers.scale)
+    title = f"∂{parameter}" if parameter and name.startswith("gradients.") else parameter
+    return table.put(MatrixFigure(numbers, role, cell=SMALL, title=title), row, column, beat=beat)
+
+
+def _right_of_arrow(slope: Box, box: Box) -> tuple[float, float]:
+    return slope.x + 10, box.y

@@ -4,9 +4,9 @@
     drawing.svg()                          # a self-contained file
 
 A figure is a function from traces to a `Drawing`. `canvas` draws shapes and says when they appear;
-`sheet` lays out matrices, labels and parts of models in rows and columns; the figures themselves
-are in `attention_figures` and `head_figures`, `model_figures`, `flow_figures` and
-`model_family_figures`; line charts, bar charts and maps in `data_charts`.
+`sheet` lays out matrices, labels and parts of models in rows and columns; `data_charts` draws lines,
+bars and maps. Figures of attention are in `attention_figures` and `head_figures`, those of whole
+models in `model_figures`; a figure of something else stands in the module of its lesson.
 """
 
 from glassformer.lessons.figures.canvas import STYLE, SvgDrawing

@@ -107,18 +107,14 @@ def _product(
 
     With `cells`, the frames follow the first cell of each row and the column that it comes from.
     """
-
-    def frame(canvas: Canvas, row: int) -> None:
-        boxes = [left.row(row), *([right.column(0)] if cells else [])]
-        for box in (*boxes, made.cell(row, 0) if cells else made.row(row)):
-            canvas.box(box.grown(5), role="query", corner=6)
-
     table = TableFigure(22, 22)
     signs = Label("×", "ink", 22), Label("=", "ink", 22)
     for place, piece in enumerate((left, signs[0], right, signs[1], made)):
         table.put(piece, 0, place)
     for row in range(made.n_rows):
-        table.mark(partial(frame, row=row), beat=-row - 1)
+        made_here = [right.column(0), made.cell(row, 0)] if cells else [made.row(row)]
+        for section in (left.row(row), *made_here):
+            table.frame(section, "query", beat=-row - 1)
     return table
 
 
@@ -344,13 +340,11 @@ def _diagram(steps: _Attention, language: Language) -> TableFigure:
         times = table.put(Sign("×"), _TIMES, column)
         table.join(keys[place], dots[place], "key")
         table.join(dots[place], score)
-        table.line(lambda a, b: [(a.x, a.top), (a.x, b.bottom)], score, softmax, arrow=False)
-        table.line(lambda a, b: [(b.x, a.top), (b.x, b.bottom + 2)], softmax, weight)
+        table.join(score, softmax, straight=True, gaps=(0, 0), arrow=False)
+        table.join(softmax, weight, straight=True, gaps=(0, 2))
         table.join(weight, times)
         table.line(up_and_left, values[place], times, role="value" if mapped else "input")
-        table.line(
-            lambda a, b: [(a.x, a.top), (b.x, b.bottom)], times, plus, role="weighted", arrow=False
-        )
+        table.join(times, plus, "weighted", gaps=(0, 0), arrow=False)
     return table
 
 
@@ -417,8 +411,8 @@ def roles_figure(run: Trace, language: Language) -> SvgDrawing:
     for place, (said, role, piece) in enumerate(pieces):
         table.put(heading(say(said), role), 0, place, beat=place + 1)
         table.put(piece, 1, place, beat=place + 1)
-    table.mark(lambda to: to.box(query.row(_CHOSEN).grown(5), role="query", corner=7), beat=1)
-    table.mark(lambda to: to.box(key.column(_CHOSEN).grown(5), role="key", corner=7), beat=2)
+    table.frame(query.row(_CHOSEN), "query", beat=1)
+    table.frame(key.column(_CHOSEN), "key", beat=2)
     legend = table.put(TableFigure(), 2, 2, beat=3)
     legend.put(Swatch(say("share of"), "value", "bar"), 0, 0)
     legend.put(Swatch(say("whole"), "output", "part"), 0, 1)
@@ -439,7 +433,7 @@ def order_figure(
     left, right = (
         table.put(
             MatrixFigure(
-                numbers_of(step), "output", title=say("of outputs", number=place + 1),
+                step, "output", title=say("of outputs", number=place + 1),
                 rows=step.labels[-2] or (),
             ),
             0, place,
@@ -447,12 +441,7 @@ def order_figure(
         for place, step in enumerate((one, other))
     )  # fmt: skip
     words = max(len(word) for word in other.labels[-2] or ("",)) * 8 + 14
-
     for row, source in enumerate(moved):
-
-        def route(a: Box, b: Box, row: int = row, source: int = source) -> list[Point]:
-            start, end = left.row(source).y, right.row(row).y
-            return [(a.right + 6, start), (b.left - words, end)]
-
-        table.line(route, left, right, role=_LINES[source], width=2, arrow=True)
+        ends = left.row(source), right.row(row)
+        table.join(*ends, _LINES[source], sideways=True, gaps=(9, words + 3), width=2)
     return table.drawing(title)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -95,7 +94,7 @@ class MaskFigure(MatrixFigure):
         self._hidden = hidden
 
     def _draw_cell(self, canvas: Canvas, row: int, column: int) -> None:
-        box = self.cell(row, column)
+        box = self.cell(row, column).box
         if self._hidden[row, column]:
             canvas.box(box, "panel", corner=2)
             near = Box(box.x - 5, box.y - 5, 10, 10)
@@ -136,32 +135,18 @@ def pipeline_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
         table.put(box, row, 0, span=3 if last else 2, align="fill", beat=beat)
         if below is None:
             for one in inputs[:2]:
-                table.line(_straight_up, one, box, beat=beat)
+                table.join(one, box, straight=True, gaps=(34, 5), beat=beat)
         else:
-            table.line(partial(_between, inputs[0], inputs[1]), below, box, beat=beat)
+            table.join(below, box, straight=True, beat=beat)
         if last:
-            table.line(_straight_up, inputs[2], box, role="value", beat=beat)
+            table.join(inputs[2], box, "value", straight=True, gaps=(34, 5), beat=beat)
         below = box
         if done:
             shown = MatrixFigure(steps.numbers(name), role, cell=SMALL)
             table.put(shown, row, 3, beat=beat)
             table.put(Label(title, role), row, 4, align="start", beat=beat)
-            table.line(_sideways_dashed, box, shown, beat=beat, dashed=True, arrow=False)
+            table.join(box, shown, sideways=True, beat=beat, dashed=True, arrow=False)
     return table.drawing(say("pipeline figure"))
-
-
-def _straight_up(a: Box, b: Box) -> list[Point]:
-    return [(a.x, a.top - (34 if a.height > 34 else 4)), (a.x, b.bottom + 5)]
-
-
-def _between(left: FigurePart, right: FigurePart, a: Box, b: Box) -> list[Point]:
-    """Straight up, midway between the first two inputs."""
-    x = (left.box.x + right.box.x) / 2
-    return [(x, a.top - 4), (x, b.bottom + 5)]
-
-
-def _sideways_dashed(a: Box, b: Box) -> list[Point]:
-    return [(a.right + 6, a.y), (b.left - 6, a.y)]
 
 
 def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
@@ -203,19 +188,11 @@ def visible_figure(tokens: Sequence[str], visible: Tensor | None, say: Speaker) 
     table.note(say("to predict"), lambda at: (at.right + 16, at.top - 12), grid, role="quiet",
                anchor="start")  # fmt: skip
     for row, following in enumerate((*tokens[1:], "?")):
-        table.note(f"→ {following}", partial(_beside_row, grid, row), grid, role="query", size=15,
-                   anchor="start", bold=True)  # fmt: skip
+        table.note(f"→ {following}", lambda at: (at.right + 19, at.y), grid.row(row), role="query",
+                   size=15, anchor="start", bold=True)  # fmt: skip
         if row + 1 < count:
-            table.mark(partial(_framed_cell, grid, row))
+            table.frame(grid.cell(row, row + 1), "query", by=2)
     return table.drawing(say(f"mask figure {'off' if visible is None else 'on'}"))
-
-
-def _beside_row(grid: MatrixFigure, row: int, at: Box) -> Point:
-    return at.right + 16, grid.row(row).y
-
-
-def _framed_cell(grid: MatrixFigure, row: int, canvas: Canvas) -> None:
-    canvas.box(grid.cell(row, row + 1).grown(2), role="query")
 
 
 # --- several heads ---------------------------------------------------------------------------
@@ -266,19 +243,9 @@ def heads_figure(run: Trace, language: Language) -> SvgDrawing:
         table.put(shares, 2, column, beat=beat)
         table.put(mixed, 3, column, beat=beat)
         table.join(shares, mixed, beat=beat)
-        table.line(partial(_cut, queries, head), name, role=role, beat=beat)
-        table.line(partial(_rejoined, joined, head), mixed, role=role, beat=beat)
+        table.join(queries.group(head), name, role, gaps=(8, 3), beat=beat)
+        table.join(mixed, joined.group(head), role, gaps=(5, 8), beat=beat)
     return table.drawing(say("heads figure"))
-
-
-def _cut(queries: MatrixFigure, head: int, name: Box) -> list[Point]:
-    part = queries.group(head)
-    return [(part.x, part.bottom + 8), (name.x, name.top - 3)]
-
-
-def _rejoined(joined: MatrixFigure, head: int, mixed: Box) -> list[Point]:
-    part = joined.group(head)
-    return [(mixed.x, mixed.bottom + 5), (part.x, part.top - 8)]
 
 
 def reshape_figure(run: Trace, language: Language) -> SvgDrawing:
@@ -304,7 +271,7 @@ def reshape_figure(run: Trace, language: Language) -> SvgDrawing:
         turned.put(MatrixFigure(part, role, rows=words, cell=SMALL), 2, head)
     table.join(first, table.put(viewed, 0, 1, beat=1), sideways=True, beat=1)
     table.put(turned, 1, 0, span=2, beat=2)
-    table.line(lambda a, b: [(a.x, a.bottom + 4), (a.x, b.top - 2)], viewed, turned, beat=2)
+    table.join(viewed, turned, straight=True, gaps=(4, 2), beat=2)
     return table.drawing(say("reshape figure"))
 
 
@@ -325,14 +292,7 @@ def fold_figure(step: Step, folded: Step, n_heads: int, say: Speaker) -> SvgDraw
                 title=say("fold head", sentence=sentence + 1, head=head + 1),
             )  # fmt: skip
             table.put(part, 1, place, beat=place + 1)
-
-            def route(
-                _a: Box, b: Box, whole: MatrixFigure = whole, head: int = head
-            ) -> list[Point]:
-                group = whole.group(head)
-                return [(group.x, group.bottom + 8), (b.x, b.top - 30)]
-
-            table.line(route, whole, part, role=role, beat=place + 1)
+            table.join(whole.group(head), part, role, gaps=(8, 30), beat=place + 1)
     return table.drawing(say("fold figure"))
 
 
@@ -342,7 +302,7 @@ def five_stages_figure(run: Trace, language: Language) -> SvgDrawing:
     n, words = weights.shape[-3], weights.labels[-2] or ()
     roles = _HEAD_ROLES[:n]
     projections, heads, outputs, last = (TableFigure(gap, 6) for gap in (26, 64, 64, 26))
-    inputs = MatrixFigure(numbers_of(run["x"]), "input", title="x", rows=words, cell=SLIM)
+    inputs = MatrixFigure(run["x"], "input", title="x", rows=words, cell=SLIM)
     stages = {
         "inputs": inputs, "projections": projections, "heads": heads, "outputs": outputs,
         "joined and mapped": last,
@@ -355,7 +315,7 @@ def five_stages_figure(run: Trace, language: Language) -> SvgDrawing:
 
     def wide(name: str, said: str, role: Role = "ink", *, cut: bool = True) -> MatrixFigure:
         parts = roles if cut else ()
-        return MatrixFigure(numbers_of(run[name]), role, title=said, cell=SLIM, parts=parts)
+        return MatrixFigure(run[name], role, title=said, cell=SLIM, parts=parts)
 
     queries, keys, values = (
         projections.put(wide(f"projected_{kind}", f"{say(kind)} = x {symbol}"), 0, place)
@@ -364,7 +324,7 @@ def five_stages_figure(run: Trace, language: Language) -> SvgDrawing:
         )
     )
     for one in (queries, keys, values):
-        table.line(_to_title, inputs, one, role="input", beat=1)
+        table.join(inputs, one, "input", gaps=(4, _OVER_TITLE), beat=1)
     joined = last.put(wide("joined", ""), 0, 0)
     mapped = last.put(ModelBox("· W_O", "quiet"), 0, 1)
     output = last.put(wide("output", "", "output", cut=False), 0, 2)
@@ -380,35 +340,19 @@ def five_stages_figure(run: Trace, language: Language) -> SvgDrawing:
         made.before = made.after = (weight.width - made.width) / 2  # below the weights
         outputs.put(made, 0, head)
         for one in (queries, keys):
-            table.line(partial(_from_group, one, head), weight, role=role, beat=2, arrow=False)
+            table.join(one.group(head), weight, role, gaps=(7, _OVER_TITLE), beat=2, arrow=False)
         table.join(weight, made, role, beat=3)
-        route = partial(_around, values, head)
-        table.line(route, weight, made, role=role, beat=3, dashed=True)
-        table.line(partial(_to_group, joined, head), made, role=role, beat=4)
+        around = values.group(head), weight, made
+        table.line(_past_the_weights, *around, role=role, beat=3, dashed=True)
+        table.join(made, joined.group(head), role, gaps=(4, 6), beat=4)
     return table.drawing(say("five stages figure"))
 
 
 _OVER_TITLE = 26.0
 
 
-def _to_title(a: Box, b: Box) -> list[Point]:
-    """From below one matrix to above the title of another."""
-    return [(a.x, a.bottom + 4), (b.x, b.top - _OVER_TITLE)]
-
-
-def _from_group(projected: MatrixFigure, head: int, weight: Box) -> list[Point]:
-    group = projected.group(head)
-    return [(group.x, projected.box.bottom + 4), (weight.x, weight.top - _OVER_TITLE)]
-
-
-def _to_group(joined: MatrixFigure, head: int, made: Box) -> list[Point]:
-    return [(made.x, made.bottom + 4), (joined.group(head).x, joined.box.top - 3)]
-
-
-def _around(values: MatrixFigure, head: int, weight: Box, made: Box) -> list[Point]:
+def _past_the_weights(values: Box, weight: Box, made: Box) -> list[Point]:
     """From the values of a head past its weights to its output."""
     beside = weight.right + 22
-    return [
-        (values.group(head).x, values.box.bottom + 4), (beside, weight.top - _OVER_TITLE),
-        (beside, made.y), (made.right + 5, made.y),
-    ]  # fmt: skip
+    return [(values.x, values.bottom + 7), (beside, weight.top - _OVER_TITLE), (beside, made.y),
+            (made.right + 5, made.y)]  # fmt: skip

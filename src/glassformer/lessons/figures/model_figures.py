@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Literal
 
-from glassformer.documents.heat_maps import shape_text
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.colours import Scale, hex_colour, ink_on
+from glassformer.documents.heat_maps import limit_of, shape_text
 from glassformer.language import Language
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
@@ -19,6 +24,7 @@ from glassformer.lessons.figures.sheet import (
     Sign,
     Swatch,
     TableFigure,
+    cell_number,
     heading,
     numbers_of,
     speaker,
@@ -66,8 +72,8 @@ def _fan(
     """Self-attention joins the columns: a line from each word to each, as thick as its weight."""
     for one, row in zip(above, shares, strict=True):
         for other, share in zip(below, row, strict=True):
-            table.line(lambda a, b: [(a.x, a.top - 4), (b.x, b.bottom + 4)], other, one,
-                       role="score", arrow=False, width=max(0.6, 9 * share), beat=beat)  # fmt: skip
+            table.join(other, one, "score", gaps=(4, 4), arrow=False, width=max(0.6, 9 * share),
+                       beat=beat)  # fmt: skip
 
 
 def block_figure(run: Trace, words: Sequence[str], language: Language) -> SvgDrawing:
@@ -134,8 +140,8 @@ def classifier_figure(
     table.put(pooled, 3, 1, span=n, beat=2)
     for place, (word, x, y) in enumerate(zip(words, inputs, after, strict=True)):
         table.put(Label(word, "ink", 15, bold=True), 7, place + 1)
-        table.line(lambda a, b: [(a.x, a.top - 4), (a.x, b.bottom + 4)], x, block)
-        table.line(lambda a, b: [(b.x, a.top - 4), (b.x, b.bottom + 4)], block, y, beat=1)
+        table.join(x, block, straight=True, gaps=(4, 4))
+        table.join(block, y, straight=True, gaps=(4, 4), beat=1)
         table.join(y, pooled, "weighted", beat=2)
     logits, shares = numbers_of(run["logits"]), numbers_of(run["probabilities"])
     room = max(90.0, *(text_width(name, 15) + 24 for name in classes))
@@ -150,7 +156,7 @@ def classifier_figure(
         for part in (names, likely, scores):
             part.put(FigurePart(room, 0), 1, place)
         if best:
-            names.mark(partial(_framed, said), beat=4)
+            names.frame(said, "output", by=9, beat=4)
         table.join(pooled, score, beat=3)
         table.join(score, share, beat=4)
     return table.drawing(say("classifier figure"))
@@ -177,10 +183,6 @@ class _Joining(FigurePart):
         for x in xs:
             canvas.dot(x, low, 5)
             canvas.dot(x, high, 5)
-
-
-def _framed(said: FigurePart, canvas: Canvas) -> None:
-    canvas.box(said.box.grown(9), role="output", corner=8)
 
 
 # --- encoder and decoder ---------------------------------------------------------------------
@@ -382,3 +384,95 @@ def _over(start: Box, end: Box) -> list[Point]:
     """Past a part of the block: up, along, and down into the sum."""
     x, y = start.right + 16, min(start.top, end.top) - 26
     return [(x, start.y), (x, y), (end.x, y), (end.x, end.top - 3)]
+
+
+# --- feed-forward -------------------------------------------------------------------------------
+
+Vector = npt.NDArray[np.float64]
+_NODE, _APART = 17.0, 38.0
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """What a layer computes: its numbers, and the weights (one row each) that they come from."""
+
+    name: str
+    values: Vector
+    weights: npt.NDArray[np.float64] | None = None
+
+
+class _Network(FigurePart):
+    """Circles with numbers in columns; lines are weights: brown above 0, blue below."""
+
+    def __init__(self, layers: Sequence[NetworkLayer]) -> None:
+        highest = max(len(layer.values) for layer in layers)
+        names = [max(text_width(layer.name, 13) + 14, 150.0) for layer in layers]
+        super().__init__(sum(names), highest * _APART + 34)
+        self._layers, self._names = layers, names
+        every = np.concatenate([layer.values for layer in layers])
+        self._scale = Scale("signed", limit_of(np.abs(every)))
+        self._most = max(float(np.abs(layer.weights).max())
+                         for layer in layers if layer.weights is not None)  # fmt: skip
+
+    def _place(self, column: int, row: int) -> Point:
+        x = self.box.left + sum(self._names[:column]) + self._names[column] / 2
+        count = len(self._layers[column].values)
+        middle = self.box.top + (self.box.height - 34) / 2
+        return x, middle + (row - (count - 1) / 2) * _APART
+
+    def draw(self, canvas: Canvas) -> None:
+        for column, (_, layer) in enumerate(pairwise(self._layers)):
+            assert layer.weights is not None
+            for (row, source), weight in np.ndenumerate(layer.weights):
+                (x0, y0), (x1, y1) = self._place(column, source), self._place(column + 1, row)
+                role: Role = "key" if weight > 0 else "score"
+                width = max(0.3, 2.4 * abs(float(weight)) / self._most)
+                canvas.line((x0 + _NODE, y0), (x1 - _NODE, y1), role=role, width=width)
+        for column, layer in enumerate(self._layers):
+            for row, value in enumerate(layer.values.tolist()):
+                self._node(canvas, *self._place(column, row), value)
+            x, _ = self._place(column, 0)
+            canvas.text(x, self.box.bottom - 8, layer.name, size=13, role="quiet")
+
+    def _node(self, canvas: Canvas, x: float, y: float, value: float) -> None:
+        colour = self._scale.colour(value)
+        assert colour is not None
+        canvas.dot(x, y, _NODE, fill=hex_colour(colour))
+        canvas.ring(x, y, _NODE)
+        canvas.text(x, y, cell_number(value), size=11, fill=hex_colour(ink_on(colour)))
+
+
+def feed_forward_figure(
+    one: Sequence[NetworkLayer], two: Sequence[NetworkLayer], language: Language
+) -> SvgDrawing:
+    """The same vector through a network of one layer and through one of two."""
+    say, table = speaker(language), TableFigure(50, 16)
+    for column, (key, layers) in enumerate((("one layer", one), ("two layers", two))):
+        table.put(heading(say(key)), 0, column, beat=column)
+        table.put(_Network(layers), 1, column, beat=column)
+    legend = table.put(TableFigure(40, 0), 2, 0, span=2)
+    legend.put(Swatch(say("weight above"), "key", "bar"), 0, 0)
+    legend.put(Swatch(say("weight below"), "score", "bar"), 0, 1)
+    return table.drawing(say("feed-forward figure"))
+
+
+def network_layers(
+    run: Trace, path: str, vector: Vector, row: int, language: Language
+) -> list[NetworkLayer]:
+    """The layers of a feed-forward network in a trace, for one position."""
+    say = speaker(language)
+
+    def values(name: str) -> Vector:
+        return np.asarray(numbers_of(run[f"{path}{name}"]).values[row])
+
+    def weights(name: str) -> npt.NDArray[np.float64]:
+        return numbers_of(run[f"{path}{name}.weight"]).values
+
+    width = len(vector)
+    layers = [NetworkLayer(say("network input", count=width), vector)]
+    hidden = values("activated")
+    layers.append(NetworkLayer(say("network relu", count=len(hidden)), hidden, weights("expand")))
+    if f"{path}contracted" in run:
+        name = say("network output", count=width)
+        layers.append(NetworkLayer(name, values("contracted"), weights("contract")))
+    return layers

@@ -13,9 +13,9 @@ table is a piece itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,24 @@ def cell_number(number: float) -> str:
     return shown.replace("-", "−")
 
 
+class Placed(Protocol):
+    """Whatever has a place in the figure: a part, or a section of one."""
+
+    @property
+    def box(self) -> Box: ...
+
+
+class Section:
+    """A section of a part, such as a row of a matrix, once the part is placed."""
+
+    def __init__(self, box: Callable[[], Box]) -> None:
+        self._box = box
+
+    @property
+    def box(self) -> Box:
+        return self._box()
+
+
 class FigurePart:
     """A part of a figure. Its `box`, to which lines are drawn, is known once it is placed.
 
@@ -119,10 +137,11 @@ class MatrixFigure(FigurePart):
     """
 
     def __init__(
-        self, numbers: ColouredNumbers, role: Role = "ink", *, title: str = "",
+        self, numbers: ColouredNumbers | Step, role: Role = "ink", *, title: str = "",
         rows: Sequence[str] = (), columns: Sequence[str] = (), cell: tuple[float, float] = CELL,
         parts: Sequence[Role] = (), beat: Callable[[int], int] | None = None,
     ) -> None:  # fmt: skip
+        numbers = numbers_of(numbers) if isinstance(numbers, Step) else numbers
         self.n_rows, self.n_columns = numbers.values.shape
         width, height = cell[0] + _GAP, cell[1] + _GAP
         super().__init__(self.n_columns * width - _GAP + 6, self.n_rows * height - _GAP + 6)
@@ -133,22 +152,26 @@ class MatrixFigure(FigurePart):
         self._numbers, self._role, self._title, self._beat = numbers, role, title, beat
         self._rows, self._columns, self._parts, self._cell = rows, columns, parts, cell
 
-    def part(self, rows: range, columns: range) -> Box:
+    def part(self, rows: range, columns: range) -> Section:
         width, height = self._cell[0] + _GAP, self._cell[1] + _GAP
-        left = self.box.left + 3 + columns.start * width
-        top = self.box.top + 3 + rows.start * height
-        return Box(left, top, len(columns) * width - _GAP, len(rows) * height - _GAP)
 
-    def cell(self, row: int, column: int) -> Box:
+        def box() -> Box:
+            left = self.box.left + 3 + columns.start * width
+            top = self.box.top + 3 + rows.start * height
+            return Box(left, top, len(columns) * width - _GAP, len(rows) * height - _GAP)
+
+        return Section(box)
+
+    def cell(self, row: int, column: int) -> Section:
         return self.part(range(row, row + 1), range(column, column + 1))
 
-    def row(self, row: int) -> Box:
+    def row(self, row: int) -> Section:
         return self.part(range(row, row + 1), range(self.n_columns))
 
-    def column(self, column: int) -> Box:
+    def column(self, column: int) -> Section:
         return self.part(range(self.n_rows), range(column, column + 1))
 
-    def group(self, place: int) -> Box:
+    def group(self, place: int) -> Section:
         """The columns inside the frame of one of its `parts`."""
         width = self.n_columns // len(self._parts)
         return self.part(range(self.n_rows), range(place * width, (place + 1) * width))
@@ -159,21 +182,23 @@ class MatrixFigure(FigurePart):
             y = box.top - (34 if self._columns else 12)
             canvas.text(box.x, y, self._title, size=_TITLE, bold=True, role=self._role)
         for row, label in enumerate(self._rows):
-            canvas.text(box.left - 7, self.row(row).y, label, anchor="end", role="quiet", size=13)
+            y = self.row(row).box.y
+            canvas.text(box.left - 7, y, label, anchor="end", role="quiet", size=_LABEL)
         for column, label in enumerate(self._columns):
-            canvas.text(self.cell(0, column).x, box.top - 12, label, size=_LABEL, role="quiet")
+            x = self.cell(0, column).box.x
+            canvas.text(x, box.top - 12, label, size=_LABEL, role="quiet")
         for row, column in np.ndindex(self.n_rows, self.n_columns):
             if self._beat is not None:
-                canvas.box(self.cell(row, column), "empty", corner=2)
+                canvas.box(self.cell(row, column).box, "empty", corner=2)
             with canvas.at(self._beat(row) if self._beat is not None else 0):
                 self._draw_cell(canvas, row, column)
         canvas.box(box, "frame", self._role)
         for place, role in enumerate(self._parts):
-            part = self.group(place)
+            part = self.group(place).box
             canvas.box(Box(part.left - 1, box.top, part.width + 2, box.height), role=role)
 
     def _draw_cell(self, canvas: Canvas, row: int, column: int) -> None:
-        box, number = self.cell(row, column), float(self._numbers.values[row, column])
+        box, number = self.cell(row, column).box, float(self._numbers.values[row, column])
         scale, ink = self._numbers.scale, None
         colour = scale.colour(number) if scale is not None else None
         if colour is not None:
@@ -182,6 +207,20 @@ class MatrixFigure(FigurePart):
         shown, size = cell_number(number), {CELL[0]: 13.0, 34.0: 11.0}.get(self._cell[0], 12.0)
         size = min(size, size * (box.width - 4) / text_width(shown, size))
         canvas.text(box.x, box.y, shown, size=size, fill=ink)
+
+
+def numbers_figure(
+    matrices: Mapping[str, npt.NDArray[np.float64]], rows: Sequence[str], title: str, *,
+    columns: Sequence[str] = (), cell: tuple[float, float],
+) -> SvgDrawing:  # fmt: skip
+    """Matrices by title, side by side, each coloured by its own largest number."""
+    table = TableFigure(30, 8)
+    for place, (name, values) in enumerate(matrices.items()):
+        numbers = ColouredNumbers(values, Scale("signed", float(np.abs(values).max()) or 1.0))
+        shown = rows if place == 0 else ()
+        matrix = MatrixFigure(numbers, cell=cell, rows=shown, columns=columns, title=name)
+        table.put(matrix, 0, place)
+    return table.drawing(title)
 
 
 class ModelBox(FigurePart):
@@ -306,7 +345,7 @@ class TableFigure(FigurePart):
         return piece
 
     def line(
-        self, route: Callable[..., Sequence[Point]], *pieces: FigurePart, role: Role = "quiet",
+        self, route: Callable[..., Sequence[Point]], *pieces: Placed, role: Role = "quiet",
         beat: int = 0, arrow: bool = True, dashed: bool = False, width: float | None = None,
     ) -> None:  # fmt: skip
         """A line behind the pieces; its route is computed from their boxes, once placed."""
@@ -318,12 +357,25 @@ class TableFigure(FigurePart):
         self._lines.append((beat, draw))
 
     def join(
-        self, a: FigurePart, b: FigurePart, role: Role = "quiet", *, beat: int = 0,
-        sideways: bool = False, arrow: bool = True, width: float | None = None,
+        self, a: Placed, b: Placed, role: Role = "quiet", *, sideways: bool = False,
+        straight: bool = False, gaps: tuple[float, float] = (_NEAR, _NEAR), **look: Any,
     ) -> None:  # fmt: skip
-        """A straight line between two pieces, vertical or `sideways`."""
-        route = _sideways if sideways else _upright
-        self.line(route, a, b, role=role, beat=beat, arrow=arrow, width=width)
+        """A line between two pieces, from above to below or `sideways`, that far from each.
+
+        A `straight` one runs through the middle of the narrower piece.
+        """
+
+        def upright(a: Box, b: Box) -> list[Point]:
+            x = min((a, b), key=lambda box: box.width).x if straight else None
+            down = 1 if a.y <= b.y else -1
+            start = a.bottom + gaps[0] if down > 0 else a.top - gaps[0]
+            end = b.top - gaps[1] if down > 0 else b.bottom + gaps[1]
+            return [(a.x if x is None else x, start), (b.x if x is None else x, end)]
+
+        def across(a: Box, b: Box) -> list[Point]:
+            return [(a.right + gaps[0], a.y), (b.left - gaps[1], b.y)]
+
+        self.line(across if sideways else upright, a, b, role=role, **look)
 
     def rule(
         self, above: FigurePart, first: FigurePart, last: FigurePart, *, beat: int = 0
@@ -335,12 +387,16 @@ class TableFigure(FigurePart):
 
         self.line(route, above, first, last, role="ink", arrow=False, beat=beat)
 
+    def frame(self, piece: Placed, role: Role, *, by: float = 5, beat: int = 0) -> None:
+        """A frame around a piece."""
+        self.mark(lambda to: to.box(piece.box.grown(by), role=role, corner=6), beat=beat)
+
     def mark(self, draw: Callable[[Canvas], None], *, beat: int = 0) -> None:
         """Draw something over the pieces."""
         self._marks.append((beat, draw))
 
     def note(
-        self, said: str, at: Callable[..., Point], *pieces: FigurePart, role: Role = "ink",
+        self, said: str, at: Callable[..., Point], *pieces: Placed, role: Role = "ink",
         size: float = _LABEL, anchor: Anchor = "middle", bold: bool = False, beat: int = 0,
     ) -> None:  # fmt: skip
         """A text near pieces, for which the table reserves no space."""
@@ -404,16 +460,6 @@ class TableFigure(FigurePart):
         self.place(canvas.width / 2, canvas.height / 2)
         self.draw(canvas)
         return canvas.done()
-
-
-def _sideways(a: Box, b: Box) -> list[Point]:
-    return [(a.right + _NEAR, a.y), (b.left - _NEAR, b.y)]
-
-
-def _upright(a: Box, b: Box) -> list[Point]:
-    if a.y > b.y:
-        return [(a.x, a.top - _NEAR), (b.x, b.bottom + _NEAR)]
-    return [(a.x, a.bottom + _NEAR), (b.x, b.top - _NEAR)]
 
 
 def _outer(piece: FigurePart) -> float:
