@@ -145,8 +145,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
         remarks=remarker.verdict("probabilities"),
     )  # fmt: skip
     yield from steps
-    played = Played(names.sentence, _PLAY, names.vocabulary[START], names.vocabulary)
-    strip = Figure("strip", strip_figure(run, played, say.language))
+    strip = Figure("strip", strip_figure(run, names, say.language))
     yield last.with_(_progress(run, names, "everything", say), strip)
 
 
@@ -286,19 +285,9 @@ def _flattened(run: Trace, say: Speaker) -> Parts:
 # --- the whole example as a comic strip ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Played:
-    """The cast of the strip: the words, the one that asks, the start token, the vocabulary."""
-
-    words: Sequence[str]
-    asking: int
-    started: str
-    vocabulary: Sequence[str]
-
-
-def strip_figure(run: Trace, played: Played, language: Language) -> SvgDrawing:
+def strip_figure(run: Trace, names: WordNames, language: Language) -> SvgDrawing:
     """Nine pictures that look hand-drawn, with the real numbers."""
-    say, attention, words = speaker(language), f"{_ENCODER}.attention", played.words
+    say, attention, words = speaker(language), f"{_ENCODER}.attention", names.sentence
 
     def matrix(name: str, role: Role) -> MatrixFigure:
         return MatrixFigure(run[name], role, rows=words, cell=(34.0, 24.0))
@@ -308,18 +297,17 @@ def strip_figure(run: Trace, played: Played, language: Language) -> SvgDrawing:
 
     shares = run["probabilities"].value[0]
     likeliest = shares.argsort(descending=True, stable=True)[:5].tolist()
-    predicted = [played.vocabulary[id_] for id_ in likeliest]
-    asking = played.asking
+    predicted = [names.vocabulary[id_] for id_ in likeliest]
     pictures: list[tuple[str, FigurePart, int | None]] = [
         (say("strip words"), matrix("model.encoder.embedding.looked_up", "input"), None),
         (say("strip positions"), matrix("model.encoder.summed", "input"), None),
-        (say("strip queries", word=words[asking]),
-         matrix(f"{attention}.projected_queries", "query"), asking),
-        (say("strip scores"), bars(f"{attention}.scaled", asking, "score"), None),
-        (say("strip weights"), bars(f"{attention}.weights", asking, "output"), None),
-        (say("strip context"), matrix(f"{attention}.context", "output"), asking),
+        (say("strip queries", word=words[_PLAY]),
+         matrix(f"{attention}.projected_queries", "query"), _PLAY),
+        (say("strip scores"), bars(f"{attention}.scaled", _PLAY, "score"), None),
+        (say("strip weights"), bars(f"{attention}.weights", _PLAY, "output"), None),
+        (say("strip context"), matrix(f"{attention}.context", "output"), _PLAY),
         (say("strip norm"), matrix(f"{_ENCODER}.feed_forward_norm.normed", "value"), None),
-        (say("strip decoder", word=played.started),
+        (say("strip decoder", word=names.vocabulary[START]),
          bars(f"{_DECODER}.cross_attention.weights", 0, "output"), None),
         (say("strip prediction", word=predicted[0]),
          _bars(predicted, shares[likeliest].tolist(), "output"), None),

@@ -116,7 +116,7 @@ def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Spe
     cell = run["scores"][_SHOWN_FILM, _ADA]
     person, film = tuple(_PEOPLE)[_ADA], titles[_SHOWN_FILM]
     yield say("score", person=person, film=film, value=cell)
-    yield Figure("score", score_figure(run, _SHOWN_FILM, _ADA, (film, person), names, say.language))
+    yield Figure("score", score_figure(run, film, person, names, say.language))
     yield formula(cell)
     yield heat_map(
         run["scores"], say, cell, rows=titles, columns=tuple(_PEOPLE), title=say("scores caption")
@@ -235,22 +235,19 @@ def _words(say: Speaker) -> Parts:
 
 
 def score_figure(
-    run: Trace, film: int, person: int, names: tuple[str, str], features: Sequence[str],
-    language: Language,
-) -> SvgDrawing:  # fmt: skip
+    run: Trace, film: str, person: str, features: Sequence[str], language: Language
+) -> SvgDrawing:
     """A film's features, a person's tastes, their products and the sum."""
     say, table = speaker(language), TableFigure(36, 14)
-    cell, n = run["scores"][film, person], len(features)
-    owners: tuple[tuple[str, int, Role], ...] = (
-        ("films", film, "input"),
-        ("people", person, "query"),
-    )
-    for row, (step, which, role) in enumerate(owners):
-        table.put(heading(names[row], role), row + 1, 0, align="end")
+    cell, n = run["scores"][_SHOWN_FILM, _ADA], len(features)
+    owners: tuple[tuple[str, str, int, Role], ...] = (
+        (film, "films", _SHOWN_FILM, "input"), (person, "people", _ADA, "query"),
+    )  # fmt: skip
+    for row, (name, step, which, role) in enumerate(owners, start=1):
+        table.put(heading(name, role), row, 0, align="end")
         for place in range(n):
-            table.put(
-                MatrixFigure(numbers_of(run[step]).cell(which, place), role), row + 1, place + 1
-            )
+            number = numbers_of(run[step]).cell(which, place)
+            table.put(MatrixFigure(number, role), row, place + 1)
     products: list[FigurePart] = []
     for place, (feature, term) in enumerate(zip(features, cell.terms, strict=True)):
         table.put(Label(feature), 0, place + 1)

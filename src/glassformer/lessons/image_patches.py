@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import as_file, files
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
 from glassformer.claims.specimens import permutation
-from glassformer.colours import Scale, hex_colour, ink_on
+from glassformer.colours import Scale
 from glassformer.documents.parts import Figure, Table
 from glassformer.lessons.figures.canvas import Box, Canvas, SvgDrawing
+from glassformer.lessons.figures.sheet import (
+    ColouredNumbers,
+    FigurePart,
+    FigureSection,
+    Label,
+    MatrixFigure,
+    TableFigure,
+)
 from glassformer.lessons.lesson import (
     LessonStep,
     Parts,
@@ -147,7 +154,7 @@ def _cut(read: ReadDigit, say: Speaker) -> Parts:
         "cut", digit=read.digit, pixels=_SIDE * _PATCH, patches=_SIDE**2, side=_PATCH,
         numbers=_PATCH**2,
     )  # fmt: skip
-    yield Figure("patches", patches_figure(read.pixels[0, 0].numpy(), _PATCH, say("cut figure")))
+    yield Figure("patches", patches_figure(read.pixels, say("cut figure")))
     places = _counted(_SIDE * _PATCH)
     yield heat_map(
         read.run["images"], say, title=say("pixels caption"), rows=places, columns=places
@@ -189,10 +196,9 @@ def _attention(read: ReadDigit, say: Speaker) -> Parts:
         "attention", patch=at + 1, most=most + 1, weight=percent(chosen),
         equal=percent(1 / _SIDE**2),
     )  # fmt: skip
-    yield Figure("weights", grid_figure(
-        read.pixels[0, 0].numpy(), row.double().view(_SIDE, _SIDE).numpy(), say("weights figure"),
-        marked=divmod(at, _SIDE), percentages=True,
-    ), numbers=_square(list(map(percent, row))))  # fmt: skip
+    grid = ColouredNumbers(row.double().view(_SIDE, _SIDE).numpy(), Scale("probability"))
+    drawing = grid_figure(read.pixels, grid, say("weights figure"), marked=at, write=percent)
+    yield Figure("weights", drawing, _square(list(map(percent, row))))
     yield formula(chosen)
 
 
@@ -222,7 +228,7 @@ def _order(read: ReadDigit, say: Speaker) -> Parts:
         key, answer=read.answer, before=percent(read.share), then=percent(found[read.answer]),
         other=int(found.argmax()), other_share=percent(found.max()),
     )  # fmt: skip
-    yield Figure("shuffled", patches_figure(mixed[0, 0].numpy(), _PATCH, say("order figure")))
+    yield Figure("shuffled", patches_figure(mixed, say("order figure")))
 
 
 def covered(read: ReadDigit) -> list[float]:
@@ -241,73 +247,61 @@ def _occlusion(read: ReadDigit, say: Speaker) -> Parts:
         "occlusion", answer=read.answer, most=most + 1, then=percent(found[most]),
         before=percent(read.share),
     )  # fmt: skip
-    yield Figure("occlusion", grid_figure(
-        read.pixels[0, 0].numpy(), 100 * changes.view(_SIDE, _SIDE).numpy(),
-        say("occlusion figure"), marked=divmod(most, _SIDE),
-    ), numbers=_square(list(map(points, changes.tolist()))))  # fmt: skip
+    largest = float(changes.abs().max()) or 1.0
+    grid = ColouredNumbers(changes.view(_SIDE, _SIDE).numpy(), Scale("signed", largest))
+    drawing = grid_figure(read.pixels, grid, say("occlusion figure"), marked=most, write=points)
+    yield Figure("occlusion", drawing, _square(list(map(points, changes))))
     yield say("moral")
 
 
 # --- an image, drawn ----------------------------------------------------------------------------
 
-_PIXEL = 26.0
+
+class _Pixels(FigurePart):
+    """An image or a patch: dark on light, as on paper, in both themes."""
+
+    def __init__(self, pixels: Float[Tensor, "1 1 Y X"], side: float) -> None:
+        super().__init__(pixels.size(-1) * side, pixels.size(-2) * side)
+        self._pixels, self._side = pixels[0, 0], side
+
+    def pixel(self, row: int, column: int, size: int = 1) -> Box:
+        side = self._side
+        return Box(
+            self.box.left + column * side, self.box.top + row * side, size * side, size * side
+        )
+
+    def patch(self, number: int) -> FigureSection:
+        row, column = divmod(number, _SIDE)
+        return FigureSection(lambda: self.pixel(row * _PATCH, column * _PATCH, _PATCH))
+
+    def draw(self, canvas: Canvas) -> None:
+        for (row, column), value in np.ndenumerate(self._pixels.numpy()):
+            shade = round(245 - 225 * float(value))
+            canvas.fill(self.pixel(row, column), f"#{shade:02X}{shade:02X}{shade:02X}", corner=0)
 
 
-def patches_figure(pixels: npt.NDArray[np.float32], size: int, title: str) -> SvgDrawing:
+def patches_figure(pixels: Float[Tensor, "1 1 Y X"], title: str) -> SvgDrawing:
     """An image with the cuts between its patches, and the patches as a numbered sequence."""
-    per_side = len(pixels) // size
-    whole, small = len(pixels) * _PIXEL, 15.0
-    step = size * small + 16
-    canvas = Canvas(whole + 60 + per_side * 2 * step, max(whole + 40, 4 * step), title)
-    _draw_pixels(canvas, pixels, 20, 20, _PIXEL)
-    for cut in range(per_side + 1):
-        at = 20 + cut * size * _PIXEL
-        canvas.line((20, at), (20 + whole, at), role="query", width=1.6)
-        canvas.line((at, 20), (at, 20 + whole), role="query", width=1.6)
-    columns = 2 * per_side
-    left, top = whole + 60, 20 + (whole - per_side / 2 * (step + 18)) / 2
-    for place in range(per_side**2):
-        row, column = divmod(place, per_side)
-        cut_out = pixels[row * size : (row + 1) * size, column * size : (column + 1) * size]
-        down, across = divmod(place, columns)
-        x, y = left + across * step, top + down * (step + 18)
-        _draw_pixels(canvas, cut_out, x, y, small)
-        canvas.box(Box(x - 1, y - 1, size * small + 2, size * small + 2), "frame", "query")
-        canvas.text(x + size * small / 2, y + size * small + 13, str(place + 1), size=12)
-    return canvas.done()
+    table, sequence = TableFigure(50), TableFigure(16, 2)
+    whole = table.put(_Pixels(pixels, 26), 0, 0)
+    for at in range(_SIDE**2):
+        table.frame(whole.patch(at), "query", by=0, corner=0)
+        row, column = divmod(at, 2 * _SIDE)
+        cut = sequence.put(_Pixels(patch(pixels, at), 15), 2 * row, column)
+        sequence.frame(cut, "query", by=1, corner=3)
+        sequence.put(Label(str(at + 1), "ink", 12), 2 * row + 1, column)
+    table.put(sequence, 0, 1)
+    return table.drawing(title)
 
 
 def grid_figure(
-    pixels: npt.NDArray[np.float32], values: npt.NDArray[np.float64], title: str, *,
-    marked: tuple[int, int], percentages: bool = False,
+    pixels: Float[Tensor, "1 1 Y X"], numbers: ColouredNumbers, title: str, *, marked: int,
+    write: Callable[[float], str],
 ) -> SvgDrawing:  # fmt: skip
     """The image beside one number per patch; the marked patch is framed in both."""
-    whole, per_side = len(pixels) * _PIXEL, len(values)
-    room = whole / per_side
-    canvas = Canvas(2 * whole + 80, whole + 40, title)
-    _draw_pixels(canvas, pixels, 20, 20, _PIXEL)
-    largest = float(np.abs(values).max()) or 1.0
-    scale = Scale("probability") if percentages else Scale("signed", largest)
-    for (row, column), value in np.ndenumerate(values):
-        box = Box(whole + 60 + column * room, 20 + row * room, room - 2, room - 2)
-        colour = scale.colour(float(value))
-        ink = None
-        if colour is not None:
-            canvas.fill(box, hex_colour(colour))
-            ink = hex_colour(ink_on(colour))
-        said = f"{value:.1%}" if percentages else f"{value:+.1f}".replace("-", "−")
-        canvas.text(box.x, box.y, said, size=12.5, fill=ink)
-    for left in (20.0, whole + 60):
-        place = Box(left + marked[1] * room, 20 + marked[0] * room, room - 2, room - 2)
-        canvas.box(place.grown(1), "frame", "query")
-    return canvas.done()
-
-
-def _draw_pixels(
-    canvas: Canvas, pixels: npt.NDArray[np.float32], left: float, top: float, side: float
-) -> None:
-    """Dark on light, as on paper, in both themes."""
-    for (row, column), value in np.ndenumerate(pixels):
-        shade = round(245 - 225 * float(value))
-        box = Box(left + column * side, top + row * side, side, side)
-        canvas.fill(box, f"#{shade:02X}{shade:02X}{shade:02X}", corner=0)
+    table = TableFigure(40)
+    whole = table.put(_Pixels(pixels, 26), 0, 0)
+    beside = table.put(MatrixFigure(numbers, "line", cell=(50, 50), write=write), 0, 1)
+    for section in (whole.patch(marked), beside.cell(*divmod(marked, _SIDE))):
+        table.frame(section, "query", by=1, corner=3)
+    return table.drawing(title)

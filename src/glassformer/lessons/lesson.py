@@ -382,9 +382,9 @@ def percent(share: SupportsFloat) -> str:
     return "< 0.1%" if 0 < share < 5e-4 else f"{share:.1%}"
 
 
-def points(change: float) -> str:
+def points(change: SupportsFloat) -> str:
     """A change of a fraction in percentage points, with its sign."""
-    return f"{100 * change:+.1f}".replace("-", "−")
+    return f"{100 * float(change):+.1f}".replace("-", "−")
 
 
 def lesson_card(cell: Cell) -> Card:

@@ -15,7 +15,7 @@ from glassformer.claims.specimens import fit, seeded
 from glassformer.decoding import Greedy, translate
 from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
-from glassformer.lessons.figures.sheet import FigurePart, ModelBox, Section, TableFigure
+from glassformer.lessons.figures.sheet import FigurePart, FigureSection, ModelBox, TableFigure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
 from glassformer.lessons.lesson_steps import Predictor, chart, heat_map, likeliest
 from glassformer.nn import Seq2Seq, count_parameters, presets
@@ -160,9 +160,7 @@ def steps(say: Speaker, *, task: str = "translate") -> Iterator[LessonStep]:
 def _pairs(say: Speaker) -> Parts:
     shown = [TaskPair(task, EXAMPLES[task], answer(task, EXAMPLES[task])) for task in TASKS]
     yield say("pairs", late=_LATE)
-    yield Figure("pairs", pairs_figure(
-        [(pair.read, pair.target) for pair in shown], say("model box"), say("pairs figure")
-    ))  # fmt: skip
+    yield Figure("pairs", pairs_figure(shown, say))
     yield say("one token")
 
 
@@ -256,19 +254,17 @@ def _other_task(learned: TrainedOnAll, say: Speaker) -> Parts:
 # --- the tasks, drawn ---------------------------------------------------------------------------
 
 
-def pairs_figure(
-    pairs: Sequence[tuple[Sequence[str], Sequence[str]]], model: str, title: str
-) -> SvgDrawing:
+def pairs_figure(pairs: Sequence[TaskPair], say: Speaker) -> SvgDrawing:
     """What is read, one model, and what is written, for several tasks."""
     table = TableFigure(70, 22)
-    middle = table.put(ModelBox(model, "score"), len(pairs) // 2, 1)
-    for row, (source, target) in enumerate(pairs):
-        read = table.put(_Words(source, "input"), row, 0, align="end")
-        written = table.put(_Words(target, "output"), row, 2, align="start")
-        place = Section(partial(_share, middle, row, len(pairs)))
+    middle = table.put(ModelBox(say("model box"), "score"), len(pairs) // 2, 1)
+    for row, pair in enumerate(pairs):
+        read = table.put(_Words(pair.read, "input"), row, 0, align="end")
+        written = table.put(_Words(pair.target, "output"), row, 2, align="start")
+        place = FigureSection(partial(_share, middle, row, len(pairs)))
         table.join(read, place, "input", sideways=True)
         table.join(place, written, "output", sideways=True)
-    return table.drawing(title)
+    return table.drawing(say("pairs figure"))
 
 
 def _share(model: FigurePart, row: int, rows: int) -> Box:

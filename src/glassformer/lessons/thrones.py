@@ -214,13 +214,8 @@ def _decoded(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -
 def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
     columns = _vocabulary(learned)
     yield say("done", said=learned.history[-1][2])
-    likeliest_of = run["probabilities"].value[0].max(dim=-1)
-    answers = [columns[id_] for id_ in likeliest_of.indices.tolist()]
-    flow = TranslationFlow(
-        learned.source_tokens, learned.target_tokens[:-1], answers, likeliest_of.values.tolist()
-    )
     yield heat_map(run["probabilities"], say, columns=columns)
-    yield Figure("translation", translation_figure(run, flow, say.language))
+    yield Figure("translation", translation_figure(learned, run, say.language))
 
 
 # --- the translation, drawn ---------------------------------------------------------------------
@@ -228,17 +223,7 @@ def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
 _CROSS = "model.decoder.blocks.0.cross_attention.weights"
 
 
-@dataclass(frozen=True)
-class TranslationFlow:
-    """What is read, what the decoder is given at each step, and what it answers."""
-
-    source: Sequence[str]
-    given: Sequence[str]
-    answers: Sequence[str]
-    shares: Sequence[float]
-
-
-def translation_figure(run: Trace, said: TranslationFlow, language: Language) -> SvgDrawing:
+def translation_figure(learned: TrainedTranslator, run: Trace, language: Language) -> SvgDrawing:
     """The source through the encoder once; then one row per word that the decoder adds.
 
     Lines are cross-attention, the mean over heads. Each answer is given to the next step.
@@ -250,21 +235,21 @@ def translation_figure(run: Trace, said: TranslationFlow, language: Language) ->
     for column, key in titles.items():
         table.put(heading(say(key), "quiet"), 0, column)
     read, kept = [], []
-    for row, word in enumerate(said.source, start=1):
+    for row, word in enumerate(learned.source_tokens, start=1):
         read.append(table.put(ModelBox(word, "input", bold=False), row, 0, align="fill"))
         table.put(FigurePart(60, 0), row, 1)
         kept.append(table.put(_Strip(memory.rows(row - 1)), row, 2, beat=1))
         table.put(FigurePart(190, 0), row, 3)
         table.join(read[-1], kept[-1], sideways=True, beat=1)
     given, answers = [], []
-    for row, (word, answer, share) in enumerate(
-        zip(said.given, said.answers, said.shares, strict=True), start=1
-    ):
+    found = run["probabilities"].value[0].max(dim=-1)
+    spoken = zip(learned.target_tokens, found.indices.tolist(), found.values.tolist(), strict=False)
+    for row, (word, answer, share) in enumerate(spoken, start=1):
         beat = row + 1
         token = ModelBox(word, "query", bold=False)
         given.append(table.put(token, row, 4, align="fill", beat=beat))
         table.put(FigurePart(60, 0), row, 5)
-        shown = ModelBox(f"{answer}  {share:.0%}", "output")
+        shown = ModelBox(f"{learned.words.token(answer)}  {share:.0%}", "output")
         answers.append(table.put(shown, row, 6, align="fill", beat=beat))
         table.join(given[-1], answers[-1], sideways=True, beat=beat)
         seen: tuple[tuple[Role, int], ...] = (("quiet", beat), ("query", -beat))
@@ -277,7 +262,7 @@ def translation_figure(run: Trace, said: TranslationFlow, language: Language) ->
         table.line(_fed_back, answer_box, following, role="output", beat=beat, dashed=True)
     table.mark(partial(_upright_box, read, kept, say("encoder"), "score"))
     table.mark(partial(_upright_box, given, answers, say("decoder"), "query"))
-    table.put(Label(say("translation legend")), len(said.source) + 1, 0, span=7)
+    table.put(Label(say("translation legend")), len(read) + 1, 0, span=7)
     return table.drawing(say("translation figure"))
 
 

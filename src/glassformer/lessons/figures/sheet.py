@@ -79,7 +79,7 @@ class Placed(Protocol):
     def box(self) -> Box: ...
 
 
-class Section:
+class FigureSection:
     """A section of a part, such as a row of a matrix, once the part is placed."""
 
     def __init__(self, box: Callable[[], Box]) -> None:
@@ -140,6 +140,7 @@ class MatrixFigure(FigurePart):
         self, numbers: ColouredNumbers | Step, role: Role = "ink", *, title: str = "",
         rows: Sequence[str] = (), columns: Sequence[str] = (), cell: tuple[float, float] = CELL,
         parts: Sequence[Role] = (), beat: Callable[[int], int] | None = None,
+        write: Callable[[float], str] = cell_number,
     ) -> None:  # fmt: skip
         numbers = numbers_of(numbers) if isinstance(numbers, Step) else numbers
         self.n_rows, self.n_columns = numbers.values.shape
@@ -150,9 +151,10 @@ class MatrixFigure(FigurePart):
         self.before, self.after = max(aside, labels), aside
         self.above = (24.0 if title else 0.0) + (22.0 if columns else 0.0)
         self._numbers, self._role, self._title, self._beat = numbers, role, title, beat
+        self._write = write
         self._rows, self._columns, self._parts, self._cell = rows, columns, parts, cell
 
-    def part(self, rows: range, columns: range) -> Section:
+    def part(self, rows: range, columns: range) -> FigureSection:
         width, height = self._cell[0] + _GAP, self._cell[1] + _GAP
 
         def box() -> Box:
@@ -160,18 +162,18 @@ class MatrixFigure(FigurePart):
             top = self.box.top + 3 + rows.start * height
             return Box(left, top, len(columns) * width - _GAP, len(rows) * height - _GAP)
 
-        return Section(box)
+        return FigureSection(box)
 
-    def cell(self, row: int, column: int) -> Section:
+    def cell(self, row: int, column: int) -> FigureSection:
         return self.part(range(row, row + 1), range(column, column + 1))
 
-    def row(self, row: int) -> Section:
+    def row(self, row: int) -> FigureSection:
         return self.part(range(row, row + 1), range(self.n_columns))
 
-    def column(self, column: int) -> Section:
+    def column(self, column: int) -> FigureSection:
         return self.part(range(self.n_rows), range(column, column + 1))
 
-    def group(self, place: int) -> Section:
+    def group(self, place: int) -> FigureSection:
         """The columns inside the frame of one of its `parts`."""
         width = self.n_columns // len(self._parts)
         return self.part(range(self.n_rows), range(place * width, (place + 1) * width))
@@ -204,7 +206,7 @@ class MatrixFigure(FigurePart):
         if colour is not None:
             canvas.fill(box, hex_colour(colour))
             ink = hex_colour(ink_on(colour))
-        shown, size = cell_number(number), {CELL[0]: 13.0, 34.0: 11.0}.get(self._cell[0], 12.0)
+        shown, size = self._write(number), {CELL[0]: 13.0, 34.0: 11.0}.get(self._cell[0], 12.0)
         size = min(size, size * (box.width - 4) / text_width(shown, size))
         canvas.text(box.x, box.y, shown, size=size, fill=ink)
 
@@ -387,9 +389,11 @@ class TableFigure(FigurePart):
 
         self.line(route, above, first, last, role="ink", arrow=False, beat=beat)
 
-    def frame(self, piece: Placed, role: Role, *, by: float = 5, beat: int = 0) -> None:
+    def frame(
+        self, piece: Placed, role: Role, *, by: float = 5, corner: float = 6, beat: int = 0
+    ) -> None:
         """A frame around a piece."""
-        self.mark(lambda to: to.box(piece.box.grown(by), role=role, corner=6), beat=beat)
+        self.mark(lambda to: to.box(piece.box.grown(by), role=role, corner=corner), beat=beat)
 
     def mark(self, draw: Callable[[Canvas], None], *, beat: int = 0) -> None:
         """Draw something over the pieces."""
