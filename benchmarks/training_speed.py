@@ -31,7 +31,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data.batches import IGNORED, Batch, Order, PairBatch, WindowBatch
+from glassformer.data.batches import IGNORED, Batch, PairBatch, WindowBatch
+from glassformer.data.loader import Order
 from glassformer.decoding.fast.cuda_graphs import CudaRecorder
 from glassformer.nn import ModelConfig, build, presets
 from glassformer.training.acceleration import (

@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from glassformer.data.corpora import find
+from glassformer.data.corpora import find, read_text
 from glassformer.data.readers import Ratings, read_ratings
-from glassformer.data.text_files import read_text
 from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.training import recipe, train
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeGuard
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import Fragment, GlassformerError
 
 MOST_JSON = 16 * 2**20
 """Limit on the bytes of a JSON file, unless a caller expects more."""
@@ -98,41 +98,36 @@ def parse_object(
     data: bytes, where: object, *, error: ErrorType, what: str = "a JSON object"
 ) -> dict[str, Any]:
     """Untrusted bytes parsed as a JSON object, limited in size and depth."""
+
+    def damaged(reason: str, **fields: object) -> GlassformerError:
+        return _damaged(error, where, what, reason, **fields)
+
     # Counted before parsing: `[[],[],…` takes 24 times as much memory as it has bytes.
     if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
-        raise error(
-            "{where} is not {what}: it holds more than {most_values:,} values",
-            where=where,
-            what=what,
-            most_values=_MOST_VALUES,
-        )
+        raise damaged("it holds more than {most:,} values", most=_MOST_VALUES)
     try:
         found = json.loads(data.decode("utf-8-sig"))
         too_deep = _is_deeper(found, _MOST_DEPTH)
     except RecursionError:
         too_deep = True
     except ValueError as failure:  # of the decoder, of the parser, of a number of 5,000 digits
-        raise error(
-            "{where} is damaged or not {what}: expected JSON in UTF-8, received {failure}",
-            where=where,
-            what=what,
-            failure=failure,
-        ) from None
+        raise damaged("expected JSON in UTF-8, received {failure}", failure=failure) from None
     if too_deep:
-        raise error(
-            "{where} is damaged or not {what}: nested more than {most_depth} levels deep",
-            where=where,
-            what=what,
-            most_depth=_MOST_DEPTH,
-        )
+        raise damaged("nested more than {most} levels deep", most=_MOST_DEPTH)
     if not isinstance(found, dict):
-        raise error(
-            "{where} is not {what}: expected a JSON object, got {kind}",
-            where=where,
-            what=what,
-            kind=type(found).__name__,
-        )
+        raise damaged("expected a JSON object, got {kind}", kind=type(found).__name__)
     return found
+
+
+def _damaged(
+    error: ErrorType, where: object, what: str, reason: str, **fields: object
+) -> GlassformerError:
+    return error(
+        "{where} is damaged or not {what}: {reason}",
+        where=where,
+        what=what,
+        reason=Fragment.of(reason, **fields),
+    )
 
 
 def _is_deeper(value: object, most: int) -> bool:
@@ -168,28 +163,16 @@ def read_tensor_entries(path: Path, *, error: ErrorType) -> dict[str, TensorEntr
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(size - 8, _MOST_HEADER):
-            raise error(
-                "{path} is damaged or not {what}: its header should have {length:,} bytes, the "
-                "file has {size:,}; copy it again",
-                path=path,
-                what=what,
-                length=length,
-                size=size,
-            )
+            reason = "its header should have {length:,} bytes, the file has {size:,}; copy it again"
+            raise _damaged(error, path, what, reason, length=length, size=size)
         head = file.read(length)
     header = parse_object(head, path, error=error, what=what)
     header.pop("__metadata__", None)
     entries = {name: _entry(path, name, item, error) for name, item in header.items()}
     end = max((item["data_offsets"][1] for item in header.values()), default=0)
     if end != size - 8 - length:
-        raise error(
-            "{path} is damaged or not {what}: its tensors end after {end:,} bytes, but it "
-            "has {there:,}; copy it again",
-            path=path,
-            what=what,
-            end=end,
-            there=size - 8 - length,
-        )
+        reason = "its tensors end after {end:,} bytes, but it has {there:,}; copy it again"
+        raise _damaged(error, path, what, reason, end=end, there=size - 8 - length)
     return entries
 
 
@@ -201,28 +184,16 @@ _BITS |= {"I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64}
 def _entry(path: Path, name: str, item: object, error: ErrorType) -> TensorEntry:
     entry: Mapping[str, object] = item if isinstance(item, Mapping) else {}
     dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
-    wrong = f"{path} is damaged or not a safetensors file: {name!r:.60}"
+    what = "a safetensors file"
     if not (_are_sizes(shape) and _are_sizes(offsets) and len(offsets) == 2):
-        raise error(
-            "{wrong} needs a shape of at most {most_axes} axes and two offsets",
-            wrong=wrong,
-            most_axes=_MOST_AXES,
-        )
+        reason = "{name!r:.60} needs a shape of at most {most} axes and two offsets"
+        raise _damaged(error, path, what, reason, name=name, most=_MOST_AXES)
     if not isinstance(dtype, str) or dtype not in _BITS:
-        known = ", ".join(_BITS)
-        raise error(
-            "{path}: {name!r:.60} has the dtype {dtype!r:.20}; expected one of {known}",
-            path=path,
-            name=name,
-            dtype=dtype,
-            known=known,
-        )
+        reason = "{name!r:.60} has the dtype {dtype!r:.20}; expected one of {known}"
+        raise _damaged(error, path, what, reason, name=name, dtype=dtype, known=", ".join(_BITS))
     if math.prod(shape) * _BITS[dtype] != 8 * (offsets[1] - offsets[0]):
-        raise error(
-            "{wrong} has a size that does not match its shape {shape!r:.40}",
-            wrong=wrong,
-            shape=shape,
-        )
+        reason = "{name!r:.60} has a size that does not match its shape {shape!r:.40}"
+        raise _damaged(error, path, what, reason, name=name, shape=shape)
     return TensorEntry(dtype, tuple(shape))
 
 

@@ -91,7 +91,7 @@ def test_a_bad_step_is_named_with_the_reason(bad: dict[str, Any], message: str) 
     [
         ("", "my.json is damaged or not a worked example: expected JSON in UTF-8"),
         ('{"steps": [', "my.json is damaged or not a worked example: expected JSON in UTF-8"),
-        ("[1]", "my.json is not a worked example: expected a JSON object, got list"),
+        ("[1]", "my.json is damaged or not a worked example: expected a JSON object, got list"),
         ("{}", "my.json: expected a list of steps"),
         ('{"steps": {}}', "my.json: expected a list of steps"),
         ('{"stepps": []}', "my.json: unknown key 'stepps'; did you mean 'steps'"),

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.batches import IGNORED, EpochRNG
-from glassformer.data.examples import LabelledTexts, MaskedTexts, SentencePairs, Windows
+from glassformer.data.batches import (
+    IGNORED,
+    EpochRNG,
+    LabelledTexts,
+    MaskedTexts,
+    SentencePairs,
+    Windows,
+)
 from glassformer.data.token_store import TokenStore, write_store
 
 PAD, UNKNOWN, START, END, MASK = range(5)

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.corpora import CORPORA, FoundCorpus, cache_folder, find, sha256
-from glassformer.data.text_files import read_lines, read_text
+from glassformer.data.corpora import (
+    CORPORA,
+    FoundCorpus,
+    cache_folder,
+    find,
+    read_lines,
+    read_text,
+    sha256,
+)
 from glassformer.errors import DataError, UnknownNameError
 
 

@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.batches import EpochRNG, Order, WindowBatch, divide_batch
-from glassformer.data.examples import Examples
-from glassformer.data.loader import Loader, evaluation_batches
+from glassformer.data.batches import EpochRNG, Examples, WindowBatch
+from glassformer.data.loader import Loader, Order, divide_batch, evaluation_batches
 from glassformer.data.token_store import Ids
 from glassformer.errors import ConfigError, DataError
 

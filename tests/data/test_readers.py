@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from benchmarks.movielens import ranked_right, read_from
-from glassformer.data import corpora, text_files
-from glassformer.data.batches import EpochRNG, Order
-from glassformer.data.corpora import find
+from glassformer.data import corpora
+from glassformer.data.batches import EpochRNG
+from glassformer.data.corpora import MAX_LINE, find, stream_lines
 from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
+from glassformer.data.loader import Order
 from glassformer.data.readers import (
     Pair,
     read_genres,
@@ -28,7 +29,6 @@ from glassformer.data.readers import (
     split_by_source,
     split_by_text,
 )
-from glassformer.data.text_files import MAX_LINE, stream_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems.prepared_problem import share_of
 from glassformer.training.problems.problem_readers import prepare
@@ -244,9 +244,9 @@ def test_an_endless_text_is_refused(
     data = b"word " * 200
     file = tmp_path / name
     file.write_bytes(gzip.compress(data) if name == "a.gz" else data)
-    monkeypatch.setattr(text_files, "MAX_TEXT", 1000)
+    monkeypatch.setattr(corpora, "MAX_TEXT", 1000)
     assert read_text_file(file, 0.5).train
-    monkeypatch.setattr(text_files, "MAX_TEXT", 999)
+    monkeypatch.setattr(corpora, "MAX_TEXT", 999)
     with pytest.raises(DataError, match=r"has more than 999 bytes of text; use only part of it"):
         read_text_file(file, 0.5)
 

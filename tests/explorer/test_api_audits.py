@@ -89,7 +89,7 @@ def test_an_audit_is_saved_in_every_format(client: TestClient, format_: str) -> 
     [
         (b"{", "mine.json is damaged or not a worked example: expected JSON in UTF-8"),
         (b"\xff\xfe", "mine.json is damaged or not a worked example: expected JSON in UTF-8"),
-        (b"[]", "mine.json is not a worked example: expected a JSON object, got list"),
+        (b"[]", "mine.json is damaged or not a worked example: expected a JSON object, got list"),
         (
             json.dumps({"steps": [{"id": "s", "formula": "x +"}]}).encode(),
             "mine.json: step 's': column",

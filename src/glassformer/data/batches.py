@@ -1,24 +1,28 @@
-"""Batches: what a model reads, what it should predict, and the order in which batches come.
+"""Batches: what a model reads and what it should predict; and the examples they are made of.
 
 Each kind of batch is a type of its own. All have `inputs` (the model's arguments), `labels`
 (IGNORED where nothing is scored) and `n_scored`, the divisor of the loss: batches of different
 lengths are weighted by their tokens.
+
+`Examples.batch(indices, rng)` is pure: everything random (masked words, word dropout, shifted
+windows) comes from `rng`, which depends on the epoch and the example, so a run can start anywhere
+and be split in any way. Padding is added here and nowhere else, on the right.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.data.token_store import Ids
-from glassformer.errors import ConfigError, DataError
+from glassformer.data.readers import Ratings, ScannedDigits
+from glassformer.data.token_store import Ids, TokenStore
 
 IGNORED = -100
 """A label that is not scored: padding, or a word that was not masked."""
@@ -145,125 +149,6 @@ class RatingBatch(Batch):
     """(B,) indices"""
 
 
-# --- the order of batches ---
-# Length buckets, cut into batches, shuffled from a seed. The order is a pure function of (seed,
-# epoch): a run resumed in the middle of an epoch, or with a different number of processes, sees the
-# same batches. The examples of a step are chosen first and then divided among processes and
-# accumulation steps, so neither changes which examples a step sees.
-
-
-class Shape(NamedTuple):
-    """The largest batch of one bucket."""
-
-    rows: int
-    width: int
-    """The longest example of the bucket."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """The batches of every epoch, as indices of examples."""
-
-    lengths: Ids
-    """Of each example, in the unit of max_tokens."""
-    batch_size: int | None = None
-    """Examples per batch; set this or max_tokens."""
-    max_tokens: int | None = None
-    """Tokens per batch, including padding to the longest example of the bucket."""
-    bucket_width: int = 16
-    """Examples whose lengths differ by less than this may share a batch."""
-    widths: tuple[int, ...] = ()
-    """The longest length of each bucket, if they are not all bucket_width apart."""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if (self.batch_size is None) == (self.max_tokens is None):
-            raise ConfigError("set either batch_size or max_tokens, not both")
-        sizes = (self.batch_size, self.max_tokens, self.bucket_width)
-        if any(size is not None and size < 1 for size in sizes):
-            raise ConfigError("batch_size, max_tokens and bucket_width must be at least 1")
-        if len(self.lengths) == 0:
-            raise DataError("there are no examples to make batches of")
-        if self.widths and (
-            list(self.widths) != sorted(self.widths) or self.widths[-1] < self.lengths.max()
-        ):
-            raise ConfigError(
-                "widths must be increasing and reach the longest example ({longest}), got {widths}",
-                longest=self.lengths.max(),
-                widths=self.widths,
-            )
-
-    @property
-    def n_batches(self) -> int:
-        """Batches per epoch: the same in every epoch, so that a schedule knows its end."""
-        return sum(self._parts(bucket) for bucket in self._buckets())
-
-    @property
-    def n_shapes(self) -> int:
-        """An upper bound on the different shapes of batches, once filled."""
-        return len(set(self._shapes.values()))
-
-    def shape_of(self, batch: Ids) -> Shape:
-        """The shape that a batch is filled up to where a compiler wants few shapes."""
-        return self._shapes[int(self._numbers[batch[0]])]
-
-    def epoch(self, epoch: int) -> list[Ids]:
-        """The batches of one epoch."""
-        random = np.random.default_rng([self.seed, epoch])
-        batches: list[Ids] = []
-        for bucket in self._buckets():
-            # Parts of equal size: a small last batch would weigh as much as a full one.
-            batches += np.array_split(random.permutation(bucket), self._parts(bucket))
-        return [batches[index] for index in random.permutation(len(batches))]
-
-    def sequential(self) -> list[Ids]:
-        """Every example once, sorted by length: for evaluation, where order does not matter."""
-        batches: list[Ids] = []
-        for bucket in self._buckets():
-            batches += np.array_split(bucket, self._parts(bucket))
-        return batches
-
-    @cached_property
-    def _shapes(self) -> dict[int, Shape]:
-        """By bucket number."""
-        return {
-            int(self._numbers[bucket[0]]): Shape(
-                rows=-(-len(bucket) // self._parts(bucket)),
-                width=int(self.lengths[bucket].max()),
-            )
-            for bucket in self._buckets()
-        }
-
-    @cached_property
-    def _numbers(self) -> Ids:
-        """The bucket number of each example."""
-        if self.widths:
-            return np.searchsorted(np.array(self.widths), self.lengths).astype(np.int64)
-        return (self.lengths - 1) // self.bucket_width
-
-    def _buckets(self) -> list[Ids]:
-        """Indices of examples of similar length, shortest first."""
-        numbers = self._numbers
-        by_number = np.argsort(numbers, kind="stable")
-        edges = np.flatnonzero(np.diff(numbers[by_number])) + 1
-        return np.split(by_number, edges)
-
-    def _parts(self, bucket: Ids) -> int:
-        """The number of batches that a bucket is cut into."""
-        if self.batch_size is not None:
-            size = self.batch_size
-        else:
-            assert self.max_tokens is not None
-            longest = max(1, int(self.lengths[bucket].max()))  # a text may be empty
-            size = max(1, self.max_tokens // longest)
-        return -(-len(bucket) // size)
-
-
-def divide_batch(batch: Ids, parts: int) -> list[Ids]:
-    """A batch in parts of nearly equal size; some are empty if it has fewer examples than parts."""
-    return [batch[part::parts] for part in range(parts)]
-
-
 # --- random numbers ---
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -301,3 +186,228 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     second = (first ^ (first >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: NDArray[np.uint64] = second ^ (second >> np.uint64(31))
     return mixed
+
+
+# --- examples ---
+# Mostly in memory-mapped token stores.
+
+B = TypeVar("B", bound=Batch, covariant=True)
+
+
+class Examples(ABC, Generic[B]):
+    @property
+    @abstractmethod
+    def lengths(self) -> Ids:
+        """The length by which each example is sorted into buckets and counted."""
+
+    @abstractmethod
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> B:
+        """Some examples as tensors, padded to `width` or to the longest, whichever is larger."""
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+class _Padded:
+    """Pads the sequences of a batch to rows of equal width."""
+
+    pad_id: int
+    pad_multiple: int
+    max_len: int | None
+
+    def _padded(self, store: TokenStore, indices: Ids, at_least: int, *, ahead: int = 0) -> Ids:
+        """Rows of ids; the caller cuts off `ahead` columns, which do not count for rounding."""
+        longest = max(int(store.lengths[indices].max()) - ahead, at_least)
+        width = -(-longest // self.pad_multiple) * self.pad_multiple
+        if self.max_len is not None:
+            width = max(longest, min(width, self.max_len))
+        return store.padded(indices, pad_id=self.pad_id, width=width + ahead)
+
+
+@dataclass(frozen=True)
+class LabelledTexts(_Padded, Examples[ClassificationBatch]):
+    """Texts with one class each."""
+
+    store: TokenStore
+    labels: Ids
+    pad_id: int
+    pad_multiple: int = 1
+    """Lengths are rounded up to a multiple of this: a compiler wants few different shapes."""
+    max_len: int | None = None
+    """Longest input of the model; rounding never exceeds it."""
+    word_dropout: float = 0.0
+    """Share of words replaced by `unknown_id`, so that the model relies on no single word."""
+    unknown_id: int | None = None
+
+    @property
+    def lengths(self) -> Ids:
+        return self.store.lengths
+
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> ClassificationBatch:
+        ids = self._padded(self.store, indices, width)
+        is_token = ids != self.pad_id
+        if self.word_dropout:
+            assert self.unknown_id is not None
+            dropped = (rng.uniform(indices, ids.shape[1], 0) < self.word_dropout) & is_token
+            ids = np.where(dropped, self.unknown_id, ids)
+        return ClassificationBatch(
+            labels=torch.from_numpy(self.labels[indices]),
+            n_scored=len(indices),
+            n_tokens=int(is_token.sum()),
+            ids=torch.from_numpy(ids),
+        )
+
+
+@dataclass(frozen=True)
+class SentencePairs(_Padded, Examples[PairBatch]):
+    """Source and target sentences; the target store includes start and end tokens."""
+
+    source: TokenStore
+    target: TokenStore
+    pad_id: int
+    pad_multiple: int = 1
+    max_len: int | None = None
+
+    @property
+    def lengths(self) -> Ids:
+        """The longer side of each pair."""
+        return np.maximum(self.source.lengths, self.target.lengths - 1)
+
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> PairBatch:  # noqa: ARG002  nothing is random
+        """Each side is padded separately; the target is split into input and labels."""
+        source = self._padded(self.source, indices, width)
+        target = self._padded(self.target, indices, width, ahead=1)
+        labels = target[:, 1:]
+        is_scored = labels != self.pad_id
+        n_scored = int(is_scored.sum())
+        return PairBatch(
+            labels=torch.from_numpy(np.where(is_scored, labels, IGNORED)),
+            n_scored=n_scored,
+            n_tokens=n_scored + int((source != self.pad_id).sum()),
+            source=torch.from_numpy(source),
+            target=torch.from_numpy(np.ascontiguousarray(target[:, :-1])),
+        )
+
+
+class Windows(Examples[WindowBatch]):
+    """Running text in windows of equal length; each token is predicted once per epoch.
+
+    In training (`moving`) the window boundaries shift every epoch, so that no token is always
+    first.
+    """
+
+    def __init__(self, store: TokenStore, length: int, *, moving: bool) -> None:
+        assert len(store) == 1, "running text is one sequence"
+        self.store = store
+        self.length = length
+        n_tokens = len(store.ids)
+        self._slack = length if moving and n_tokens > 2 * length else 0
+        n_predicted = n_tokens - 1 - self._slack
+        n_full = n_predicted // length
+        rest = n_predicted % length
+        # Tokens that do not fill a window are scored in a shorter one, unless windows move.
+        keeps_rest = rest > 0 and (self._slack == 0)
+        self._lengths = np.array([length] * n_full + [rest] * keeps_rest, dtype=np.int64)
+
+    @property
+    def lengths(self) -> Ids:
+        """All equal except possibly the last."""
+        return self._lengths
+
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> WindowBatch:
+        lengths = self._lengths[indices]
+        width = max(width, int(lengths.max()))
+        starts = indices * self.length + rng.integer(self._slack + 1)
+        positions = starts[:, None] + np.arange(width + 1)
+        window = self.store.ids[np.minimum(positions, len(self.store.ids) - 1)].astype(np.int64)
+        # Past the end of a shorter last window, the last token is repeated and not scored.
+        is_scored = np.arange(width) < lengths[:, None]
+        n_scored = int(lengths.sum())
+        return WindowBatch(
+            labels=torch.from_numpy(np.where(is_scored, window[:, 1:], IGNORED)),
+            n_scored=n_scored,
+            n_tokens=n_scored,
+            ids=torch.from_numpy(np.ascontiguousarray(window[:, :-1])),
+        )
+
+
+@dataclass(frozen=True)
+class MaskedTexts(_Padded, Examples[MaskedBatch]):
+    """Texts with masked words, to be predicted from the words around (Devlin et al. 2018).
+
+    Of the chosen words, 80 % are replaced by the mask token, 10 % by a random word, and 10 % are
+    kept, since a classifier will later read texts without masks.
+    """
+
+    store: TokenStore
+    pad_id: int
+    mask_id: int
+    special_ids: frozenset[int]
+    share: float = 0.15
+    pad_multiple: int = 1
+    max_len: int | None = None
+
+    @property
+    def lengths(self) -> Ids:
+        return self.store.lengths
+
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> MaskedBatch:
+        ids = self._padded(self.store, indices, width)
+        may_mask = ~np.isin(ids, list(self.special_ids))
+        draw, fate, pick = (rng.uniform(indices, ids.shape[1], stream) for stream in range(3))
+        chosen = may_mask & (draw < self.share)
+        anything = (pick * self.store.vocab_size).astype(np.int64)
+        # Never a special token: padding, above all, is not a word.
+        other = np.where(np.isin(anything, list(self.special_ids)), ids, anything)
+        replaced = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
+        at = np.flatnonzero(chosen)
+        labels = ids.reshape(-1)[at]
+        if not len(at):  # the model needs at least one position; this one is not scored
+            at, labels = np.zeros(1, dtype=np.int64), np.array([IGNORED])
+        return MaskedBatch(
+            labels=torch.from_numpy(labels),
+            n_scored=int(chosen.sum()),
+            n_tokens=int((ids != self.pad_id).sum()),
+            ids=torch.from_numpy(np.where(chosen, replaced, ids)),
+            at=torch.from_numpy(at),
+        )
+
+
+@dataclass(frozen=True)
+class RatingExamples(Examples[RatingBatch]):
+    """Ratings to be predicted."""
+
+    ratings: Ratings
+
+    @property
+    def lengths(self) -> Ids:
+        return np.ones(len(self.ratings), dtype=np.int64)
+
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> RatingBatch:  # noqa: ARG002  nothing is random
+        chosen = self.ratings.select(indices)
+        return RatingBatch(
+            labels=torch.from_numpy(chosen.stars),
+            n_scored=len(chosen),
+            n_tokens=len(chosen),
+            people=torch.from_numpy(chosen.people),
+            films=torch.from_numpy(chosen.films),
+        )
+
+
+@dataclass(frozen=True)
+class DigitExamples(Examples[ImageBatch]):
+    """Images to be classified."""
+
+    digits: ScannedDigits
+
+    @property
+    def lengths(self) -> Ids:
+        return np.ones(len(self.digits.labels), dtype=np.int64)
+
+    def batch(self, indices: Ids, rng: EpochRNG, width: int = 0) -> ImageBatch:  # noqa: ARG002  nothing is random
+        return ImageBatch(
+            labels=torch.from_numpy(self.digits.labels[indices]),
+            n_scored=len(indices),
+            n_tokens=len(indices),
+            images=torch.from_numpy(self.digits.images[indices]),
+        )

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.data.corpora import FoundCorpus
+from glassformer.data.corpora import FoundCorpus, read_lines
 from glassformer.data.readers import hash_fraction
-from glassformer.data.text_files import read_lines
 from glassformer.errors import DataError
 from glassformer.files import write_whole
 

@@ -1,21 +1,147 @@
-"""The batches of each optimiser step, prefetched in a thread while the model computes.
+"""The order of batches, and those of each optimiser step, prefetched while the model computes.
 
 With gradient accumulation a step has several batches; each process gets its share of their
 examples. The loader has no state: `steps(start, end)` starts at any step, even in the middle of an
 epoch, and gives the batches that an uninterrupted run would have got.
 """
 
+from __future__ import annotations
+
 import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar
 
-from glassformer.data.batches import Batch, EpochRNG, Order, divide_batch
-from glassformer.data.examples import Examples
+import numpy as np
+
+from glassformer.data.batches import Batch, EpochRNG, Examples
 from glassformer.data.token_store import Ids
+from glassformer.errors import ConfigError, DataError
 
 T = TypeVar("T")
+
+# --- the order of batches ---
+# Length buckets, cut into batches, shuffled from a seed. The order is a pure function of (seed,
+# epoch): a run resumed in the middle of an epoch, or with a different number of processes, sees the
+# same batches. The examples of a step are chosen first and then divided among processes and
+# accumulation steps, so neither changes which examples a step sees.
+
+
+class Shape(NamedTuple):
+    """The largest batch of one bucket."""
+
+    rows: int
+    width: int
+    """The longest example of the bucket."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The batches of every epoch, as indices of examples."""
+
+    lengths: Ids
+    """Of each example, in the unit of max_tokens."""
+    batch_size: int | None = None
+    """Examples per batch; set this or max_tokens."""
+    max_tokens: int | None = None
+    """Tokens per batch, including padding to the longest example of the bucket."""
+    bucket_width: int = 16
+    """Examples whose lengths differ by less than this may share a batch."""
+    widths: tuple[int, ...] = ()
+    """The longest length of each bucket, if they are not all bucket_width apart."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.batch_size is None) == (self.max_tokens is None):
+            raise ConfigError("set either batch_size or max_tokens, not both")
+        sizes = (self.batch_size, self.max_tokens, self.bucket_width)
+        if any(size is not None and size < 1 for size in sizes):
+            raise ConfigError("batch_size, max_tokens and bucket_width must be at least 1")
+        if len(self.lengths) == 0:
+            raise DataError("there are no examples to make batches of")
+        if self.widths and (
+            list(self.widths) != sorted(self.widths) or self.widths[-1] < self.lengths.max()
+        ):
+            raise ConfigError(
+                "widths must be increasing and reach the longest example ({longest}), got {widths}",
+                longest=self.lengths.max(),
+                widths=self.widths,
+            )
+
+    @property
+    def n_batches(self) -> int:
+        """Batches per epoch: the same in every epoch, so that a schedule knows its end."""
+        return sum(self._parts(bucket) for bucket in self._buckets())
+
+    @property
+    def n_shapes(self) -> int:
+        """An upper bound on the different shapes of batches, once filled."""
+        return len(set(self._shapes.values()))
+
+    def shape_of(self, batch: Ids) -> Shape:
+        """The shape that a batch is filled up to where a compiler wants few shapes."""
+        return self._shapes[int(self._numbers[batch[0]])]
+
+    def epoch(self, epoch: int) -> list[Ids]:
+        """The batches of one epoch."""
+        random = np.random.default_rng([self.seed, epoch])
+        batches: list[Ids] = []
+        for bucket in self._buckets():
+            # Parts of equal size: a small last batch would weigh as much as a full one.
+            batches += np.array_split(random.permutation(bucket), self._parts(bucket))
+        return [batches[index] for index in random.permutation(len(batches))]
+
+    def sequential(self) -> list[Ids]:
+        """Every example once, sorted by length: for evaluation, where order does not matter."""
+        batches: list[Ids] = []
+        for bucket in self._buckets():
+            batches += np.array_split(bucket, self._parts(bucket))
+        return batches
+
+    @cached_property
+    def _shapes(self) -> dict[int, Shape]:
+        """By bucket number."""
+        return {
+            int(self._numbers[bucket[0]]): Shape(
+                rows=-(-len(bucket) // self._parts(bucket)),
+                width=int(self.lengths[bucket].max()),
+            )
+            for bucket in self._buckets()
+        }
+
+    @cached_property
+    def _numbers(self) -> Ids:
+        """The bucket number of each example."""
+        if self.widths:
+            return np.searchsorted(np.array(self.widths), self.lengths).astype(np.int64)
+        return (self.lengths - 1) // self.bucket_width
+
+    def _buckets(self) -> list[Ids]:
+        """Indices of examples of similar length, shortest first."""
+        numbers = self._numbers
+        by_number = np.argsort(numbers, kind="stable")
+        edges = np.flatnonzero(np.diff(numbers[by_number])) + 1
+        return np.split(by_number, edges)
+
+    def _parts(self, bucket: Ids) -> int:
+        """The number of batches that a bucket is cut into."""
+        if self.batch_size is not None:
+            size = self.batch_size
+        else:
+            assert self.max_tokens is not None
+            longest = max(1, int(self.lengths[bucket].max()))  # a text may be empty
+            size = max(1, self.max_tokens // longest)
+        return -(-len(bucket) // size)
+
+
+def divide_batch(batch: Ids, parts: int) -> list[Ids]:
+    """A batch in parts of nearly equal size; some are empty if it has fewer examples than parts."""
+    return [batch[part::parts] for part in range(parts)]
+
+
+# --- the batches of each step ---
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.corpora import FoundCorpus
-from glassformer.data.text_files import read_lines, read_text, stream_lines
+from glassformer.data.corpora import FoundCorpus, read_lines, read_text, stream_lines
 from glassformer.data.token_store import Ids
 from glassformer.errors import DataError, Fragment, did_you_mean
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.data.batches import Batch, Order
-from glassformer.data.loader import evaluation_batches
+from glassformer.data.batches import Batch
+from glassformer.data.loader import Order, evaluation_batches
 from glassformer.data.token_store import Ids
 from glassformer.decoding import Beam, Greedy, Search, metrics
 from glassformer.decoding import translate as translate_ids

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from glassformer.data.batches import DigitExamples, LabelledTexts
 from glassformer.data.corpora import find, sha256
-from glassformer.data.examples import DigitExamples, LabelledTexts
 from glassformer.data.imdb import LABELS, Review, read_reviews, split_by_film
 from glassformer.data.readers import read_digits, read_table, split_by_text, split_digits
 from glassformer.errors import ConfigError

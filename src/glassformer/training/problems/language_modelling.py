@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.batches import MaskedTexts, Windows
 from glassformer.data.corpora import find, sha256
-from glassformer.data.examples import MaskedTexts, Windows
 from glassformer.data.imdb import read_reviews, texts_for_pretraining
 from glassformer.data.readers import (
     TextSplits,

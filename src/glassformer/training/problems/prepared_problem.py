@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.batches import Batch, Order
+from glassformer.data.batches import Batch, Examples
 from glassformer.data.corpora import CORPORA
-from glassformer.data.examples import Examples
+from glassformer.data.loader import Order
 from glassformer.data.token_store import TokenStore, key_of, prepared_folder, write_store
 from glassformer.errors import DataError, TrainingError
 from glassformer.nn import ModelConfig

@@ -6,8 +6,8 @@ The ratings of MovieLens, which are neither text nor classes, are read here.
 from collections.abc import Callable
 from typing import Any
 
+from glassformer.data.batches import RatingExamples
 from glassformer.data.corpora import find
-from glassformer.data.examples import RatingExamples
 from glassformer.data.readers import read_ratings, read_titles, split_ratings
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.batches import SentencePairs
 from glassformer.data.corpora import FoundCorpus, find, sha256
-from glassformer.data.examples import SentencePairs
 from glassformer.data.readers import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
