@@ -310,4 +310,4 @@ def _before(
         elif before.id not in between:
             between.add(before.id)
             waiting.extend(before.inputs)
-    return numbers, words, [each for each in example.in_order() if each.id in between]
+    return numbers, words, [each for each in example.in_order if each.id in between]

@@ -163,7 +163,7 @@ def test_exact_elimination_of_a_large_matrix_ends_with_its_budget() -> None:
     made = [{"id": "y", "formula": "x @ w", "printed": numbers, "decimals": 2}]
     example = read_example(json.dumps({"steps": given + hidden + made}), "large", "large")
     judge = judgement._Judge(example, ())
-    verdicts = [judge.judge(step).verdict for step in example.in_order()]
+    verdicts = [judge.judge(step).verdict for step in example.in_order]
     assert verdicts[-1] == "unchecked"
     assert judge._marks.left < 0
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.formulas.bounds import BoundedNumbers, WordList
-from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict, number_text, right_text
+from glassformer.audit.verdicts import Audit, StepResult, Verdict, printed_cells
 from glassformer.documents import parts as p
 from glassformer.documents.parts import Look
 from glassformer.language import Language, words
@@ -154,7 +154,7 @@ def _printed(result: StepResult, language: Language) -> p.Part:
         and isinstance(value, BoundedNumbers)
         and found.same_shape
     ):
-        lines = _cells(step.printed, value, found.wrong)
+        lines = _cells(result)
         labels = step.rows or [str(at) if len(lines) > 1 else "" for at in range(len(lines))]
         # Columns in which nothing is printed are left out.
         kept = [at for at in range(len(lines[0])) if any(line[at] != "…" for line in lines)]
@@ -165,18 +165,17 @@ def _printed(result: StepResult, language: Language) -> p.Part:
     return p.Table("", ("", ""), ((printed_word, listed_values(step.printed)), (right_word, right)))
 
 
-def _cells(digits: PrintedDigits, value: BoundedNumbers, wrong: Cells) -> list[list[p.Inline]]:
-    width = digits.values.shape[-1] if digits.values.ndim else 1
-    flat: list[p.Inline] = []
-    for at in np.ndindex(digits.values.shape):
-        places = int(digits.decimals[at])
-        printed = number_text(float(digits.values[at]), places)
-        if wrong[at]:
-            right = p.Span(right_text(value, at, places), "inserted")
-            flat.append((p.Span(printed, "deleted"), " ", right))
-        else:
-            flat.append(printed)
-    return [flat[i : i + width] for i in range(0, len(flat), width)]
+def _cells(result: StepResult) -> list[list[p.Inline]]:
+    """The printed numbers by row; next to a wrong one stands the right one."""
+    shown: list[p.Inline] = [
+        cell.text
+        if cell.right is None
+        else (p.Span(cell.text, "deleted"), " ", p.Span(cell.right, "inserted"))
+        for cell in printed_cells(result)
+    ]
+    assert isinstance(result.step.printed, PrintedDigits)
+    width = (result.step.printed.values.shape or (1,))[-1]
+    return [shown[i : i + width] for i in range(0, len(shown), width)]
 
 
 def listed_values(value: PrintedDigits | BoundedNumbers | WordList | None) -> str:

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Literal
 
 import numpy as np
@@ -145,33 +146,21 @@ class Example:
         """Several steps as a reader calls them, in a list."""
         return Bilingual.joined((self[id_].called for id_ in ids), ", ", "、")
 
-    def in_order(self) -> Iterator[PrintedStep]:
-        """The steps, each after those it is computed from, otherwise in their order.
+    @cached_property
+    def in_order(self) -> tuple[PrintedStep, ...]:
+        """The steps, each after those it is computed from.
 
-        Raises `ConfigError` for a step that depends on itself. Not recursive, because a chain may
-        be as long as the example.
+        Raises `ConfigError` for a step that depends on itself.
         """
-        done: set[str] = set()
-        for first in self.steps:
-            waiting = [(first, iter(first.inputs))]
-            entered = {first.id}
-            while waiting:
-                step, inputs = waiting[-1]
-                name = next((name for name in inputs if name not in done), None)
-                if name is None:
-                    waiting.pop()
-                    if step.id not in done:
-                        done.add(step.id)
-                        yield step
-                elif name in entered:
-                    raise ConfigError(
-                        "step {name!r}: expected a formula of other steps, got one that leads "
-                        "back to itself",
-                        name=name,
-                    )
-                else:
-                    entered.add(name)
-                    waiting.append((self._by_id[name], iter(self._by_id[name].inputs)))
+        inputs = TopologicalSorter({step.id: step.inputs for step in self.steps})
+        try:
+            return tuple(self._by_id[id_] for id_ in inputs.static_order())
+        except CycleError as error:
+            raise ConfigError(
+                "step {name!r}: expected a formula of other steps, got one that leads back to "
+                "itself",
+                name=error.args[1][0],
+            ) from None
 
     def ancestors(self, step: PrintedStep) -> set[str]:
         """All steps that a step is computed from, directly or not."""
@@ -181,7 +170,7 @@ class Example:
     def _ancestors(self) -> dict[str, set[str]]:
         place = {step.id: at for at, step in enumerate(self.steps)}
         found: dict[str, int] = {}  # one bit per step, so that large sets join fast
-        for step in self.in_order():
+        for step in self.in_order:
             found[step.id] = 0
             for name in step.inputs:
                 found[step.id] |= found[name] | 1 << place[name]

@@ -127,8 +127,7 @@ def _read(raw: bytes, name: str, source: str) -> Example:
         steps = tuple(_step(part, data, i + 1, work) for i, part in enumerate(raw_steps))
         example = Example(name, title, steps, source)
         _check_names(example)
-        for _ in example.in_order():
-            pass  # refuses a step that leads back to itself
+        _ = example.in_order  # refuses a step that leads back to itself
         return example
 
 

@@ -44,7 +44,7 @@ def audit(example: Example, slips: Sequence[Slip] = CATALOGUE) -> Audit:
     expect(example, Example, "an Example, such as load_example(…) gives")
     with np.errstate(all="ignore"):  # −∞ − −∞ is NaN, and nothing is concluded from it
         judge = _Judge(example, slips)
-        judged = {step.id: judge.judge(step) for step in example.in_order()}
+        judged = {step.id: judge.judge(step) for step in example.in_order}
         judged |= judge.explained(judged)
     return Audit(example, tuple(judged[step.id] for step in example.steps))
 

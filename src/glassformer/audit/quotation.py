@@ -14,7 +14,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -284,6 +284,14 @@ class _Lettered:
         return turned.reshape([next(sizes) if part in self.letters else 1 for part in letters])
 
 
+class _Reference(NamedTuple):
+    """A step that a formula refers to, its indices, and both together."""
+
+    symbol: ast.Name
+    letters: list[ast.Name]
+    whole: ast.expr
+
+
 class Notation:
     """A formula in index notation."""
 
@@ -299,7 +307,7 @@ class Notation:
 
     def symbols(self) -> list[str]:
         """The steps that it refers to, each once."""
-        return list(dict.fromkeys(node.id for node in self._symbol_nodes()))
+        return list(dict.fromkeys(found.symbol.id for found in self._references()))
 
     def value(
         self, steps: Mapping[str, Array], indices: str, shape: tuple[int, ...], work: Work
@@ -323,10 +331,11 @@ class Notation:
             yield edit
 
     def _edits(self, steps: Mapping[str, Array], indices: str) -> Iterator[FormulaEdit]:
-        letters = {node.id for node in self._letter_nodes()} | {*indices}
+        references = list(self._references())
+        letters = {letter.id for found in references for letter in found.letters} | {*indices}
         for node in ast.walk(self._tree):
             match node:
-                case ast.Subscript(value=ast.Name()):
+                case ast.Subscript():
                     for letter in _letters(node):
                         for other in sorted(letters - {letter.id}):
                             yield self._edit("subscript", letter, _name(other), node)
@@ -336,10 +345,9 @@ class Notation:
                     for kept, over in ((left, right), (right, left)):
                         detail = say.both("{over} does not belong there", over=shown(over))
                         yield self._edit("term", node, kept, node, detail)
-        for symbol in self._symbol_nodes():
+        for symbol, indexed, whole in references:
             for other, value in steps.items():
-                if other != symbol.id and value.ndim == _axes(self._tree, symbol):
-                    whole = _subscript_of(self._tree, symbol) or symbol
+                if other != symbol.id and value.ndim == len(indexed):
                     yield self._edit("symbol", symbol, _name(other), whole)
             base, digit = symbol.id[:-1], symbol.id[-1]
             if symbol.id not in steps and base in steps and digit in "23":
@@ -372,15 +380,19 @@ class Notation:
                 if second.place > first.place:
                     yield first, second
 
-    def _symbol_nodes(self) -> list[ast.Name]:
-        others = {id(node) for node in self._letter_nodes()}
-        others |= {id(n.func) for n in ast.walk(self._tree) if isinstance(n, ast.Call)}
-        names = [node for node in ast.walk(self._tree) if isinstance(node, ast.Name)]
-        return [node for node in names if id(node) not in others]
-
-    def _letter_nodes(self) -> list[ast.Name]:
-        found = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
-        return [letter for node in found for letter in _letters(node)]
+    def _references(self) -> Iterator[_Reference]:
+        """The steps that the formula refers to, from the outside in."""
+        others: set[int] = set()
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Subscript(value=ast.Name() as symbol):
+                    letters = _letters(node)
+                    others |= {id(symbol), *map(id, letters)}
+                    yield _Reference(symbol, letters, node)
+                case ast.Call(func=function):
+                    others.add(id(function))
+                case ast.Name() if id(node) not in others:
+                    yield _Reference(node, [], node)
 
 
 _NAMES = {
@@ -444,16 +456,6 @@ def _letters(node: ast.Subscript) -> list[ast.Name]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     names = [part for part in parts if isinstance(part, ast.Name) and len(part.id) == 1]
     return names if len(names) == len(parts) else []
-
-
-def _subscript_of(tree: ast.Expression, symbol: ast.Name) -> ast.Subscript | None:
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript))
-    return next((node for node in found if node.value is symbol), None)
-
-
-def _axes(tree: ast.Expression, symbol: ast.Name) -> int:
-    whole = _subscript_of(tree, symbol)
-    return 0 if whole is None else len(_letters(whole))
 
 
 def _value(node: ast.expr, steps: Mapping[str, Array], work: Work) -> _Lettered:

@@ -70,7 +70,7 @@ class FromPrint:
         self._below: set[str] = set()
         self._bounds = FormulaEvaluator(self.used, self._lay_over, Work(whole=whole))
         self._face_values = FormulaEvaluator(self.faces, self._lay_over, Work(whole=whole))
-        for step in example.in_order():
+        for step in example.in_order:
             self._take(step)
 
     def _take(self, step: PrintedStep) -> None:
@@ -247,7 +247,7 @@ def right_values(
     `rounded` rounds each value as it is printed.
     """
     values: dict[str, Value] = {}
-    for step in example.in_order():
+    for step in example.in_order:
         value = _from_values(step, values, work)
         if value is None:
             value = faces.get(step.id)

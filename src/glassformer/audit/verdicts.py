@@ -88,13 +88,11 @@ def same_words(
         return (word or "").casefold() if step.ignore_case else (word or "")
 
     if step.any_order:
-        computed_words = sorted(map(plain, computed))
-        missing = list(computed_words)
+        left = Counter(map(plain, computed))
         same = []
         for word in map(plain, printed):
-            same.append(word in missing)
-            if word in missing:
-                missing.remove(word)
+            same.append(left[word] > 0)
+            left[word] -= 1
         return same
     return [plain(a) == plain(b) for a, b in zip(printed, computed, strict=True)]
 

@@ -277,27 +277,29 @@ class FormulaEvaluator:
 
     def _argument(self, node: FunctionCall, parameter: Parameter, argument: Node) -> Value | int:
         value = self._at(argument)
-        where = f"{node.function} expects"
-        match parameter.kind:
-            case "numbers" if isinstance(value, BoundedNumbers):
-                return value
-            case "words" if isinstance(value, WordList):
-                return value
-            case "mask" if isinstance(value, Mask):
-                return value
-            case "any":
-                return value
-            case "whole" if isinstance(value, BoundedNumbers):
-                number = _one_whole(value)
-                if number is not None and _allows(parameter, number):
-                    return number
-                where += f" {_whole_number(parameter)}"
-            case "whole":
-                where += f" {_whole_number(parameter)}"
-            case kind:
-                article = "a " if kind == "mask" else ""
-                where += f" {article}{kind} as {parameter.name!r}"
-        raise FormulaError(f"{where}, got {describe(value)}", argument.column or node.column)
+        kind, expected = parameter.kind, _TYPES[parameter.kind]
+        if kind != "whole" and isinstance(value, expected):
+            return value
+        number = _one_whole(value) if kind == "whole" else None
+        limits = parameter.allowed
+        if number is not None and (limits is None or number in limits):
+            return number
+        what = {"mask": "a mask", "whole": "a whole number"}.get(kind, kind)
+        if limits is not None:
+            what += f" from {limits[0]} to {limits[-1]}"
+        raise FormulaError(
+            f"{node.function} expects {what} as {parameter.name!r}, got {describe(value)}",
+            argument.column or node.column,
+        )
+
+
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "numbers": BoundedNumbers,
+    "whole": BoundedNumbers,
+    "words": WordList,
+    "mask": Mask,
+    "any": (BoundedNumbers, WordList, Mask),
+}
 
 
 def _size(value: Value) -> int:
@@ -307,22 +309,14 @@ def _size(value: Value) -> int:
     return len(value.items) if isinstance(value, WordList) else value.allowed.size
 
 
-def _one_whole(value: BoundedNumbers) -> int | None:
+def _one_whole(value: Value) -> int | None:
     """The only whole number in a range, if there is one: a printed 60 is 59.5 to 60.5, hence 60."""
-    if value.shape or not np.isfinite(value.low) or not np.isfinite(value.high):
+    if not isinstance(value, BoundedNumbers) or value.shape:
+        return None
+    if not np.isfinite(value.low) or not np.isfinite(value.high):
         return None
     first, last = math.ceil(value.low), math.floor(value.high)
     return first if first == last == value.mid else None
-
-
-def _allows(parameter: Parameter, number: int) -> bool:
-    return parameter.allowed is None or number in parameter.allowed
-
-
-def _whole_number(parameter: Parameter) -> str:
-    limits = parameter.allowed
-    between = "" if limits is None else f" from {limits[0]} to {limits[-1]}"
-    return f"a whole number{between} as {parameter.name!r}"
 
 
 def _check_product(left: BoundedNumbers, right: BoundedNumbers, column: int) -> None:
