@@ -90,20 +90,6 @@ def roots_left_out(tree: Node, scene: Scene) -> Iterator[Change]:
         yield Change(replace_each(tree, {root: root.arguments[0] for root in roots}), detail)
 
 
-def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
-    """n − 1 instead of n, or n instead of n − 1."""
-    del scene
-    if not isinstance(node, FunctionCall) or node.function not in ("std", "var"):
-        return
-    given = node.keyword("sample")
-    if isinstance(given, Numeral) and given.value:
-        detail = say.both("divided by n instead of n − 1")
-        yield node.with_keyword("sample", 0), detail
-    else:
-        detail = say.both("divided by n − 1 instead of n")
-        yield node.with_keyword("sample", 1), detail
-
-
 def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     """Each instead of the other, throughout."""
     del scene
@@ -118,13 +104,6 @@ def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     )
     detail = say.both("sine where cosine belongs, and cosine where sine belongs")
     yield Change(tree, detail)
-
-
-def from_one(node: Node, scene: Scene) -> Iterator[Part]:
-    """Counted from 1 instead of 0."""
-    if isinstance(node, FunctionCall) and node.function == "range" and node.keyword("stop") is None:
-        detail = scene.tell("{x} counted from 1", x=node)
-        yield Binary("+", node, Numeral(1.0)), detail
 
 
 def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
@@ -182,15 +161,10 @@ def _along(name: Bilingual, wrong: int, right: int, axes: int) -> Bilingual:
 
 
 def transposed(node: Node, scene: Scene) -> Iterator[Part]:
-    """A matrix transposed when it should not be, or not when it should."""
-    if isinstance(node, FunctionCall) and node.function == "transpose":
-        x = node.arguments[0]
-        yield x, scene.tell("{x} is not transposed", x=x)
-    elif isinstance(node, Name | Partly):
-        value = scene.numbers(node)
-        if value is not None and value.ndim == 2:
-            detail = scene.tell("{x} is transposed", x=node)
-            yield call("transpose", node), detail
+    """A matrix transposed when it should not be."""
+    value = scene.numbers(node) if isinstance(node, Name | Partly) else None
+    if value is not None and value.ndim == 2:
+        yield call("transpose", node), scene.tell("{x} is transposed", x=node)
 
 
 def result_transposed(tree: Node, scene: Scene) -> Iterator[Change]:

@@ -236,14 +236,15 @@ def _match(pattern: Node, node: Node) -> dict[str, Node] | None:
 
 
 def _filled(made: Node, parts: Mapping[str, Node], old: Node) -> Node:
-    keywords = old.keywords if isinstance(old, FunctionCall) else ()
+    keywords = dict(old.keywords) if isinstance(old, FunctionCall) else {}
 
     def put(node: Node) -> Node:
         match node:
             case Name(name=name):
                 return parts[name]
-            case FunctionCall(function=function, arguments=(Name(name=name),)):
-                return FunctionCall(function, (parts[name],), keywords)
+            case FunctionCall(function=function, arguments=(Name(name=name),), keywords=own):
+                kept = {**keywords, **dict(own)}
+                return FunctionCall(function, (parts[name],), tuple(kept.items()))
         return node
 
     exchanged = {part: new for part in walk(made) if (new := put(part)) is not part}

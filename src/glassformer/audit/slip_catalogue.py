@@ -180,7 +180,8 @@ def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
     if isinstance(scene.right, WordList) and isinstance(scene.printed, WordList):
         fold = str.casefold if scene.step.ignore_case else str
         right = [fold(word or "") for word in scene.right.items]
-        kept = _places_of([fold(word or "") for word in scene.printed.items], right)
+        printed = [fold(word or "") for word in scene.printed.items]
+        kept = _kept(len(printed), len(right), lambda i, j: printed[i] == right[j])
         if kept is not None:
             lost = [i for i in range(len(right)) if i not in kept]
             words = ", ".join(f"“{scene.right.items[i]}”" for i in lost)
@@ -191,33 +192,28 @@ def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
 
 
 def _rows_dropped(tree: Node, right: Array, digits: PrintedDigits) -> Iterator[Change]:
-    shown = digits.values
+    shown, slack = digits.values, digits.half + 1e-9
     if min(right.ndim, shown.ndim) < 1 or right.shape[1:] != shown.shape[1:]:
         return
-    if len(shown) >= len(right):
-        return
-    slack = digits.half + 1e-9
-    kept: list[int] = []
-    for row, half in zip(shown, slack, strict=True):
-        first = kept[-1] + 1 if kept else 0
-        fits = [j for j in range(first, len(right)) if np.all(np.abs(right[j] - row) <= half)]
-        if not fits:
-            return
-        kept.append(fits[0])
-    lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
-    yield Change(take_rows(tree, kept), say.both("item {lost} is missing", lost=lost))
+    kept = _kept(
+        len(shown), len(right), lambda i, j: bool(np.all(np.abs(right[j] - shown[i]) <= slack[i]))
+    )
+    if kept is not None:
+        lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
+        yield Change(take_rows(tree, kept), say.both("item {lost} is missing", lost=lost))
 
 
-def _places_of(printed: list[str], right: list[str]) -> list[int] | None:
-    """Where the printed words are among the right ones, if in the same order."""
-    if not 0 < len(printed) < len(right):
+def _kept(printed: int, right: int, same: Callable[[int, int], bool]) -> list[int] | None:
+    """Where the printed items are among the right ones, if some are missing and none is moved."""
+    if not 0 < printed < right:
         return None
     places: list[int] = []
-    for word in printed:
+    for i in range(printed):
         first = places[-1] + 1 if places else 0
-        if word not in right[first:]:
+        place = next((j for j in range(first, right) if same(i, j)), None)
+        if place is None:
             return None
-        places.append(right.index(word, first))
+        places.append(place)
     return places
 
 
@@ -275,9 +271,21 @@ CATALOGUE: tuple[Slip, ...] = (
     _part("axis", "wrong axis", computing.wrong_axis),
     _whole("axis", "wrong axis", computing.wrong_axis_throughout),
     _part("exchanged", "factors swapped", computing.factors_exchanged),
-    _part("transposed", "wrongly transposed", computing.transposed, not_below=SIZES),
+    _part(
+        "transposed", "wrongly transposed", computing.transposed,
+        rewriting("transpose(x)", "x", "{x} is not transposed"), not_below=SIZES,
+    ),
     _whole("transposed", "wrongly transposed", computing.result_transposed),
-    _part("sample", "sample and population deviation confused", computing.sample_deviation),
+    _part(
+        "sample", "sample and population deviation confused",
+        *(
+            rewriting(f"{function}(x)", f"{function}(x, sample={missing})", said)
+            for function in ("std", "var")
+            for missing, said in enumerate(
+                ("divided by n instead of n − 1", "divided by n − 1 instead of n")
+            )
+        ),
+    ),
     _part(
         "geometric", "geometric instead of arithmetic mean",
         rewriting("mean(x)", "geometric_mean(x)",
@@ -395,7 +403,10 @@ CATALOGUE: tuple[Slip, ...] = (
     ),
     _part("other_activation", "wrong activation", *_another_activation()),
     _whole("pasted", "wrong matrix pasted", computing.another_matrix(own=True)),
-    _part("from_one", "counted from one", computing.from_one),
+    _part(
+        "from_one", "counted from one",
+        rewriting("range(n)", "range(n) + 1", "{old} counted from 1"),
+    ),
     _whole("sign_lost", "wrong sign", sign_lost),
     _whole("point", "decimal point moved", point_moved),
     _whole("digits", "digits swapped", digits_exchanged),

@@ -67,8 +67,15 @@ class _Token:
 def parse(formula: str) -> Node:
     """The graph of a formula; raises `FormulaError` with the column of the first mistake."""
     tokens, end = list(_tokens(formula)), len(formula) + 1
-    _check(tokens, end)
-    return _Reader(tokens, end).read()
+    made: Node | None = None
+    # A sum is built here, term by term: for Python, one of n terms is n levels deep.
+    for sign, term in _check(tokens, end):
+        node = _Reader(term, end).read()
+        made = (
+            node if made is None or sign is None else Binary(sign.python, made, node, sign.column)
+        )
+    assert made is not None
+    return made
 
 
 def _tokens(formula: str) -> Iterator[_Token]:
@@ -98,8 +105,12 @@ def _tokens(formula: str) -> Iterator[_Token]:
             count += 1
 
 
-def _check(tokens: list[_Token], end: int) -> None:
-    """Check that brackets match, that an operator stands between values, and the depth."""
+def _check(tokens: list[_Token], end: int) -> list[tuple[_Token | None, list[_Token]]]:
+    """The terms of the formula, each with the sign before it.
+
+    Checks that brackets match, that an operator stands between values, and the depth.
+    """
+    terms: list[tuple[_Token | None, list[_Token]]] = [(None, [])]
     open_: list[str] = []
     operators = signs = 0
     after_value = False
@@ -110,6 +121,12 @@ def _check(tokens: list[_Token], end: int) -> None:
             raise FormulaError(
                 f"expected an operator or {closing}, got {token.text!r}", token.column
             )
+        if sign in ("+", "-") and after_value and not open_:
+            terms.append((token, []))
+            operators = signs = 0
+            after_value = False
+            continue
+        terms[-1][1].append(token)
         after_value = is_value or sign in _ENDS_VALUE
         signs = signs + 1 if sign in ("-", "**") else 0 if is_value else signs
         operators += not is_value and sign not in "()[],:="
@@ -120,9 +137,12 @@ def _check(tokens: list[_Token], end: int) -> None:
         if len(open_) + signs > _DEEPEST:
             raise FormulaError(f"nested deeper than {_DEEPEST} levels", token.column)
         if operators > _MOST_OPERATORS:
-            raise FormulaError(f"expected at most {_MOST_OPERATORS} operators", token.column)
+            raise FormulaError(
+                f"expected at most {_MOST_OPERATORS} operators in a term", token.column
+            )
     if open_:
         raise FormulaError(f"expected {open_[-1]!r}, got the end of the formula", end)
+    return terms
 
 
 class _Reader:
