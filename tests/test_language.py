@@ -35,7 +35,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 FILES = sorted(
     file
     for file in PACKAGE.rglob("*.toml")
-    if file.parent.name != "recipes" and file.name != "weight_names.toml"
+    if file.parent.name != "recipes" and file.name not in ("weight_names.toml", "usage.toml")
 )
 HAN = re.compile("[\u4e00-\u9fff]")
 # Chinese that is not prose: ranges of characters, and a test for Han letters.

@@ -8,11 +8,13 @@ engine is imported only by the module of its name.
 """
 
 import os
+import tomllib
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from glassformer import __version__
@@ -120,51 +122,6 @@ def _write_tokenizers(checkpoint: Checkpoint, folder: Path) -> None:
 
 # --- the README.md of an export ---
 
-_USE = {
-    "ctranslate2": (
-        "import ctranslate2\n"
-        "from glassformer.text import load_tokenizer\n\n"
-        'tokenizer, answers = load_tokenizer("{tokenizer}"), load_tokenizer("{answers}")\n'
-        'tokens = [tokenizer.token(i) for i in tokenizer.encode("{text}")]\n'
-        'translator = ctranslate2.Translator(".")\n'
-        "(found,) = translator.translate_batch([tokens], beam_size=4)\n"
-        "ids = {{answers.token(i): i for i in range(answers.vocab_size)}}\n"
-        "print(answers.decode([ids[token] for token in found.hypotheses[0]]))"
-    ),
-    "hf": "from transformers import {opener}\n\nmodel = {opener}.from_pretrained('.')",
-    "torch": 'import torch\n\nprogram = torch.export.load("model.pt2").module()',
-}
-_ONNX = {
-    "classifier": (
-        "import numpy, onnxruntime\n"
-        "from glassformer.text import cut_ids, load_tokenizer\n\n"
-        'tokenizer = load_tokenizer("{tokenizer}")\n'
-        'ids = cut_ids(tokenizer.encode("{text}"), {max_len}, "{cut}")\n'
-        'session = onnxruntime.InferenceSession("model.onnx")\n'
-        "# both of shape (texts, tokens): int64, and bool, true at tokens and false at padding\n"
-        'inputs = {{"ids": numpy.array([ids]), "is_token": numpy.ones((1, len(ids)), bool)}}\n'
-        "(probabilities,) = session.run(None, inputs)\n"
-        "print(dict(zip({labels}, probabilities[0].tolist())))"
-    ),
-    "language_model": (
-        "import onnxruntime\n\n"
-        'decoder = onnxruntime.InferenceSession("decoder.onnx")\n'
-        "# token (texts, 1); past from the previous step, at first of length 0 along axis 2\n"
-        "inputs = [one.name for one in decoder.get_inputs()]\n"
-        "logits, *past = decoder.run(None, dict(zip(inputs, [token, *past])))"
-    ),
-    "seq2seq": (
-        "import onnxruntime\n\n"
-        'encoder = onnxruntime.InferenceSession("encoder.onnx")\n'
-        'decoder = onnxruntime.InferenceSession("decoder.onnx")\n'
-        "# both of shape (texts, tokens): int64, and bool, true at tokens and false at padding\n"
-        'read = encoder.run(None, {{"source": source, "is_token": is_token}})\n'
-        "# token (texts, 1); past from the previous step, at first of length 0 along axis 2\n"
-        "inputs = [one.name for one in decoder.get_inputs()]\n"
-        "step = [token, *past, is_token, *read]\n"
-        "logits, *past = decoder.run(None, dict(zip(inputs, step)))"
-    ),
-}
 _OPENERS = {
     "seq2seq": "AutoModelForSeq2SeqLM",
     "language_model": "AutoModelForCausalLM",
@@ -193,13 +150,18 @@ def _card(checkpoint: Checkpoint, name: str, target: str, found: str) -> str:
 def _example(checkpoint: Checkpoint, target: str) -> str:
     """Code that uses the export from within its folder."""
     architecture = checkpoint.config.architecture
-    use = _ONNX.get(architecture, "") if target == "onnx" else _USE[target]
-    return use.format(
-        opener=_OPENERS.get(architecture, "AutoModel"),
-        tokenizer=TOKENIZER,
-        answers=TARGET_TOKENIZER if checkpoint.target_tokenizer else TOKENIZER,
-        text="You win or you die.",
-        max_len=checkpoint.config.max_len,
-        cut=checkpoint.about.get("cut", "end"),
-        labels=list(checkpoint.labels) or "range(len(probabilities[0]))",
+    usage = tomllib.loads(Path(__file__).with_name("usage.toml").read_text(encoding="utf-8"))
+    code = usage[target].get(architecture, "") if target == "onnx" else usage[target]
+    return (
+        Template(code)
+        .substitute(
+            opener=_OPENERS.get(architecture, "AutoModel"),
+            tokenizer=TOKENIZER,
+            answers=TARGET_TOKENIZER if checkpoint.target_tokenizer else TOKENIZER,
+            text="You win or you die.",
+            max_len=checkpoint.config.max_len,
+            cut=checkpoint.about.get("cut", "end"),
+            labels=list(checkpoint.labels) or "range(len(probabilities[0]))",
+        )
+        .rstrip()
     )
