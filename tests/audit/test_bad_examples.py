@@ -1,6 +1,7 @@
 """A malformed example file: a one-line error with file, step, expected and received."""
 
 import json
+import math
 import os
 import tracemalloc
 from pathlib import Path
@@ -38,6 +39,19 @@ def step(**keys: Any) -> dict[str, Any]:
         (step(printed=[[2.25, 3], [4, 5]]), r"step 'b': expected at most 0 decimals at \[0, 0\]"),
         (step(decimals=None), r"step 'b': expected \"decimals\""),
         (step(decimals=-1), r"step 'b': expected \"decimals\" as a whole number"),
+        (
+            {"id": "b", "formula": "a", "decimals": 10**400},
+            r"'b': expected \"decimals\" as a whole",
+        ),
+        (
+            {"id": "b", "formula": "a", "decimals": -400},
+            r"step 'b': expected \"decimals\" as a whole",
+        ),
+        (step(between=[0, 10**400]), r"step 'b': expected 'between' as the least and the greatest"),
+        (
+            step(between=[math.nan, 1]),
+            r"step 'b': expected 'between' as the least and the greatest",
+        ),
         (step(decimals=[1]), r"step 'b': expected decimals for each of 2 columns, got 1"),
         (step(significant=3), r"step 'b': expected either \"decimals\" or \"significant\""),
         (step(printed=[[2, "..."], [4, 5]]), r"step 'b': expected a \"shape\""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
@@ -30,7 +30,7 @@ from glassformer.audit.formulas.bounds import (
     shape_of,
 )
 from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
-from glassformer.audit.formulas.formula_functions import NAMES, written_out
+from glassformer.audit.formulas.formula_functions import function_of, written_out
 from glassformer.audit.formulas.terms import FunctionCall, Node, walk
 from glassformer.audit.quotation import Notation
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
@@ -199,7 +199,7 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], work: Work) -> Pri
         tree=tree,
         inputs=inputs,
         printed=printed,
-        decimals=decimals if isinstance(decimals, int) else None,
+        decimals=_whole_number(decimals, "decimals", 0) if isinstance(decimals, int) else None,
         unchecked=None if reason is None else _bilingual(reason, "unchecked"),
         rows=_labels(data, "rows", printed, 0),
         columns=_labels(data, "columns", printed, -1),
@@ -224,16 +224,29 @@ def _formula(text: Any) -> Node:
     if not isinstance(text, str):
         raise ConfigError(f"expected the formula as a string, got {text!r}")
     tree = parse(text)
-    for node in walk(tree):  # an unknown function is refused before anything is computed
-        if isinstance(node, FunctionCall) and node.function not in NAMES:
-            near = did_you_mean(node.function, NAMES)
-            raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
-        if isinstance(node, FunctionCall):
-            written_out(node)  # refuses wrong arguments
+    for node in walk(tree):  # refuses an unknown function before anything is computed
+        if isinstance(node, FunctionCall) and written_out(node) is None:
+            function_of(node)
     return tree
 
 
 _MOST_LINES = 100
+
+
+def _value(
+    data: dict[str, Any], key: str, default: Any, fits: Callable[[Any], bool], expected: str
+) -> Any:
+    """The value of a key, or its default; refused unless it fits."""
+    value = data.get(key)
+    if value is None:
+        return default
+    if not fits(value):
+        raise ConfigError(f"expected {key!r} {expected}, got {value!r}")
+    return value
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
 
 
 def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
@@ -247,10 +260,9 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
             raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
         Notation(formula)
         return Quotation(formula, "notation", indices)
+    code = _value(data, "code", None, _is_strings, "as a list of lines")
     if code is None:
         return None
-    if not isinstance(code, list) or not all(isinstance(line, str) for line in code):
-        raise ConfigError(f"expected 'code' as a list of lines, got {code!r}")
     if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
         raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
     if result is not None and (not isinstance(result, str) or not has_formula):
@@ -260,54 +272,55 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
 
 def _printed(data: dict[str, Any], work: Work, *, given: bool) -> PrintedDigits | WordList | None:
     if "words" in data:
-        words = data["words"]
-        listed = [words] if isinstance(words, str) else words
-        if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
-            raise ConfigError(
-                f"expected a string or a list of strings under 'words', got {words!r}"
-            )
-        if data.get("printed") is not None:
-            raise ConfigError("expected either 'words' or 'printed', got both")
-        if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
-            raise ConfigError(
-                f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
-            )
-        return WordList(tuple(listed), single=isinstance(words, str))
+        return _words(data)
+    shape = _value(data, "shape", None, _is_sizes, "as a list of sizes")
     cells = data.get("printed")
-    shape = data.get("shape")
-    if shape is not None:
-        if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
-            raise ConfigError(f"expected 'shape' as a list of sizes, got {shape!r}")
-        cells = "..." if cells is None else cells
     if cells is None:
-        return None
+        if shape is None:
+            return None
+        cells = "..."
+    decimals, significant = data.get("decimals"), data.get("significant")
     exact = given and not data.get("rounded", False)
-    if not exact and data.get("decimals") is None and data.get("significant") is None:
+    if not exact and decimals is None and significant is None:
         raise ConfigError('expected "decimals" (or "significant") next to printed numbers')
-    digits = read_digits(
-        cells,
-        tuple(shape) if shape else None,
-        data.get("decimals"),
-        data.get("significant"),
-        exact,
-        work,
-    )
-    return replace(digits, approximate=_flag(data, "approximate"))
+    values = _read_numbers(cells, tuple(shape) if shape else None, work)
+    approximate = _flag(data, "approximate")
+    if exact and decimals is None and significant is None:
+        none = np.zeros(values.shape, dtype=np.int64)
+        return PrintedDigits(values, none, exact=True, approximate=approximate)
+    places = _places(values, decimals, significant)
+    _check_precision(values, places)
+    return PrintedDigits(values, places, exact, approximate)
+
+
+def _is_sizes(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(n, int) and n > 0 for n in value)
+
+
+def _words(data: dict[str, Any]) -> WordList:
+    words = data["words"]
+    listed = [words] if isinstance(words, str) else words
+    if not _is_strings(listed):
+        raise ConfigError(f"expected a string or a list of strings under 'words', got {words!r}")
+    if data.get("printed") is not None:
+        raise ConfigError("expected either 'words' or 'printed', got both")
+    if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
+        raise ConfigError(
+            f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
+        )
+    return WordList(tuple(listed), single=isinstance(words, str))
 
 
 def _flag(data: dict[str, Any], key: str) -> bool:
-    value = data.get(key, False)
-    if not isinstance(value, bool):
-        raise ConfigError(f"expected {key!r} to be true or false, got {value!r}")
-    return value
+    return bool(
+        _value(data, key, False, lambda value: isinstance(value, bool), "to be true or false")
+    )
 
 
 def _labels(
     data: dict[str, Any], key: str, printed: PrintedDigits | WordList | None, axis: int
 ) -> tuple[str, ...]:
-    labels = data.get(key, [])
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise ConfigError(f"expected {key!r} as a list of strings, got {labels!r}")
+    labels = _value(data, key, [], _is_strings, "as a list of strings")
     if labels and isinstance(printed, PrintedDigits) and printed.values.shape:
         size = printed.values.shape[axis]
         if len(labels) != size:
@@ -316,22 +329,22 @@ def _labels(
 
 
 def _between(data: dict[str, Any]) -> tuple[float, float] | None:
-    ends = data.get("between")
-    if ends is None:
-        return None
-    numbers = [e for e in ends if isinstance(e, int | float)] if isinstance(ends, list) else []
-    if len(numbers) != 2 or any(isinstance(e, bool) for e in numbers) or numbers[0] > numbers[1]:
-        raise ConfigError(
-            f"expected the least and the greatest number under 'between', got {ends!r}"
-        )
-    return float(numbers[0]), float(numbers[1])
+    ends = _value(data, "between", None, _are_ends, "as the least and the greatest number")
+    return None if ends is None else (float(ends[0]), float(ends[1]))
+
+
+def _are_ends(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(end) in (int, float) and abs(end) < _LARGEST for end in value)
+        and value[0] <= value[1]
+    )
 
 
 def _choice(data: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
-    value = data.get(key) or known[0]
-    if value not in known:
-        raise ConfigError(f"expected {key!r} to be one of {', '.join(known)}, got {value!r}")
-    return str(value)
+    expected = f"to be one of {', '.join(known)}"
+    return str(_value(data, key, known[0], lambda value: value in known, expected))
 
 
 def _bilingual(value: Any, key: str) -> Bilingual:
@@ -344,8 +357,9 @@ def _bilingual(value: Any, key: str) -> Bilingual:
 
 
 def _check_keys(data: dict[str, Any], known: set[str]) -> None:
-    for key in data.keys() - known:
-        raise ConfigError(f"unknown key {key!r}{did_you_mean(key, sorted(known))}")
+    for key in data:
+        if key not in known:
+            raise ConfigError(f"unknown key {key!r}{did_you_mean(key, sorted(known))}")
 
 
 def _check_names(example: Example) -> None:
@@ -371,26 +385,6 @@ _MINUS_INFINITY = ("-inf", "−∞", "-∞", "-Infinity")
 _MOST_FORMULA = 200  # characters of a formula in a cell
 _MOST_DECIMALS = 12  # beyond that float64 itself is the limit
 _LARGEST = 1e100  # beyond that products overflow
-
-
-def read_digits(
-    cells: Any,
-    shape: tuple[int, ...] | None,
-    decimals: Any,
-    significant: Any,
-    exact: bool,
-    work: Work,
-) -> PrintedDigits:
-    """The digits of a step.
-
-    `work` is the budget for the printed formulas of the whole example.
-    """
-    values = _read_numbers(cells, shape, work)
-    if exact and decimals is None and significant is None:
-        return PrintedDigits(values, np.zeros(values.shape, dtype=np.int64), exact=True)
-    places = _places(values, decimals, significant)
-    _check_precision(values, places)
-    return PrintedDigits(values, places, exact)
 
 
 def _read_numbers(cells: Any, shape: tuple[int, ...] | None, work: Work) -> Array:

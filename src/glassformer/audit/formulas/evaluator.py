@@ -23,10 +23,9 @@ from glassformer.audit.formulas.bounds import (
     shape_of,
 )
 from glassformer.audit.formulas.formula_functions import (
-    FUNCTIONS,
-    NAMES,
     Parameter,
     arguments_of,
+    function_of,
     stacked,
     written_out,
 )
@@ -258,10 +257,7 @@ class FormulaEvaluator:
         longer = written_out(node)
         if longer is not None:
             return self._value(longer, work)
-        function = FUNCTIONS.get(node.function)
-        if function is None:
-            near = did_you_mean(node.function, NAMES)
-            raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
+        function = function_of(node)
         many, given = arguments_of(node, function)
         repeated = [self._argument(node, function.parameters[0], part) for part in many]
         named = {

@@ -559,6 +559,14 @@ def written_out(node: FunctionCall) -> Node | None:
     return replace_each(longer, {Name(name): part for name, part in parts.items()})
 
 
+def function_of(node: FunctionCall) -> FormulaFunction:
+    """The function that is called, or an error that suggests another."""
+    if node.function not in FUNCTIONS:
+        near = did_you_mean(node.function, NAMES)
+        raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
+    return FUNCTIONS[node.function]
+
+
 def arguments_of(
     node: FunctionCall, function: FormulaFunction
 ) -> tuple[tuple[Node, ...], dict[str, Node]]:
