@@ -31,11 +31,11 @@ from urllib.parse import urlsplit
 import torch
 
 from glassformer.explorer.cell_cards import card_info, dependents_of, find_cell, path_of
-from glassformer.explorer.model_list import Models, run_text
+from glassformer.explorer.model_list import Models
 from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace, Store
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import Window, equation, thumbnail
-from glassformer.explorer.schemas import Edit, TraceRequest
+from glassformer.explorer.schemas import Edit
 from glassformer.explorer.trace_edits import OtherRuns, changes_of, edit_trace
 
 TEXTS = {
@@ -77,8 +77,7 @@ class Library:
     def run(self, model: str, text: str) -> OpenTrace:
         with self._alone():
             if (model, text) not in self._opened:
-                wanted = TraceRequest(model=model, text=text)
-                self._opened[model, text] = run_text(self._models, wanted)
+                self._opened[model, text] = self._models.run(model, text)
             return self._opened[model, text]
 
     def edit(self, opened: OpenTrace, edit: dict[str, Any]) -> OpenTrace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,6 +136,15 @@ def test_a_file_is_as_large_as_the_audit_allows(client: TestClient) -> None:
 )
 def test_what_there_is_not_is_said(client: TestClient, address: str, status: int) -> None:
     assert client.get(address).status_code == status
+
+
+def test_a_request_opens_no_file(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps(SMALL), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    answer = client.get("/api/audits/mine.json")
+    assert answer.status_code == 404 and "masked" in answer.json()["detail"]
 
 
 def test_only_the_last_files_are_kept() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from glassformer.explorer import api
+from glassformer.explorer.model_list import Models
 from glassformer.explorer.open_traces import Store
 from glassformer.explorer.state import State
 from tests.explorer.asking import run
@@ -75,7 +75,7 @@ def test_out_of_memory_is_one_clear_line(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(api, "run_text", run_out)
+        patched.setattr(Models, "run", run_out)
         answer = client.post("/api/traces", json={"model": "toy", "text": "happy"})
     assert answer.status_code == 507
     told = answer.json()

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from glassformer.documents import parts as p
 from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.files import as_path, write_whole
+from glassformer.files import as_path, os_errors_as, write_whole
 
 Made = TypeVar("Made")
 
@@ -160,12 +160,8 @@ def writer(document: p.Document, to: str, **options: Any) -> DocumentWriter:
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file atomically."""
     target = as_path(path, TraceError)
-    try:
+    with os_errors_as(TraceError, "cannot write {target}: {reason}", target=target):
         return write_whole(target, content)
-    except OSError as error:
-        raise TraceError(
-            "cannot write {target}: {reason}", target=target, reason=error.strerror
-        ) from error
 
 
 def write_figures(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glassformer.colours import hex_colour, signed_colour
 from glassformer.errors import TraceError
-from glassformer.files import as_path, write_whole
+from glassformer.files import as_path, os_errors_as, write_whole
 
 _STYLE = """\
 .gf-chart { --ink: #1d2430; --quiet: #5f6878; --paper: #fcfcfa; --line: #c9ced8;
@@ -68,12 +68,8 @@ class Picture:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the SVG to a file, whole or not at all."""
         target = as_path(path, TraceError)
-        try:
+        with os_errors_as(TraceError, "cannot write {target}: {reason}", target=target):
             return write_whole(target, self.svg())
-        except OSError as error:
-            raise TraceError(
-                "cannot write {target}: {reason}", target=target, reason=error.strerror
-            ) from error
 
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -6,6 +6,7 @@ import gzip
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,7 +30,7 @@ from glassformer.explorer.cell_cards import (
 from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
 from glassformer.explorer.map_info import map_info
-from glassformer.explorer.model_list import decode, run_text
+from glassformer.explorer.model_list import decode
 from glassformer.explorer.open_audits import (
     AuditCellCard,
     AuditFormat,
@@ -118,7 +119,8 @@ async def _opening(queue: Queue, state: State, run: Callable[[], OpenTrace]) -> 
 @api.post("/traces", status_code=201, response_model=schemas.TraceInfo)
 async def create_trace(queue: Queued, state: Holds, wanted: schemas.TraceRequest) -> Response:
     """Run a model over a text and record every number; cancelled if the client disconnects."""
-    return await _opening(queue, state, lambda: run_text(state.models, wanted))
+    run = partial(state.models.run, wanted.model, wanted.text, wanted.target)
+    return await _opening(queue, state, run)
 
 
 @api.get("/traces/{id}", response_model=schemas.TraceInfo)

@@ -95,6 +95,15 @@ class Models:
             self._loaded.move_to_end(name)
             return self._loaded[name]
 
+    def run(
+        self, name: str, text: str, target: str | None = None, loaded: Model | None = None
+    ) -> OpenTrace:
+        """Run a model over a text and record every number; `loaded`: one that has no card here."""
+        model = loaded or self.get(name)
+        if (image := model.image_of(text)) is not None:
+            _check_place(image, self.folders.get(name))
+        return open_text(model, name, text, target, max_bytes=MOST_BYTES)
+
 
 def _loaded(folder: Path) -> Model:
     """A model with its attention written out."""
@@ -214,14 +223,6 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
 MOST_BYTES = 512 * 1024**2
 """The memory limit of one trace; a text that needs more is refused."""
 _ANSWERED: tuple[schemas.Task, ...] = ("classify", "translate", "generate")
-
-
-def run_text(models: Models, request: schemas.TraceRequest) -> OpenTrace:
-    """Run a model over a text and record every number."""
-    model = models.get(request.model)
-    if (image := model.image_of(request.text)) is not None:
-        _check_place(image, models.folders.get(request.model))
-    return open_text(model, request.model, request.text, request.target, max_bytes=MOST_BYTES)
 
 
 def _check_place(image: str, folder: Path | None) -> None:

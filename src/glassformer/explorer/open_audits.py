@@ -27,7 +27,7 @@ from glassformer.audit.formulas.bounds import BoundedNumbers, WordList
 from glassformer.audit.recomputation import FromPrint
 from glassformer.audit.verdicts import PrintedCell, printed_cells, right_text
 from glassformer.documents import render
-from glassformer.errors import InputError
+from glassformer.errors import InputError, UnknownNameError
 from glassformer.explorer.open_traces import DroppedError
 from glassformer.explorer.schemas import Message, Number
 from glassformer.language import Language
@@ -191,7 +191,7 @@ class OpenAudits:
         if id_ not in example_names():
             if id_.startswith("file-"):
                 raise DroppedError
-            load_example(id_.replace("/", ""))  # says which examples there are
+            raise UnknownNameError("example", id_[:80], example_names())
         made = audit(load_example(id_))  # without the lock: others need not wait for it
         with self._lock:
             return self._shipped.setdefault(id_, made)

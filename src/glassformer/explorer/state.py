@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from fastapi import Depends, Request
 from fastapi import Path as PathPart
 
-from glassformer.explorer.model_list import Models, run_text
+from glassformer.explorer.model_list import Models
 from glassformer.explorer.open_audits import OpenAudits
 from glassformer.explorer.open_claims import OpenClaims
 from glassformer.explorer.open_lessons import Lessons
 from glassformer.explorer.open_traces import DroppedError, OpenTrace, Runs, Store
-from glassformer.explorer.schemas import TraceRequest
 from glassformer.explorer.trace_edits import OtherRuns, edit_trace
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ class State:
                 opened = held.enter_context(self.store.use(id_))
             except DroppedError:
                 origin = self.store.origin(id_)
-                wanted = TraceRequest(model=origin.model, text=origin.text, target=origin.target)
-                opened = run_text(self.models, wanted)
+                opened = self.models.run(origin.model, origin.text, origin.target)
                 held.callback(opened.close)
                 for edit in origin.edits:
                     with self.other_runs(opened) as runs:

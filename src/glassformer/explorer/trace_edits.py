@@ -13,10 +13,10 @@ from torch import Tensor
 from glassformer.errors import GlassformerError, InputError
 from glassformer.experiments.intervention import StepPart, mean_over_positions, numbers_of
 from glassformer.explorer.cell_cards import cell_ref
-from glassformer.explorer.model_list import Models, run_text
+from glassformer.explorer.model_list import Models
 from glassformer.explorer.open_traces import OpenTrace, Store
 from glassformer.explorer.panels import Window
-from glassformer.explorer.schemas import Changes, Edit, StepChange, TraceRequest
+from glassformer.explorer.schemas import Changes, Edit, StepChange
 from glassformer.tracing import Cell, Step, Trace, diff
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.cell_block import CellBlock, select
@@ -173,10 +173,10 @@ class OtherRuns:
 
     def over(self, text: str) -> OpenTrace:
         """The model's run over a text."""
-        found = self._store.find(self._opened.model, text)
+        name, loaded = self._opened.model, self._opened.loaded
+        found = self._store.find(name, text)
         if found is None:
-            wanted = TraceRequest(model=self._opened.model, text=text)
-            found = self._store.add(run_text(self._models, wanted)).id
+            found = self._store.add(self._models.run(name, text, loaded=loaded)).id
         return self._held.enter_context(self._store.use(found))
 
     def examples(self) -> list[OpenTrace]:
