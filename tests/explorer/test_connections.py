@@ -38,7 +38,7 @@ WHOLE = b"GET /api/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
 @pytest.fixture(autouse=True)
 def nothing_said_yet() -> None:
     """What another test made the log say within this minute does not count."""
-    connections._SAID_ONCE.said.clear()
+    connections._ONCE_PER_MINUTE.logged.clear()
 
 
 class Api:

@@ -142,7 +142,7 @@ class _Differentiation:
         return torch.stack(numbers).sum()
 
     def _run(self, targets: list[Step]) -> None:
-        """Compute what stands between the steps and the targets."""
+        """Compute everything between the steps and the targets."""
         for step in self._steps:
             if step.call is None:
                 self._start(step, step.view.tensor())

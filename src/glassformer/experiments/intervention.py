@@ -1,4 +1,4 @@
-"""Parts switched off, or taken from another run; everything after them is computed anew.
+"""Parts switched off, or taken from another run; everything after them is recomputed.
 
 A part is named as a reader would: a step or a stage of the trace (`layers.3.resid_mid`), or a
 module (`transformer.h.3.attn`), narrowed down by `head`, `position` or `neuron`.
@@ -399,7 +399,7 @@ def _outer(index: list[Any]) -> tuple[Any, ...]:
 
 
 def place_of(token: str, labels: Sequence[str]) -> int:
-    """Where a token stands; one that stands there twice needs its number."""
+    """The position of a token; one that occurs twice has to be given by its number."""
     found = [place for place, label in enumerate(labels) if label == token]
     if len(found) != 1:
         raise TraceError(

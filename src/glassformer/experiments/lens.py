@@ -100,7 +100,7 @@ class LayerAnswers(Result):
 
 
 def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:
-    """The stream after each layer in the place of the last one's, and the rest computed anew.
+    """The stream after each layer in the place of the last one's, and the rest recomputed.
 
     So the model's own last norm and output map read it, whatever they are.
     """

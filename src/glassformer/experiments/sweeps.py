@@ -68,7 +68,7 @@ class Sweep(Result):
 
     @property
     def recovered(self) -> Tensor:
-        """Of patching, how far each patch takes the measure to the other run: 0 not, 1 wholly."""
+        """Of patching: how far it moves the measure to that of the other run; 1 is all the way."""
         if self.there is None or self.there == self.before:
             raise TraceError(
                 "nothing is recovered here: that takes a patch from a run of the same length whose "

@@ -58,7 +58,7 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
 
 
 Link = Callable[[Cell], schemas.CellRef]
-"""Makes the link to a cell: `cell_ref`, or what remembers those it has made."""
+"""Makes the link to a cell: `cell_ref`, or a cached version of it."""
 
 
 def card_info(

@@ -34,28 +34,28 @@ SAME_LINE_S = 60.0
 """The shortest interval between identical log lines about clients."""
 
 
-class _SaidOnce(logging.Filter):
+class _OncePerMinute(logging.Filter):
     """Limits each warning to once a minute, and drops tracebacks of cancelled requests."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: dict[str, float] = {}
+        self.logged: dict[str, float] = {}
         """When each message was last logged."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info:
             return not isinstance(record.exc_info[1], asyncio.CancelledError)
         now = time.monotonic()
-        if now - self.said.get(str(record.msg), -SAME_LINE_S) < SAME_LINE_S:
+        if now - self.logged.get(str(record.msg), -SAME_LINE_S) < SAME_LINE_S:
             return False
-        self.said[str(record.msg)] = now
+        self.logged[str(record.msg)] = now
         return True
 
 
 _LOG = logging.getLogger("glassformer.explorer.connections")
 _LOG.setLevel(logging.WARNING)
-_SAID_ONCE = _SaidOnce()
-_LOG.addFilter(_SAID_ONCE)
+_ONCE_PER_MINUTE = _OncePerMinute()
+_LOG.addFilter(_ONCE_PER_MINUTE)
 
 
 class ConnectionLimits:
@@ -170,7 +170,7 @@ class Connection(H11Protocol):
     def _give_up(self) -> None:
         """Close a connection whose request did not arrive in time."""
         if self._has_begun():  # browsers open connections they never use: not worth a log line
-            _LOG.warning("requests that are not sent in time are given up")
+            _LOG.warning("a request was not sent in time: its connection is closed")
             is_answered = self.cycle is not None and self.cycle.response_started
             if self.conn.their_state is h11.IDLE or not is_answered:
                 self.transport.write(b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n")
@@ -181,7 +181,7 @@ class Connection(H11Protocol):
         """Close a connection whose client does not read the response."""
         left = self.transport.get_write_buffer_size()
         if before is not None and left > max(0, before - LEAST_READ):
-            _LOG.warning("answers that are not read in time are given up")
+            _LOG.warning("a response was not read in time: its connection is closed")
             self.transport.abort()
         elif left:
             if self._reading is not None:
@@ -200,7 +200,7 @@ class Connection(H11Protocol):
         waiting = [other for other in crowd if other is not self and other.waits_since is not None]
         leaves = min(waiting, key=lambda other: other.waits_since or 0.0, default=self)
         _LOG.warning(
-            "more than %d connections (%d from one address): the quietest are closed",
+            "more than %d connections (%d from one address): the slowest are closed",
             self._limits.most,
             self._limits.most_of_one,
         )

@@ -11,6 +11,7 @@ from glassformer.claims import GROUPS, ROWS, Claim, Outcome, Verdict, claims, ou
 from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
 from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
 from glassformer.explorer import schemas
+from glassformer.explorer.open_lessons import lesson_name
 from glassformer.language import Language
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row, row_ids, settings_of
@@ -191,11 +192,8 @@ class OpenClaims:
 
 def lessons_of(rows: Sequence[str], language: Language) -> list[schemas.LessonName]:
     """The lessons about some rows, in the order of the course."""
-    return [
-        schemas.LessonName(name=name, title=entry.title.say(language))
-        for name, entry in LESSONS.items()
-        if set(entry.rows) & set(rows)
-    ]
+    about = [name for name, entry in LESSONS.items() if set(entry.rows) & set(rows)]
+    return [lesson_name(name, language) for name in about]
 
 
 def _row(id_: str, language: Language) -> RowInfo:

@@ -40,7 +40,7 @@ class Lessons:
                 title=entry.title.say(language),
                 summary=entry.summary.say(language),
                 able=entry.able.say(language),
-                needs=[_named(need, language) for need in entry.needs],
+                needs=[lesson_name(need, language) for need in entry.needs],
             )
             for name, entry in LESSONS.items()
         ]
@@ -96,7 +96,8 @@ class Lessons:
             return self._made[key]
 
 
-def _named(name: str, language: Language) -> schemas.LessonName:
+def lesson_name(name: str, language: Language) -> schemas.LessonName:
+    """A lesson by its name and title."""
     return schemas.LessonName(name=name, title=LESSONS[name].title.say(language))
 
 

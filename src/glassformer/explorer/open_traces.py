@@ -91,7 +91,7 @@ class OpenTrace:
 
     @property
     def origin(self) -> RunOrigin | None:
-        """How it can be made again; None for a user's module and for lessons."""
+        """How to make it again; None for a user's module and for lessons."""
         if self.loaded is None:
             return None
         return RunOrigin(self.model, self.text, self.target, self.edits)
@@ -154,7 +154,7 @@ class Store:
         self._leaving: set[OpenTrace] = set()
         """Dropped, but still in use."""
         self._origins: OrderedDict[str, RunOrigin] = OrderedDict()
-        """What the traces that were dropped last had been made from."""
+        """Of the traces that were dropped last."""
 
     def __len__(self) -> int:
         """The number of traces that may be dropped; kept ones do not count."""

@@ -237,10 +237,10 @@ def tree_of(trace: Trace, steps: list[Step], first: int) -> schemas.BranchInfo:
             parameters[path].append(step.number)
     function = trace.recording.program.function
     module = function if isinstance(function, nn.Module) else None
-    return _told(root, parameters, module, f"{steps[first].module}.", 0)
+    return _branch_info(root, parameters, module, f"{steps[first].module}.", 0)
 
 
-def _told(
+def _branch_info(
     branch: Branch,
     parameters: dict[str, list[int]],
     module: nn.Module | None,
@@ -255,7 +255,7 @@ def _told(
         kind=_kind(module, branch.path),
         steps=[step.number for step in branch.steps],
         parameters=parameters[branch.path],
-        branches=[_told(below, parameters, module, way, depth + 1) for below in inner],
+        branches=[_branch_info(below, parameters, module, way, depth + 1) for below in inner],
         is_open=on_the_way or depth < 2,
     )
 
@@ -310,10 +310,10 @@ def describe(opened: OpenTrace) -> schemas.TraceInfo:
 
 def _notes(trace: Trace) -> list[Bilingual]:
     """The trace's distinct notes, except those the edit bar shows."""
-    told = [note for note in trace.notes if not (isinstance(note, Note) and note.kind == "edited")]
+    notes = [note for note in trace.notes if not (isinstance(note, Note) and note.kind == "edited")]
     english, chinese = words_in("en"), words_in("zh")
     return [
-        Bilingual(note_in(english, note), note_in(chinese, note)) for note in dict.fromkeys(told)
+        Bilingual(note_in(english, note), note_in(chinese, note)) for note in dict.fromkeys(notes)
     ]
 
 

@@ -326,7 +326,7 @@ class Snapshot:
         return told
 
     def _cells_of(self, view: View) -> dict[str, Any]:
-        return _told(self._addresses.along(view, (None,) * view.ndim))
+        return _cells_data(self._addresses.along(view, (None,) * view.ndim))
 
 
 class _StepWriter:
@@ -343,7 +343,7 @@ class _StepWriter:
         self._sight = step.trace.naming.sight(step)
         self._link = cache(partial(cell_ref, sight=self._sight))
         self._links: dict[int, tuple[schemas.CellRef, Any]] = {}
-        """Links as they are told, by identity: the cards of a step share most of theirs."""
+        """References by the identity of their link: the cards of a step share most of theirs."""
         self._names: dict[int, list[str]] = {}
         self.symbols: dict[int, str] = {}
         """What steps are called in the formulas of this one, where it is not the usual symbol."""
@@ -379,14 +379,14 @@ class _StepWriter:
         for place in range(self._step.view.numel):
             stop_if_cancelled()
             cell = self._cell(place)
-            dependents.append(self._told(dependents_of(cell, readers, link)))
+            dependents.append(self._data(dependents_of(cell, readers, link)))
             for language, texts in meanings.items():
                 texts.append(meaning_info(cell, language).text)
             if followed is None:
                 continue
             card = card_info(self._opened, cell, link=self._link)
             cards.append(self._fields(card, cell))
-            paths.append(self._told(path_of(cell, followed, link)))
+            paths.append(self._data(path_of(cell, followed, link)))
             if _has_words(card):
                 said = self._fields(card_info(self._opened, cell, "zh", self._link), cell)
                 for field, value in said.items():
@@ -427,27 +427,27 @@ class _StepWriter:
         return Cell(self._step, index_of(place, self._step.shape))
 
     def _fields(self, card: schemas.CardInfo, cell: Cell) -> dict[str, Any]:
-        told = {field: self._told(value) for field, value in card if field not in ("cell", "sum")}
+        told = {field: self._data(value) for field, value in card if field not in ("cell", "sum")}
         told["sum"] = None if card.sum is None else self._sum(card.sum, cell)
         return told
 
-    def _told(self, answer: object) -> Any:
+    def _data(self, answer: object) -> Any:
         """An answer as JSON has it; a cell as its step and place, with its value if need be."""
         if isinstance(answer, schemas.CellRef):
             if id(answer) not in self._links:
-                self._links[id(answer)] = answer, self._link_told(answer)
+                self._links[id(answer)] = answer, self._reference(answer)
             return self._links[id(answer)][1]
         if isinstance(answer, BaseModel):
-            return {field: self._told(value) for field, value in answer}
+            return {field: self._data(value) for field, value in answer}
         if isinstance(answer, Region):
-            return {field.name: self._told(getattr(answer, field.name)) for field in fields(answer)}
+            return {field.name: self._data(getattr(answer, field.name)) for field in fields(answer)}
         if isinstance(answer, float):
             return json_number(answer)
         if isinstance(answer, list | tuple):
-            return [self._told(part) for part in answer]
+            return [self._data(part) for part in answer]
         return answer
 
-    def _link_told(self, link: schemas.CellRef) -> dict[str, Any]:
+    def _reference(self, link: schemas.CellRef) -> dict[str, Any]:
         step = self._opened.steps[link.step]
         place = flat_place(tuple(link.index), step.shape)
         self._reads.add(link.step)
@@ -460,7 +460,7 @@ class _StepWriter:
     def _sum(self, told: schemas.SumInfo, cell: Cell) -> dict[str, Any]:
         """A sum; the factors of a dot product as the cells they are, where they are cells."""
         answers: dict[str, Any] = {
-            field: self._told(value)
+            field: self._data(value)
             for field, value in told
             if field not in ("factors", "products")
         }
@@ -475,7 +475,7 @@ class _StepWriter:
             self._row(row, None if entries is None else entries[side])
             for side, row in enumerate(rows)
         ]
-        answers["products"] = None if follow else self._told(told.products)
+        answers["products"] = None if follow else self._data(told.products)
         answers["after"] = [json_number(x) for x in terms[len(products) :]] if first else None
         return answers
 
@@ -485,7 +485,9 @@ class _StepWriter:
             if cells.step is not None and cells.step in self._flat:
                 places = lattice(cells.base, cells.sizes, cells.strides).reshape(-1)
                 if np.array_equal(self._flat[cells.step][places], row, equal_nan=True):
-                    return _told(cells) | self._row_names(self._opened.steps[cells.step], places)
+                    return _cells_data(cells) | self._row_names(
+                        self._opened.steps[cells.step], places
+                    )
         return [json_number(number) for number in row]
 
     def _row_names(self, step: Step, places: npt.NDArray[np.int64]) -> dict[str, Any]:
@@ -524,7 +526,7 @@ def _dot_product(expression: Expression | None) -> tuple[Entry, Entry] | None:
     return None
 
 
-def _told(cells: Cells) -> dict[str, Any]:
+def _cells_data(cells: Cells) -> dict[str, Any]:
     if cells.step is None:
         return {"pairs": [part for pair in cells.pairs for part in pair]}
     return {

@@ -27,7 +27,7 @@ from glassformer.language import LANGUAGES
 
 
 def playlist_page(wanted: PlaylistRequest, state: State) -> str:
-    """The page; a trace that was dropped since the request was put together is made again."""
+    """The page; traces that have been dropped in the meantime are made again."""
     return page_with(
         {
             "title": None,

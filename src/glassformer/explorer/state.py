@@ -48,7 +48,7 @@ class State:
 
     @contextmanager
     def use_again(self, id_: str) -> Iterator[OpenTrace]:
-        """A trace that is open or, where it was dropped to make room, is made again for a while."""
+        """An open trace, or a temporary copy of one that was dropped to make room."""
         with ExitStack() as held:
             try:
                 opened = held.enter_context(self.store.use(id_))
