@@ -16,7 +16,7 @@ from http import cookies
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -70,20 +70,18 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, dressed)
             return
-        given = receive
         if scope["method"] not in _SAFE:
+            most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
             try:
-                most = MOST_FILE if scope["path"] in _FILES else MOST_BODY
-                body = await _read(receive, Headers(scope=scope), most)
+                body = await _read(Request(scope, receive), most)
             except ClientDisconnect:
-                return  # the client is gone
-            if body is None:
-                await _refused(413, f"a request may bring at most {most:,} bytes")(
-                    scope, receive, dressed
-                )
                 return
-            given = _replayed(body, receive)
-        await self._app(scope, given, dressed)
+            if body is None:
+                refusal = _refused(413, f"a request may bring at most {most:,} bytes")
+                await refusal(scope, receive, dressed)
+                return
+            receive = _replayed(body, receive)
+        await self._app(scope, receive, dressed)
 
     # --- checks ---
 
@@ -188,21 +186,17 @@ def _refused(status: int, why: str) -> Response:
 # --- bodies ---
 
 
-async def _read(receive: Receive, headers: Headers, most: int) -> bytes | None:
+async def _read(request: Request, most: int) -> bytes | None:
     """The whole body, or None if it is too long; raises if the client disconnects."""
-    told = headers.get("content-length", "0")
-    if not told.isdecimal() or len(told) > 20 or int(told) > most:
+    length = request.headers.get("content-length", "0")
+    if not length.isdecimal() or len(length) > 20 or int(length) > most:
         return None
     body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
+    async for part in request.stream():
+        body += part
         if len(body) > most:
             return None
-        if not message.get("more_body", False):
-            return bytes(body)
+    return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
