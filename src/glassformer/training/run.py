@@ -287,20 +287,13 @@ def _finish(
 
 def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
     """Save a model folder; baselines, which nothing else can load, save weights only."""
-    problem = trainer.problem
     if trainer.config.kind not in ("transformer", "factors"):
         tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
         write_whole(trainer.folder.path / "weights.safetensors", save(tensors))
         return
     checkpoint.save(
         trainer.folder.model,
-        checkpoint.Checkpoint(
-            model=model,
-            config=problem.model,
-            tokenizer=problem.tokenizer,
-            labels=problem.labels,
-            about=facts,
-        ),
+        trainer.problem.checkpoint(model, facts),
         card=model_card(facts, describe(model)),
     )
 

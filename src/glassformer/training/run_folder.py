@@ -98,10 +98,11 @@ class RunFolder:
 
     def begin(self, config: RunConfig) -> None:
         """Write the config."""
-        self._write("config.json", to_json(config))
+        write_in_folder(self.path / "config.json", to_json(config))
 
     def write_about(self, about: Mapping[str, Any]) -> None:
-        self._write("about.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+        write_in_folder(self.path / "about.json", text)
 
     def log(self, record: Mapping[str, Any]) -> None:
         unwritable = "cannot write {metrics}: {reason}; earlier checkpoints are intact"
@@ -160,10 +161,12 @@ class RunFolder:
         self.read_config()  # a config.json of another program is not ours to replace
         return True
 
-    def _write(self, name: str, text: str) -> None:
-        with os_errors_as(TrainingError, "cannot write to {path}: {reason}", path=self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path / name, text)
+
+def write_in_folder(file: Path, content: str | bytes) -> None:
+    """Write a file of a run, whole or not at all."""
+    with os_errors_as(TrainingError, "cannot write to {path}: {reason}", path=file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, content)
 
 
 def state_files(folder: Path) -> list[Path]:

@@ -30,12 +30,12 @@ from torch import Tensor, nn
 from glassformer import checkpoint
 from glassformer.data.batches import EpochRNG
 from glassformer.errors import ConfigError, TrainingError
-from glassformer.files import os_errors_as, read_object, read_tensor_entries, write_whole
+from glassformer.files import read_object, read_tensor_entries
 from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
 from glassformer.training.log import read_metrics, records_in
 from glassformer.training.problems.prepared_problem import PreparedProblem
-from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_folder import RunFolder, write_in_folder
 
 RunState = Literal["running", "stopped", "finished"]
 
@@ -119,8 +119,8 @@ class Watch:
             model(*(x.to(device) for x in self._inputs))
         weights = _by_kind({name: calls[0][0] for name, calls in recorded.items()})
         sample = Sample(self._recipe, self._total, self._attending(weights), self._ids())
-        _write(self.folder / "sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())
-        _write(_snapshot_file(self.folder, step), save(weights))
+        write_in_folder(self.folder / "sample.json", json.dumps(asdict(sample), ensure_ascii=False))
+        write_in_folder(_snapshot_file(self.folder, step), save(weights))
         self._save_model(model, step)
         _thin_out(self.folder)
 
@@ -128,17 +128,8 @@ class Watch:
         """The model itself, so that every number of the snapshot can be traced."""
         if sum(p.numel() for p in model.parameters()) > _MOST_PARAMETERS:
             return
-        problem = self._problem
-        checkpoint.save(
-            _model_of(self.folder, step),
-            checkpoint.Checkpoint(
-                model=model,
-                config=problem.model,
-                tokenizer=problem.tokenizer,
-                labels=problem.labels,
-                about={"recipe": self._recipe, "step": step},
-            ),
-        )
+        about = {"recipe": self._recipe, "step": step}
+        checkpoint.save(_model_of(self.folder, step), self._problem.checkpoint(model, about))
 
     def _ids(self) -> tuple[tuple[int, ...], ...]:
         """The sample as ids; an image has none."""
@@ -158,7 +149,7 @@ def announced(folder: Path, *, writes: bool) -> Iterator[None]:
 
     def write(what: RunState) -> None:
         if writes:
-            _write(state, json.dumps({"state": what}).encode())
+            write_in_folder(state, json.dumps({"state": what}))
 
     write("running")
     try:
@@ -274,12 +265,6 @@ def _by_kind(recorded: dict[str, Tensor]) -> dict[str, Tensor]:
         kind = "cross" if rest.endswith("cross_attention") else stack
         kinds[kind].append(weights.float().cpu())
     return {kind: torch.stack(layers).contiguous() for kind, layers in kinds.items()}
-
-
-def _write(path: Path, data: bytes) -> None:
-    with os_errors_as(TrainingError, "cannot write to {path}: {reason}", path=path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
 
 
 def _snapshot_file(folder: Path, step: int) -> Path:

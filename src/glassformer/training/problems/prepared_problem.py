@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
+from glassformer.checkpoint import Checkpoint
 from glassformer.data.batches import Batch, Examples
 from glassformer.data.corpora import CORPORA
 from glassformer.data.loader import Order
@@ -88,6 +90,16 @@ class PreparedProblem:
             max_tokens=data.max_tokens,
             bucket_width=data.bucket_width,
             seed=seed,
+        )
+
+    def checkpoint(self, model: nn.Module, about: dict[str, Any]) -> Checkpoint:
+        """A model that solves it, with its tokenizer and labels, to be saved."""
+        return Checkpoint(
+            model=model,
+            config=self.model,
+            tokenizer=self.tokenizer,
+            labels=self.labels,
+            about=about,
         )
 
     @cached_property
