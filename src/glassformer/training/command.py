@@ -18,21 +18,19 @@ from glassformer.training.log import check_plotting, make_reporter, plot_run
 from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.run_config import RunConfig
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.settings import Options, changed, from_file, parse_arguments
+from glassformer.training.settings import changed, from_file, parse_arguments
 
 say = words("glassformer.training.log")
 
-_OPTIONS = Options(
-    flags=("--resume", "--plot", "--watch"),
-    values=("--out", "--config"),
-    short={
-        "--text": "data.file",
-        "--csv": "data.file",
-        "--pairs": "data.file",
-        "--text-column": "data.text_column",
-        "--label-column": "data.label_column",
-    },
-)
+_FLAGS = ("--resume", "--plot", "--watch")
+_OPTIONS = ("--out", "--config")
+_SHORT = {
+    "--text": "data.file",
+    "--csv": "data.file",
+    "--pairs": "data.file",
+    "--text-column": "data.text_column",
+    "--label-column": "data.label_column",
+}
 
 Watcher = Callable[[Path], AbstractContextManager[None]]
 """Shows the run in a folder while it lasts."""
@@ -80,7 +78,7 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     """Run the command; the result is one JSON object on stdout."""
     if not arguments or arguments[0].startswith("-"):
         raise ConfigError("name a recipe first: {names}", names=", ".join(RECIPES))
-    name, given = arguments[0], parse_arguments(arguments[1:], _OPTIONS)
+    name, given = arguments[0], parse_arguments(arguments[1:], _FLAGS, _OPTIONS, _SHORT)
     if "--plot" in given.flags:
         check_plotting()  # now, not after hours of training
     folder = Path(given.values.get("--out", f"runs/{name}"))

@@ -10,9 +10,9 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, Fragment, UnknownNameError
@@ -44,29 +44,24 @@ class Arguments:
     """By dotted name."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a command line may contain besides `--section.key value`."""
+def parse_arguments(
+    arguments: Sequence[str],
+    flags: Sequence[str] = (),
+    options: Sequence[str] = (),
+    short: Mapping[str, str] = MappingProxyType({}),
+) -> Arguments:
+    """The one parser of `--flag`, `--option value` and `--section.key value` (or `=value`).
 
-    flags: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    short: Mapping[str, str] = field(default_factory=dict)
-    """Short names of settings."""
-
-
-_SETTINGS_ALONE = Options()
-
-
-def parse_arguments(arguments: Sequence[str], options: Options = _SETTINGS_ALONE) -> Arguments:
-    """The one parser of `--flag`, `--option value` and `--section.key value` (or `=value`)."""
-    flags: set[str] = set()
+    `short` are short names of settings.
+    """
+    found: set[str] = set()
     values: dict[str, str] = {}
     settings: dict[str, str] = {}
-    known = (*options.short, *options.flags, *options.values, "--kind")
+    known = (*short, *flags, *options, "--kind")
     rest = iter(arguments)
     for argument in rest:
-        if argument in options.flags:
-            flags.add(argument)
+        if argument in flags:
+            found.add(argument)
             continue
         if not argument.startswith("--"):
             raise ConfigError("expected --section.key value, got {argument!r}", argument=argument)
@@ -74,13 +69,13 @@ def parse_arguments(arguments: Sequence[str], options: Options = _SETTINGS_ALONE
         if "." not in key and key not in known:
             raise UnknownNameError("option", key, known)
         given = value if equals else next(rest, None)
-        if given is None or (key in options.values and not given):
+        if given is None or (key in options and not given):
             raise ConfigError("{key} needs a value", key=key)
-        if key in options.values:
+        if key in options:
             values[key] = given
         else:
-            settings[options.short.get(key, key.removeprefix("--"))] = given
-    return Arguments(frozenset(flags), values, settings)
+            settings[short.get(key, key.removeprefix("--"))] = given
+    return Arguments(frozenset(found), values, settings)
 
 
 def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
