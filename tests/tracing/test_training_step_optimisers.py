@@ -441,6 +441,19 @@ def test_an_unsupported_optimiser_is_refused_before_anything_changes(
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
 
 
+def test_the_count_of_steps_is_no_constant_of_the_trace() -> None:
+    """The optimiser counts on in its own tensors: read during the recording, they would be lost."""
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    optimiser = AdamW(model.parameters())
+    for _ in range(2):
+        traced = trace_training_step(
+            model, x, loss=lambda y: y.square().mean(), optimiser=optimiser
+        )
+    assert all(step.value.isfinite().all() for step in traced.constants.values())
+    assert {name.partition(".")[0] for name in traced.constants} == {"state", "update"}
+    assert float(traced["update.step"].value) == 2
+
+
 class KeysWithABias(nn.Module):
     """A softmax ignores a bias shared by all keys: its gradient is 0 up to rounding."""
 

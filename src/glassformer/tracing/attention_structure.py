@@ -99,15 +99,15 @@ def find_attentions(graph: StepGraph) -> Iterator[Attention]:
             continue
         axis = weights.call.axis("dim", weights.view.ndim)
         chain = _back_to_scores(graph, weights)
-        values = _values(graph, weights, axis)
-        if chain is None or values is None:
+        weighing = _weighing(graph, weights, axis)
+        if chain is None or weighing is None:
             continue
         *between, scores = chain
         at = _axis_at([weights, *chain], axis)
         factors = None if at is None else _queries_and_keys(scores, at)
         if factors is None:
             continue
-        context, factors["values"], path = values
+        context, factors["values"] = weighing.context, weighing.values
         positions = weights.shape[axis]
         if not _come_from_data(graph, factors["keys"], factors["values"], positions):
             continue
@@ -119,7 +119,7 @@ def find_attentions(graph: StepGraph) -> Iterator[Attention]:
             found["masked"] = between[0]
         for side in ("queries", "keys"):
             found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
-        orders = _orders([weights, *chain], axis, path, context)
+        orders = _orders([weights, *chain], axis, weighing)
         turned = {stage: _permuted(step.view, orders[id(step)])
                   for stage, step in found.items() if id(step) in orders}  # fmt: skip
         yield Attention(found, factors, turned)
@@ -128,8 +128,30 @@ def find_attentions(graph: StepGraph) -> Iterator[Attention]:
 # --- the two products ---
 
 
-def _values(graph: StepGraph, weights: Step, axis: int) -> tuple[Step, View, list[Step]] | None:
-    """The product of the weights with the values, and the steps (dropout, a cast) in between."""
+@dataclass(frozen=True, slots=True)
+class _Weighing:
+    """The product of the weights with the values."""
+
+    context: Step
+    factor: int
+    """Which of the two factors the weights are."""
+    path: list[Step]
+    """From what the product reads back to the softmax: the steps (dropout, a cast) in between."""
+
+    @property
+    def values(self) -> View:
+        return views_read(self.context)[-2:][1 - self.factor]
+
+    def letter(self, axis: int | None) -> str | None:
+        """The letter in the product of an axis of the weights; None if it cannot be followed."""
+        view = views_read(self.context)[-2:][self.factor]
+        own = _letters(self.context)[0][self.factor]
+        at = (a for a in range(view.ndim) if _axis_at(self.path, _own_axis(view, a)) == axis)
+        return next((own[a] for a in at), None)
+
+
+def _weighing(graph: StepGraph, weights: Step, axis: int) -> _Weighing | None:
+    """The product that sums the weights over their axis of positions."""
     waiting = [[weights]]
     while waiting:
         path = waiting.pop(0)
@@ -138,11 +160,12 @@ def _values(graph: StepGraph, weights: Step, axis: int) -> tuple[Step, View, lis
             if reader.op in PRODUCTS:
                 read = views_read(reader)[-2:]
                 for factor, view in enumerate(read if len(read) == 2 else []):
-                    summed = _summed_axes(reader, factor)
-                    if writer_of(view) is step and any(
-                        _axis_at(path, _own_axis(view, at)) == axis for at in summed
-                    ):
-                        return reader, read[1 - factor], path
+                    if writer_of(view) is not step:
+                        continue
+                    found = _Weighing(reader, factor, path)
+                    letter = found.letter(axis)
+                    if letter is not None and letter not in _letters(reader)[1]:
+                        return found
             elif reader.op in (*COPIES, "mul") and reader.view.numel == weights.view.numel:
                 waiting.append([reader, *path])
     return None
@@ -273,7 +296,7 @@ def _own_axis(view: View, axis: int) -> int | None:
 # --- the order of the axes ---
 
 
-def _orders(chain: list[Step], keys: int, path: list[Step], context: Step) -> dict[int, list[int]]:
+def _orders(chain: list[Step], keys: int, weighing: _Weighing) -> dict[int, list[int]]:
     """How to turn the steps from the weights back to the scores, and the context, by identity.
 
     A step whose axes are (…, heads, queries, keys), or cannot be told, is left out.
@@ -287,13 +310,19 @@ def _orders(chain: list[Step], keys: int, path: list[Step], context: Step) -> di
     if queries is None:
         return {}
     lead = [axis for axis in axes if axis not in (queries, keys)]
-    if len(lead) == 2 and _heads_first(path, context, lead):
+    if len(lead) == 2 and _heads_first(weighing, lead):
         lead.reverse()
     found = {
         id(step): [_axis_at(chain[:length], axis) for axis in (*lead, queries, keys)]
         for length, step in enumerate(chain, start=1)
     }
-    found[id(context)] = _context_order(path, context, [*lead, queries])
+    context = weighing.context
+    width = [a for a in range(context.view.ndim) if _owner(context, a) == 1 - weighing.factor]
+    output = _letters(context)[1]
+    found[id(context)] = [
+        *(_place_of(weighing.letter(axis), output) for axis in (*lead, queries)),
+        width[0] if len(width) == 1 else None,
+    ]
     told = {key: [a for a in order if a is not None] for key, order in found.items()}
     in_order = [*range(len(lead) + 2)]
     return {key: order for key, order in told.items() if sorted(order) == in_order != order}
@@ -306,40 +335,18 @@ def _asking_axes(scores: Step, keys: int | None) -> list[int]:
     return [] if owner is None else [axis for axis in axes if _owner(scores, axis) == 1 - owner]
 
 
-def _context_order(path: list[Step], context: Step, axes: list[int]) -> list[int | None]:
-    """The axes of the context: those of the weights by letter or place, and the width, last."""
-    factor = _weights_factor(path, context)
-    found = [_axis_in_product(path, context, axis, context) for axis in axes]
-    width = [axis for axis in range(context.view.ndim) if _owner(context, axis) == 1 - factor]
-    return [*found, width[0] if len(width) == 1 else None]
-
-
-def _weights_factor(path: list[Step], context: Step) -> int:
-    first, _ = views_read(context)[-2:]
-    return 0 if writer_of(first) is path[0] else 1
-
-
-def _axis_in_product(path: list[Step], context: Step, axis: int, of: Step | View) -> int | None:
-    """An axis of the weights as an axis of the context, or of the values that it reads."""
-    factor = _weights_factor(path, context)
-    views = views_read(context)[-2:]
-    own = views[factor]
-    at = next((a for a in range(own.ndim) if _axis_at(path, _own_axis(own, a)) == axis), None)
-    if at is None:
-        return None
-    letters, output = _letters(context)
-    there = output if of is context else letters[1 - factor]
-    letter = letters[factor][at]
-    return there.index(letter) if letter in there else None
-
-
-def _heads_first(path: list[Step], context: Step, lead: list[int]) -> bool:
+def _heads_first(weighing: _Weighing, lead: list[int]) -> bool:
     """Whether the first of two leading axes is the heads: parts of the rows of a projection."""
-    values = views_read(context)[-2:][1 - _weights_factor(path, context)]
+    values = weighing.values
     width = writer_of(values).shape[-1:]
-    places = [_axis_in_product(path, context, axis, values) for axis in lead]
+    own = _letters(weighing.context)[0][1 - weighing.factor]
+    places = [_place_of(weighing.letter(axis), own) for axis in lead]
     inside = [place is not None and values.strides[place] < width[0] for place in places]
     return inside == [True, False]
+
+
+def _place_of(letter: str | None, letters: list[str]) -> int | None:
+    return letters.index(letter) if letter in letters else None
 
 
 # --- where keys and values come from ---

@@ -125,7 +125,7 @@ def find_map(trace: Trace) -> ModelMap:
     inside = sum(len(part.steps) for tower in towers for part in tower.parts[1:-1])
     if towers and inside >= _LEAST_SHARE * len(shown):
         return ModelMap(towers, None)
-    return ModelMap([], find_flow(trace, forward_steps(trace)))
+    return ModelMap([], _find_flow(trace, shown))
 
 
 def forward_steps(trace: Trace) -> list[Step]:
@@ -345,9 +345,8 @@ class _Group:
         return found
 
 
-def find_flow(trace: Trace, steps: list[Step]) -> StepFlow:
+def _find_flow(trace: Trace, shown: list[Step]) -> StepFlow:
     """The graph of the steps that a reader should see, and of the inputs they read."""
-    shown = [step for step in steps if step.is_main and step.call is not None]
     inputs = [step for step in trace.inputs.values() if step.view.numel]
     opened: list[_Group | Step] = _opened(_grouped(shown))
     nodes = [FlowNode(step.name, [step], is_group=False) for step in inputs]

@@ -301,9 +301,9 @@ class _Replay:
             if view is not None:
                 self._renew(view.version, view.version.like())
         mapped = self._mapped(call)
-        for view in mapped.outputs:
+        for output, view in enumerate(mapped.outputs):
             if view is not None:
-                view.version.remake(mapped)
+                view.version.made = mapped, output
         return mapped
 
     def _write_given(self, call: Call) -> None:

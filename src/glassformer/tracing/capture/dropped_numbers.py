@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from glassformer.errors import TraceError, UnknownNameError, stop_if_cancelled
 from glassformer.tracing.arithmetic.rules import is_given
 from glassformer.tracing.capture.decompositions import without_onednn
-from glassformer.tracing.capture.memory import Version, View
+from glassformer.tracing.capture.memory import Made, Version, View
 from glassformer.tracing.capture.operator_calls import Call, as_list
 
 _SHELF_BYTES = 256 * 1024**2
@@ -92,17 +92,17 @@ class Shelf:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held: OrderedDict[Version, torch.UntypedStorage] = OrderedDict()
+        self._held: OrderedDict[Made, torch.UntypedStorage] = OrderedDict()
         self._bytes = 0
         self._lock = threading.RLock()
 
-    def storage(self, version: Version) -> torch.UntypedStorage:
-        """The numbers of a version that was dropped."""
+    def storage(self, made: Made) -> torch.UntypedStorage:
+        """The numbers of an output that was dropped."""
         with self._lock:
-            found = self._held.get(version)
+            found = self._held.get(made)
             if found is None:
-                return self._compute(version)
-            self._held.move_to_end(version)
+                return self._compute(made)
+            self._held.move_to_end(made)
             return found
 
     def clear(self) -> None:
@@ -110,53 +110,54 @@ class Shelf:
             self._held.clear()
             self._bytes = 0
 
-    def _compute(self, wanted: Version) -> torch.UntypedStorage:
+    def _compute(self, wanted: Made) -> torch.UntypedStorage:
         calls = self._missing(wanted)
-        reads = Counter(version for call in calls for version in _dropped_inputs(call))
+        reads = Counter(made for call in calls for made in _dropped_inputs(call))
         reads[wanted] += 1
-        made = {version: self._held[version] for version in reads if version in self._held}
+        known = {made: self._held[made] for made in reads if made in self._held}
 
         def now(view: View) -> View:
-            storage = made.get(view.version.made_as)
+            storage = None if view.version.made is None else known.get(view.version.made)
             return view if storage is None else view.on(Version(storage))
 
         with torch.no_grad():
             for call in calls:
                 stop_if_cancelled()
-                for view, tensor in zip(call.outputs, as_list(run_again(call, now)), strict=False):
-                    if view is not None and view.version in reads:
+                results = zip(call.outputs, as_list(run_again(call, now)), strict=False)
+                for output, (view, tensor) in enumerate(results):
+                    if view is not None and (call, output) in reads:
                         _check_layout(call, view, tensor)
-                        made[view.version] = tensor.untyped_storage()
-                        self._hold(view.version, made[view.version])
-                for version in _dropped_inputs(call):
-                    reads[version] -= 1
-                    if not reads[version]:
-                        made.pop(version, None)
-        return made[wanted]
+                        known[call, output] = tensor.untyped_storage()
+                        self._hold((call, output), known[call, output])
+                for made in _dropped_inputs(call):
+                    reads[made] -= 1
+                    if not reads[made]:
+                        known.pop(made, None)
+        return known[wanted]
 
-    def _missing(self, wanted: Version) -> list[Call]:
+    def _missing(self, wanted: Made) -> list[Call]:
         """The calls to run, in order: back to numbers that are kept, or held here."""
         found: dict[int, Call] = {}
         pending = [wanted]
         while pending:
-            version = pending.pop()
-            call = version.maker
-            if version.is_kept or version in self._held or call is None or id(call) in found:
-                continue
-            found[id(call)] = call
-            pending += _dropped_inputs(call)
+            made = pending.pop()
+            call, _ = made
+            if made not in self._held and id(call) not in found:
+                found[id(call)] = call
+                pending += _dropped_inputs(call)
         return sorted(found.values(), key=lambda call: call.number)
 
-    def _hold(self, version: Version, storage: torch.UntypedStorage) -> None:
-        self._held[version] = storage
+    def _hold(self, made: Made, storage: torch.UntypedStorage) -> None:
+        self._held[made] = storage
         self._bytes += storage.nbytes()
         while self._bytes > self._most and len(self._held) > 1:
             _, oldest = self._held.popitem(last=False)
             self._bytes -= oldest.nbytes()
 
 
-def _dropped_inputs(call: Call) -> list[Version]:
-    return [view.version.made_as for view in call.inputs() if not view.version.is_kept]
+def _dropped_inputs(call: Call) -> list[Made]:
+    versions = (view.version for view in call.inputs())
+    return [version.made for version in versions if not version.is_kept and version.made]
 
 
 def _check_layout(call: Call, view: View, made: Tensor) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 Index = tuple[int, ...]
+Made = tuple["Call", int]
+"""A call and the number of one of its outputs."""
 Array = npt.NDArray[np.generic]
 _NUMPY_FLOATS = (torch.float32, torch.float64, torch.float16)
 
@@ -54,19 +56,17 @@ class Version:
     """The contents of a storage between two writes.
 
     `owners` are the steps that wrote (parts of) it; everything else comes from `base`, the previous
-    version. Numbers that were dropped are computed again by `maker` when they are looked at.
+    version. Numbers that were dropped are computed again when they are looked at, as what `made`
+    says: an output of a call.
     """
 
-    __slots__ = (
-        "_host", "_shelf", "_size", "_storage", "_twin", "base", "maker", "owners", "stamp",
-    )  # fmt: skip
+    __slots__ = ("_host", "_shelf", "_size", "_storage", "base", "made", "owners", "stamp")
 
     def __init__(self, storage: torch.UntypedStorage, base: Version | None = None) -> None:
         self._storage: torch.UntypedStorage | None = storage
         self._size = 0
         self._shelf: Shelf | None = None
-        self._twin: Version | None = None
-        self.maker: Call | None = None
+        self.made: Made | None = None
         self.base = base
         self.owners: list[Step] = []
         # A user's tensor with its version counter: it may be trained after the trace.
@@ -77,8 +77,8 @@ class Version:
     def storage(self) -> torch.UntypedStorage:
         if self._storage is not None:
             return self._storage
-        assert self._shelf is not None
-        return self._shelf.storage(self.made_as)
+        assert self._shelf is not None and self.made is not None
+        return self._shelf.storage(self.made)
 
     @storage.setter
     def storage(self, storage: torch.UntypedStorage) -> None:
@@ -90,37 +90,27 @@ class Version:
         return self if self.base is None else self.base.first
 
     @property
-    def made_as(self) -> Version:
-        """The version that `maker` writes: an edit shares what it does not change."""
-        return self if self._twin is None else self._twin
-
-    @property
     def is_kept(self) -> bool:
         """Whether the numbers are held, and need not be computed again."""
         return self._storage is not None
 
-    def drop(self, shelf: Shelf, maker: Call | None) -> None:
-        """Let go of the numbers; `maker` is the call that computes them again."""
+    def drop(self, shelf: Shelf, made: Made) -> None:
+        """Let go of the numbers, which the shelf computes again."""
         self._size, self._storage, self._host = self.nbytes, None, None
-        self._shelf, self.maker = shelf, maker
+        self._shelf, self.made = shelf, made
 
     def like(self, base: Version | None = None) -> Version:
         """A version with the same numbers: the storage is shared, or the way to compute it."""
         new = Version.__new__(Version)
         new._storage, new._size, new._shelf = self._storage, self._size, self._shelf
-        new._twin = None if self.is_kept else self.made_as
-        new.maker, new.base, new.stamp = self.maker, base, self.stamp
+        new.made, new.base, new.stamp = self.made, base, self.stamp
         new.owners, new._host = [], None
         return new
-
-    def remake(self, maker: Call) -> None:
-        """Have dropped numbers computed by another call."""
-        self.maker, self._twin = maker, None
 
     def shares_numbers(self, other: Version) -> bool:
         """Whether both have one storage, or one call that computes it."""
         if self._storage is None or other._storage is None:
-            return self._storage is other._storage and self.maker is other.maker
+            return self._storage is other._storage and self.made == other.made
         return bool(self._storage._cdata == other._storage._cdata)
 
     @property

@@ -39,7 +39,7 @@ from glassformer.tracing.capture.decompositions import (
     without_onednn,
 )
 from glassformer.tracing.capture.dropped_numbers import Keeping
-from glassformer.tracing.capture.memory import Budget, Version, View
+from glassformer.tracing.capture.memory import Budget, Made, Version, View
 from glassformer.tracing.capture.module_stack import ModulePaths, join
 from glassformer.tracing.capture.operator_calls import Call, Operator, as_list, operator_of
 from glassformer.tracing.capture.source_lines import Line, Origin, find_origin
@@ -270,16 +270,16 @@ class Recorder(TorchDispatchMode):
         for call in self.calls[self._considered :]:
             if self._keeping.is_kept(call):
                 continue
-            for view in call.outputs:
+            for output, view in enumerate(call.outputs):
                 if view is not None and view.version.storage._cdata not in shown:
-                    self._drop(view.version, call, self._keeping)
+                    self._drop(view.version, (call, output), self._keeping)
         self._considered = len(self.calls)
 
-    def _drop(self, version: Version, call: Call, keeping: Keeping) -> None:
+    def _drop(self, version: Version, made: Made, keeping: Keeping) -> None:
         """Drop the numbers of a version, unless the model itself still holds the storage."""
         key, size = version.storage._cdata, version.nbytes
         alive = StorageWeakRef(version.storage)
-        version.drop(keeping.shelf, call)
+        version.drop(keeping.shelf, made)
         if not alive.expired():
             version.storage = torch.UntypedStorage._new_with_weak_ptr(alive.cdata)
             return

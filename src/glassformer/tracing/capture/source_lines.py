@@ -120,8 +120,11 @@ def _use(around: _SyntaxNode) -> Use:
         return "assigned", (_target_name(node.target),)
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         return "written", (_target_name(node.value),)
-    if _is_layout(node) and _computes(_laid_out(node)):
-        return "part", ()
+    inner: ast.AST = node
+    while (below := _laid_out(inner)) is not None:
+        inner = below
+    if inner is not node and isinstance(inner, ast.Call | ast.BinOp | ast.UnaryOp):
+        return "part", ()  # the operator inside gets the name
     parent = around.parent
     while parent is not None and _passes_through(parent.node, node):
         node, parent = parent.node, parent.parent
@@ -155,36 +158,19 @@ def _target_name(target: ast.AST) -> str | None:
             return None
 
 
-def _is_layout(node: ast.AST, below: ast.AST | None = None) -> bool:
-    """Whether a node only changes the layout (of the value of `below`, if given)."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=value) as function):
-            return name in _LAYOUT and (below is None or below is value or below is function)
-        case ast.Attribute(attr=name, value=value):
-            return name in _LAYOUT and (below is None or below is value)
-        case _:
-            return False
+def _laid_out(node: ast.AST) -> ast.AST | None:
+    """The expression that a node only gives another layout, if it is such a method."""
+    function = node.func if isinstance(node, ast.Call) else node
+    is_layout = isinstance(function, ast.Attribute) and function.attr in _LAYOUT
+    return function.value if isinstance(function, ast.Attribute) and is_layout else None
 
 
 def _passes_through(node: ast.AST, below: ast.AST) -> bool:
     """Whether a node passes on the value of `below`, with at most another layout."""
     if isinstance(node, ast.IfExp):
         return below is not node.test
-    return _is_layout(node, below)
-
-
-def _laid_out(node: ast.AST) -> ast.AST:
-    """The expression under a chain of layout methods."""
-    while _is_layout(node):
-        match node:
-            case ast.Call(func=ast.Attribute(value=value)) | ast.Attribute(value=value):
-                node = value
-    return node
-
-
-def _computes(node: ast.AST) -> bool:
-    """Whether an expression runs an operator that should get the name."""
-    return isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp)
+    value = _laid_out(node)
+    return value is not None and below in (value, getattr(node, "func", None))
 
 
 _TORCH = str(Path(torch.__file__).parent)

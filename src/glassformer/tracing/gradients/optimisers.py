@@ -401,80 +401,36 @@ class Updates:
         self._optimiser = optimiser
         self._names = names
         self.method = method_of(optimiser)
+        self.sources: list[Source] = []
+        """The optimiser's state and settings."""
         self._states: dict[int, dict[str, Tensor]] = {}
-        self._shared: dict[tuple[int, float], Numbers] = {}
-        self._numbers: dict[tuple[int, float], tuple[Tensor, Tensor]] = {}
-        self.sources = self._read_state()
-
-    def run(self, scribe: Scribe, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The new weight of each parameter that has a gradient, by name."""
-        new: dict[str, Tensor] = {}
-        for number, group in enumerate(self._optimiser.param_groups):
+        self._steps: dict[int, float] = {}
+        """The number of the current step of a parameter."""
+        self._given: dict[tuple[int, float], tuple[Tensor, Tensor]] = {}
+        """The learning rate and the step number, by group and step number."""
+        for number, group in enumerate(optimiser.param_groups):
             for parameter in group["params"]:
-                name = self._names[id(parameter)]
-                if name in gradients:
-                    new[name] = self._one(scribe, number, group, parameter, gradients[name])
-        return new
+                self._read(number, group, parameter)
 
-    def _one(
-        self,
-        scribe: Scribe,
-        number: int,
-        group: dict[str, Any],
-        parameter: Tensor,
-        gradient: Tensor,
-    ) -> Tensor:
-        shared = self._shared_numbers(scribe, number, group, parameter)
-        weight = self._recorder.tensor_of(self._recorder.view_of(parameter))
-        note = _notes(scribe, f"update.{self._names[id(parameter)]}")
-        state = self._states[id(parameter)]
-        if weight.is_complex() and self.method.remembers is not None:
-            # As in torch, real and imaginary parts are numbers of their own, as in the gradient.
-            weight = torch.view_as_real(weight)
-            state = {name: torch.view_as_real(kept) for name, kept in state.items()}
-        return self.method.update(ParameterUpdate(note, weight, gradient, state, group, shared))
+    def _read(self, number: int, group: dict[str, Any], parameter: Tensor) -> None:
+        """Register the state and the settings of a parameter with the recorder."""
+        state = {
+            ours: self._adopt(f"state.{self._names[id(parameter)]}.{ours}", tensor)
+            for ours, tensor in self._remembered(parameter, group).items()
+        }
+        self._states[id(parameter)] = state
+        step = float(self._optimiser.state.get(parameter, {}).get("step", 0)) + 1
+        self._steps[id(parameter)] = step
+        if self.method.schedule is not None and (number, step) not in self._given:
+            place = _place(number)
+            self._given[number, step] = (
+                self._adopt(f"{place}.learning_rate", _double(group["lr"])),
+                self._adopt(f"{place}.step", _double(step)),
+            )
 
-    def _shared_numbers(
-        self, scribe: Scribe, number: int, group: dict[str, Any], parameter: Tensor
-    ) -> Numbers:
-        """The group's numbers for this step, computed once for all of its parameters."""
-        if self.method.schedule is None:
-            return {}
-        key = (number, self._step(parameter))
-        if key not in self._shared:
-            note = _notes(scribe, _place(number))
-            self._shared[key] = self.method.schedule(note, *self._numbers[key], group)
-        return self._shared[key]
-
-    def _step(self, parameter: Tensor) -> float:
-        """The number of the current step."""
-        return float(self._optimiser.state.get(parameter, {}).get("step", 0)) + 1
-
-    def _read_state(self) -> list[Source]:
-        """Register the optimiser's state and settings with the recorder."""
-        sources: list[Source] = []
-
-        def adopt(name: str, tensor: Tensor) -> Tensor:
-            sources.append(Source(name, self._recorder.adopt(tensor), "constant"))
-            return tensor
-
-        for number, group in enumerate(self._optimiser.param_groups):
-            for parameter in group["params"]:
-                name = self._names[id(parameter)]
-                self._states[id(parameter)] = {
-                    ours: adopt(f"state.{name}.{ours}", tensor)
-                    for ours, tensor in self._remembered(parameter, group).items()
-                }
-                key = (number, self._step(parameter))
-                if key not in self._numbers and self.method.schedule is not None:
-                    rate = torch.tensor(float(group["lr"]), dtype=torch.float64)
-                    step = torch.tensor(key[1], dtype=torch.float64)
-                    place = _place(number)
-                    self._numbers[key] = (
-                        adopt(f"{place}.learning_rate", rate),
-                        adopt(f"{place}.step", step),
-                    )
-        return sources
+    def _adopt(self, name: str, tensor: Tensor) -> Tensor:
+        self.sources.append(Source(name, self._recorder.adopt(tensor), "constant"))
+        return tensor
 
     def _remembered(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
         """A copy of the optimiser's state for a parameter, or its initial state."""
@@ -489,15 +445,49 @@ class Updates:
         }
         return found or self.method.start(parameter.detach(), group)
 
+    def run(self, scribe: Scribe, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The new weight of each parameter that has a gradient, by name."""
+        new: dict[str, Tensor] = {}
+        shared: dict[tuple[int, float], Numbers] = {}
+        for number, group in enumerate(self._optimiser.param_groups):
+            for parameter in group["params"]:
+                name, key = self._names[id(parameter)], (number, self._steps[id(parameter)])
+                if name not in gradients:
+                    continue
+                if self.method.schedule is not None and key not in shared:
+                    note = _notes(scribe, _place(number))
+                    shared[key] = self.method.schedule(note, *self._given[key], group)
+                new[name] = self._update(
+                    _notes(scribe, f"update.{name}"), parameter, gradients[name], group,
+                    shared.get(key, {}),
+                )  # fmt: skip
+        return new
+
+    def _update(
+        self,
+        note: Note,
+        parameter: Tensor,
+        gradient: Tensor,
+        group: dict[str, Any],
+        shared: Numbers,
+    ) -> Tensor:
+        weight = self._recorder.tensor_of(self._recorder.view_of(parameter))
+        state = self._states[id(parameter)]
+        if weight.is_complex() and self.method.remembers is not None:
+            # As in torch, real and imaginary parts are numbers of their own, as in the gradient.
+            weight = torch.view_as_real(weight)
+            state = {name: torch.view_as_real(kept) for name, kept in state.items()}
+        return self.method.update(ParameterUpdate(note, weight, gradient, state, group, shared))
+
+
+def _double(number: object) -> Tensor:
+    return torch.tensor(float(number), dtype=torch.float64)  # type: ignore[arg-type]
+
 
 def _place(number: int) -> str:
     return "update" if number == 0 else f"update.group_{number}"
 
 
-def _notes(scribe: Scribe, owner: str) -> Callable[[str, Tensor], Tensor]:
+def _notes(scribe: Scribe, owner: str) -> Note:
     """A function that names the results of one update."""
-
-    def note(name: str, tensor: Tensor) -> Tensor:
-        return scribe.claim(tensor, Title(f"{owner}.{name}", owner))
-
-    return note
+    return lambda name, tensor: scribe.claim(tensor, Title(f"{owner}.{name}", owner))
