@@ -454,6 +454,20 @@ def test_the_count_of_steps_is_no_constant_of_the_trace() -> None:
     assert float(traced["update.step"].value) == 2
 
 
+def test_a_weight_moves_at_the_rate_of_its_group() -> None:
+    model, x = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), torch.randn(4, 3)
+    groups = [
+        {"params": list(part.parameters()), "lr": rate}
+        for part, rate in zip(model, (0.25, 0.5), strict=True)
+    ]
+    optimiser = AdamW(groups)
+    traced = trace_training_step(model, x, loss=lambda y: y.square().mean(), optimiser=optimiser)
+    for name, rate in (("0.weight", 0.25), ("1.weight", 0.5)):
+        move = why_moved(traced, name, (0, 0))
+        assert move.shared["learning_rate"].value == rate
+        assert list(move.remembered) == ["first_moment", "second_moment"]
+
+
 class KeysWithABias(nn.Module):
     """A softmax ignores a bias shared by all keys: its gradient is 0 up to rounding."""
 

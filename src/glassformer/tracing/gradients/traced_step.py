@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -252,6 +253,7 @@ def _buffers_kept(module: nn.Module) -> Iterator[None]:
 
 # --- why a weight changed ---
 
+_GROUP = re.compile(r"update(\.group_\d+)?")
 # In the order of computation; each optimiser has some of them.
 _SHARED = (
     "learning_rate", "step", "bias_correction_1", "bias_correction_2", "rate", "step_size",
@@ -262,10 +264,6 @@ _OWN = (
     "second_moment", "largest_second_moment", "sum_of_squares", "row_variance", "column_variance",
     "variance", "corrected_deviation", "reciprocal_deviation", "divisor", "scaled_gradient",
     "velocity", "momentum", "direction", "orthogonal", "clipped_step_size", "change",
-)  # fmt: skip
-_REMEMBERED = (
-    "velocity", "momentum", "first_moment", "second_moment", "largest_second_moment",
-    "sum_of_squares", "row_variance", "column_variance", "variance",
 )  # fmt: skip
 
 
@@ -299,7 +297,11 @@ class Move(ShownAsText):
 
 def why_moved(trace: Trace, parameter: str, index: int | tuple[int, ...]) -> Move:
     """Why one weight has its value after a traced training step."""
-    moved = {name.removeprefix("update.").removesuffix(".weight") for name in _ends(trace)}
+    moved = {
+        step.module.removeprefix("update.")
+        for step in trace.steps
+        if step.module.startswith("update.") and step.name == f"{step.module}.weight"
+    }
     if parameter not in moved:
         raise UnknownNameError("parameter that moved", parameter, moved)
     own = f"update.{parameter}"
@@ -313,18 +315,38 @@ def why_moved(trace: Trace, parameter: str, index: int | tuple[int, ...]) -> Mov
             index=index,
         )
 
-    def cells(owner: str, names: tuple[str, ...]) -> dict[str, Cell]:
-        known = [trace[f"{owner}.{name}"] for name in names if f"{owner}.{name}" in trace]
-        return {step.name.rpartition(".")[2]: step[_place(step, before.index)] for step in known}
+    def cells(steps: Iterable[Step]) -> dict[str, Cell]:
+        return {_word(step): step[_place(step, before.index)] for step in steps}
 
+    kept = (step for step in trace.constants.values() if step.module == f"state.{parameter}")
+    shared = sorted(_shared(trace, own), key=lambda step: _SHARED.index(_word(step)))
+    steps = (trace[f"{own}.{name}"] for name in _OWN if f"{own}.{name}" in trace)
     return Move(
         before=before,
         gradient=trace[f"gradients.{parameter}"][index],
         after=trace[f"{own}.weight"][index],
-        remembered=cells(f"state.{parameter}", _REMEMBERED),
-        shared=cells("update", _SHARED),
-        steps=cells(own, _OWN),
+        remembered=cells(kept),
+        shared=cells(shared),
+        steps=cells(steps),
     )
+
+
+def _word(step: Step) -> str:
+    """The name of a step inside its module, without the number of a repeat."""
+    return step.name.removeprefix(f"{step.module}.").partition(".")[0]
+
+
+def _shared(trace: Trace, own: str) -> list[Step]:
+    """The numbers that an update reads and shares with others of its group, and their sources."""
+    found: dict[str, Step] = {}
+    waiting = [step for step in trace.steps if step.module == own]
+    while waiting:
+        read = (operand.step for operand in waiting.pop().operands)
+        fresh = [step for step in read if step is not None and step.name not in found]
+        fresh = [step for step in fresh if step.module != own and _GROUP.fullmatch(step.module)]
+        found.update({step.name: step for step in fresh})
+        waiting += fresh
+    return [step for step in found.values() if _word(step) in _SHARED]
 
 
 def _place(step: Step, index: Index) -> Index:
@@ -332,12 +354,3 @@ def _place(step: Step, index: Index) -> Index:
     if not step.shape:
         return ()
     return tuple(i if size > 1 else 0 for i, size in zip(index, step.shape, strict=True))
-
-
-def _ends(trace: Trace) -> list[str]:
-    """The names of the new weights."""
-    return [
-        step.name
-        for step in trace.steps
-        if step.name.startswith("update.") and step.name == f"{step.module}.weight"
-    ]
