@@ -218,7 +218,8 @@ def _queries_and_keys(scores: Step, axis: int) -> dict[str, View] | None:
     if owner is None:
         return None
     if scores.op != "einsum" and factors[1].ndim > 1:
-        factors[1] = _transposed(factors[1])
+        *batch, rows, columns = range(factors[1].ndim)
+        factors[1] = _permuted(factors[1], [*batch, columns, rows])
     return {"queries": factors[1 - owner], "keys": factors[owner]}
 
 
@@ -248,12 +249,6 @@ def _summed_axes(product: Step, factor: int) -> list[int]:
     """The axes of a factor that a product sums over."""
     letters, output = _letters(product)
     return [axis for axis, letter in enumerate(letters[factor]) if letter not in output]
-
-
-def _transposed(view: View) -> View:
-    """A view with the last two axes swapped."""
-    *batch, rows, columns = range(view.ndim)
-    return _permuted(view, [*batch, columns, rows])
 
 
 def _permuted(view: View, axes: list[int]) -> View:
@@ -448,7 +443,7 @@ def _made(step: Step) -> Step:
 
 def unmoved(view: View) -> Step | None:
     """The step that a product's factor was written by, before copies and joins with a cache."""
-    return behind(writer_of(view), {*COPIES, "cat"}, -1) if view.numel else None
+    return behind(writer_of(view), {*COPIES, "cat"}) if view.numel else None
 
 
 def _projected_from(operand: Operand) -> Step | None:

@@ -152,8 +152,10 @@ class _Towers:
         self._towers[-1].head.steps += self._take(-1)
         for tower in self._towers:
             _complete(tower)
-        is_uniform = all(_is_uniform(tower) for tower in self._towers)
-        return self._towers if is_uniform else []
+            totals = [part.total for part in tower.parts if part.total is not None]
+            if len({total.shape for total in totals}) != 1:
+                return []
+        return self._towers
 
     def _take(self, wanted: int) -> list[Step]:
         """The steps of a set that no part has yet and that a reader should see."""
@@ -247,11 +249,6 @@ def _is_block(block: BlockStages) -> bool:
 
 def _is_shown(step: Step) -> bool:
     return step.call is not None and step.is_main
-
-
-def _is_uniform(tower: MapTower) -> bool:
-    totals = [part.total for part in tower.parts if part.total is not None]
-    return len({total.shape for total in totals}) == 1
 
 
 def _last_total(tower: MapTower) -> Step | None:

@@ -78,10 +78,10 @@ def writer_of(view: View) -> Step:
     return view.owner((0,) * view.ndim)[0]
 
 
-def behind(step: Step, operators: Collection[str], read: int = 0) -> Step:
-    """The step that a chain of these operators begins at; of several operands, one is followed."""
+def behind(step: Step, operators: Collection[str]) -> Step:
+    """The step that a chain of these operators begins at: of what is joined, the newest part."""
     while step.op in operators and (views := views_read(step)):
-        step = writer_of(views[read])
+        step = writer_of(views[-1 if step.op in ("cat", "copy") else 0])
     return step
 
 

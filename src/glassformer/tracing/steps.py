@@ -364,7 +364,8 @@ def check_labels(trace: Trace) -> None:
         )
         if step is None:
             raise UnknownNameError("input or output", name, [*trace.inputs, *trace.outputs])
-        if len(texts) not in _labelled_sizes(step.shape):
+        # A batch of one needs no labels, so that one label is a slip.
+        if len(texts) not in ([size for size in step.shape if size > 1] or step.shape):
             raise TraceError(
                 f"{len(texts)} labels were given for {role} {name}, "
                 f"and no axis of its shape {step.shape} has that many positions"
@@ -373,11 +374,6 @@ def check_labels(trace: Trace) -> None:
 
 def _labelled(trace: Trace) -> dict[str, dict[str, Step]]:
     return {"input": trace.inputs, "parameter": trace.parameters, "output": trace.outputs}
-
-
-def _labelled_sizes(shape: Index) -> list[int]:
-    """The sizes that labels may have; a batch of one needs none, so one label is a slip."""
-    return [size for size in shape if size > 1] or list(shape)
 
 
 def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisLabels:

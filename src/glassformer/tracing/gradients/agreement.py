@@ -179,7 +179,8 @@ class Agreement:
         return apart > rounding * max(abs(float(self._loss)), 1e-6)
 
     def _cause(self, parameter: Tensor) -> tuple[str, dict[str, Any]]:
-        own = sorted({_title(node) for node in self._nodes if isinstance(node, BackwardCFunction)})
+        nodes = {str(node.name()): isinstance(node, BackwardCFunction) for node in self._nodes}
+        own = sorted(name.removesuffix("Backward") for name, written in nodes.items() if written)
         if parameter._backward_hooks or "BackwardHookFunction" in own:
             return "a hook changes it", {}
         if own:
@@ -218,10 +219,6 @@ def _graph(loss: Tensor) -> Iterator[Any]:
             seen.add(node)
             yield node
             waiting += [parent for parent, _ in node.next_functions]
-
-
-def _title(node: Any) -> str:
-    return str(node.name()).removesuffix("Backward")
 
 
 _REARRANGING = ("Transpose", "Permute", "View", "Clone", "UnsafeView", "Squeeze", "Unsqueeze")
