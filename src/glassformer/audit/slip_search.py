@@ -12,6 +12,7 @@ on any machine. A slip that raises an exception is dropped; the search goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -304,24 +305,20 @@ def rounding_behind(from_print: FromPrint, step: PrintedStep, work: Work) -> Sli
 
     rewritten = from_print.rewritten(step, work)
 
-    def faces(node: Node) -> Value:
-        return rewritten.faces.value(node)
-
     def misses(node: Node) -> int:
-        try:
-            value = faces(node)
-        except FormulaError:
-            return digits.values.size
-        if not isinstance(value, BoundedNumbers) or value.shape != digits.values.shape:
-            return digits.values.size
-        off = np.abs(value.mid - digits.values) > digits.half * (1 + 1e-6) + 1e-12
-        return int((off & digits.shown).sum())
+        with suppress(FormulaError):
+            value = rewritten.faces.value(node)
+            if isinstance(value, BoundedNumbers) and value.shape == digits.values.shape:
+                off = np.abs(value.mid - digits.values) > digits.half * (1 + 1e-6) + 1e-12
+                return int((off & digits.shown).sum())
+        return digits.values.size
 
     try:
         if misses(tree) < _FEWEST:
             return None
         called = {other.id: other.called for other in from_print.example.steps}
-        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, called)
+        right = from_print.computed[step.id]
+        scene = Scene(step, right, digits, {}, rewritten.faces.value, called)
         for change in anywhere(rounded_before_use)(tree, scene):
             if misses(change.tree) == 0:
                 return SlipExplanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))

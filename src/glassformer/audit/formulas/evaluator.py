@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -42,6 +43,7 @@ from glassformer.audit.formulas.terms import (
     Numeral,
     Partly,
     Text,
+    upwards,
 )
 from glassformer.errors import did_you_mean, stop_if_cancelled
 
@@ -102,14 +104,14 @@ class FormulaEvaluator:
         self._values = values
         self._lay_over = lay_over
         self._work = work
-        self._shared: Mapping[bytes, Value] = {}
-        self._known: dict[bytes, Value] = {}
+        # By digest: what is found here, then what a branch reads of the evaluator it comes from.
+        self._known: ChainMap[bytes, Value] = ChainMap()
         self._held = 0
 
     def branch(self, work: Work) -> FormulaEvaluator:
         """An evaluator that shares this one's cache read-only and has its own budget."""
         made = FormulaEvaluator(self._values, self._lay_over, work)
-        made._shared = self._known
+        made._known = self._known.new_child()
         return made
 
     def value(self, root: Node) -> Value:
@@ -117,8 +119,8 @@ class FormulaEvaluator:
 
         Raises `FormulaError` if it has none, and `WorkSpentError` when the budget is spent.
         """
-        if self._shared and self._held > _MOST_HELD:
-            self._known.clear()
+        if len(self._known.maps) > 1 and self._held > _MOST_HELD:
+            self._known.clear()  # its own map
             self._held = 0
         with np.errstate(all="ignore"):  # 1/0 and log 0 are ∞; the audit reports it if it matters
             if self._work is not None:
@@ -130,19 +132,7 @@ class FormulaEvaluator:
 
     def _value(self, root: Node, work: Work) -> Value:
         """From the leaves up, without recursion, because a long example is a deep graph."""
-        known, shared = self._known, self._shared
-        waiting = [root]
-        while waiting:
-            node = waiting[-1]
-            if node.digest in shared or node.digest in known:
-                waiting.pop()
-                continue
-            missing = [
-                part for part in node.below if not (part.digest in shared or part.digest in known)
-            ]
-            if missing:
-                waiting.extend(reversed(missing))
-                continue
+        for node in upwards(root, self._known):
             work.take(_EACH)
             try:
                 found = self._compute(node, work)
@@ -153,15 +143,13 @@ class FormulaEvaluator:
                 raise FormulaError(f"{named}{error}", node.column) from error
             size = _size(found)
             work.take(size)
-            known[node.digest] = found
+            self._known[node.digest] = found
             self._held += size
-            waiting.pop()
         return self._at(root)
 
     def _at(self, node: Node) -> Value:
         """The cached value of a node."""
-        found = self._known.get(node.digest)
-        return self._shared[node.digest] if found is None else found
+        return self._known[node.digest]
 
     def _compute(self, node: Node, work: Work) -> Value:
         match node:
