@@ -7,12 +7,12 @@ epoch, and gives the batches that an uninterrupted run would have got.
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -200,43 +200,13 @@ def evaluation_batches(
         yield indices, examples.batch(indices, rng)
 
 
-class _Failure(Generic[T]):
-    """An exception on its way from the thread to the consumer."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
 def _prefetch(source: Iterator[T], room: int) -> Iterator[T]:
     """The same items, up to `room` of them computed ahead in a thread."""
-    items: queue.Queue[T | _Failure[T] | None] = queue.Queue(room)
-    stopped = threading.Event()
-
-    def put(item: T | _Failure[T] | None) -> bool:
-        while not stopped.is_set():
-            try:
-                items.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
-        try:
-            for item in source:
-                if not put(item):
-                    return
-            put(None)
-        except BaseException as error:  # raised again in the consumer's thread
-            put(_Failure(error))
-
-    thread = threading.Thread(target=work, name="batches", daemon=True)
-    thread.start()
+    thread = ThreadPoolExecutor(1, "batches")
     try:
-        while (item := items.get()) is not None:
-            if isinstance(item, _Failure):
-                raise item.error
+        ahead = deque(thread.submit(next, source, None) for _ in range(room))
+        while (item := ahead.popleft().result()) is not None:
+            ahead.append(thread.submit(next, source, None))
             yield item
     finally:
-        stopped.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)
