@@ -76,17 +76,17 @@ def test_the_toys_scores_are_told_as_a_teacher_would() -> None:
     scores = toy()[f"{BLOCKS}attention.scores"]
     assert said(scores).endswith(
         "“happy” asks; “not” answers with 6, the others with 0; "
-        "after the softmax it gives 99 % of its attention to “not”."
+        "after the softmax it gives 99% of its attention to “not”."
     )
     assert "“happy”提问，“not”的回应是 6，其余都是 0" in said(scores, "zh")
-    assert "它把 99 % 的注意力放在“not”上" in said(scores, "zh")
+    assert "它把 99% 的注意力放在“not”上" in said(scores, "zh")
 
 
 def test_a_cell_of_the_toy_is_told() -> None:
     cell = toy()[f"{BLOCKS}attention.scores"][0, 3, 2]
     assert meaning(cell, "en").text == (
         "“happy” asks, “not” answers with 6: the dot product of a query and a key. "
-        "It is the largest of 4 in its row. After the softmax it is a weight of 99 %."
+        "It is the largest of 4 in its row. After the softmax it is a weight of 99%."
     )
 
 
@@ -96,7 +96,7 @@ def test_an_edit_changes_the_sentence() -> None:
     assert "set by hand: 0" in meaning(scores[0, 3, 2], "en").text
     weights = meaning(trace[f"{BLOCKS}attention.weights"][0, 3, 2], "en").text
     assert (
-        "gives 25 % of its attention to “not”" in weights
+        "gives 25% of its attention to “not”" in weights
         and "All 4 in its row are equal" in weights
     )
 
@@ -163,7 +163,7 @@ def test_a_weight_is_told_as_its_share_and_its_rank() -> None:
             text = meaning(step[index], "en").text
             row, value = values[index[:-1]], float(values[index])
             if value == 0:
-                assert "gives 0 %" in text
+                assert "gives 0%" in text
                 continue
             assert f"gives {percent(value)}" in text
             allowed = row[row > 0]
@@ -183,7 +183,7 @@ def test_a_weight_is_told_as_its_share_and_its_rank() -> None:
 def test_the_row_chosen_for_weights_is_true() -> None:
     who = r"“(?P<who>[^”]*)”(?: \((?P<row>\d+)\w\w token\))?"
     whom = r"“(?P<whom>[^”]*)”(?: \((?P<at>\d+)\w\w token\))?"
-    share = r"(?P<share>[<>]? ?\d+) %"
+    share = r"(?P<share>[<>]? ?\d+)%"
     found = [rf"{who} attends most to {whom}, with {share}", rf"{who} gives {share} .* to {whom}"]
     checked = 0
     for _, step in steps_of("weights"):
@@ -197,7 +197,7 @@ def test_the_row_chosen_for_weights_is_true() -> None:
             best = int(match["at"]) - 1 if match["at"] else labels[1].index(match["whom"])
             values = array(step)[0, head]
             assert values[row, best] == values[row].max()
-            assert percent(values[row, best]) == f"{match['share']} %"
+            assert percent(values[row, best]) == f"{match['share']}%"
             checked += 1
     assert checked > 10
 
@@ -347,7 +347,7 @@ def test_a_row_that_may_look_at_nothing() -> None:
     mask = torch.tensor([[True, True], [False, False]])
     trace = glassformer.trace(Attention(), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), mask)
     weights = trace["weights"]
-    assert "gives 0 %" in meaning(weights[1, 0], "en").text
+    assert "gives 0%" in meaning(weights[1, 0], "en").text
     assert "attention" in said(weights)
 
 
@@ -404,8 +404,8 @@ def test_masks_are_read_once_for_all_the_logits(monkeypatch: pytest.MonkeyPatch)
 
 def test_percents_never_read_0_or_100_where_they_are_not() -> None:
     shares = {
-        0.0: "0 %", 1e-9: "< 0.0001 %", 1e-5: "0.001 %", 0.00123: "0.12 %", 0.25: "25 %",
-        0.996: "99.6 %", 0.99999: "> 99.99 %", 1.0: "100 %",
+        0.0: "0%", 1e-9: "< 0.0001%", 1e-5: "0.001%", 0.00123: "0.12%", 0.25: "25%",
+        0.996: "99.6%", 0.99999: "> 99.99%", 1.0: "100%",
     }  # fmt: skip
     assert {share: percent(share) for share in shares} == shares
 

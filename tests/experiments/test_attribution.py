@@ -60,10 +60,10 @@ def test_where_no_single_word_decides_that_is_said() -> None:
     assert found.note().startswith("A word counts for")
     small = replace(found, scores=tuple(score / 100 for score in found.scores))
     assert small.note() == (
-        "No single word decides this number: “not”, which changes it most, changes it by 2 %. "
+        "No single word decides this number: “not”, which changes it most, changes it by 2%. "
         f"{found.note()}"
     )
-    assert "“not”也只让它变化 2 %。一个词" in small.note("zh")
+    assert "“not”也只让它变化 2%。一个词" in small.note("zh")
 
 
 def test_leaving_words_out_keeps_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

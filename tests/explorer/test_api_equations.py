@@ -186,3 +186,19 @@ def test_an_operand_that_two_steps_wrote(held: State, client: TestClient) -> Non
     opened = held.store.add(OpenTrace(recorded, "mixed", "module"))
     for step in opened.steps:
         get(client, f"/api/traces/{opened.id}/steps/{step.number}/equation")
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_keys_of_a_packed_projection_are_transposed_too(
+    held: State, client: TestClient, batch_first: bool
+) -> None:
+    """A head reads a part of the features of a part of what one map made."""
+    module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first).eval()
+    given = torch.randn((1, 4, 8) if batch_first else (4, 1, 8))
+    opened = held.store.add(OpenTrace(trace_of(module, given), "layer", "module"))
+    number = opened.trace["self_attn.scores"].number
+    found = get(client, f"/api/traces/{opened.id}/steps/{number}/equation", lead="0,1")
+    assert found["tex"] == r"S = Q \, K^\top"
+    queries, keys = (part for part in found["parts"][:3] if isinstance(part, dict))
+    assert (queries["symbol"], keys["symbol"]) == ("Q", r"K^\top")
+    assert (queries["title"], keys["title"]) == ("queries", "keys")

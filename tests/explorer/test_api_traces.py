@@ -32,7 +32,7 @@ def test_the_start_page_has_a_card_for_every_shipped_model(client: TestClient) -
         parameters = sum(p.numel() for p in load(name).module.parameters())
         assert card["n_parameters"] == parameters
         assert card["examples"] and card["title"]["zh"] and card["summary"]["zh"]
-    assert cards["imdb"]["score"] == {"en": "accuracy 88.3 %", "zh": "准确率 88.3 %"}
+    assert cards["imdb"]["score"] == {"en": "accuracy 88.3%", "zh": "准确率 88.3%"}
 
 
 def test_every_example_on_a_card_can_be_run(client: TestClient) -> None:

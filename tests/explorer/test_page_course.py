@@ -71,6 +71,29 @@ def test_a_question_is_checked_and_its_numbers_are_hidden_until_then(
     expect(page.locator("[data-asked]")).to_have_count(0)
 
 
+def test_a_row_hidden_for_another_steps_question_says_where_it_is_asked(
+    visit: Visit, axe: Callable[[Page], list[str]]
+) -> None:
+    page = visit("#/lesson/illustrated/6")
+    note = page.get_by_text("The row “?” is the answer to question 1.")
+    expect(page.locator("[data-asked]")).to_have_count(3)
+    assert axe(page) == []
+    note.get_by_role("button", name="To the question (step 5)").click()
+    expect(page).to_have_url(re.compile(r"#/lesson/illustrated/5"))
+    expect(note).to_have_count(0)
+    page.get_by_role("button", name="Next").click()
+    note.get_by_role("button", name="Show the answer").click()
+    expect(page.locator("[data-asked]")).to_have_count(0)
+    expect(note).to_have_count(0)
+
+
+def test_a_lesson_named_in_prose_is_a_link(visit: Visit) -> None:
+    page = visit("#/lesson/illustrated/6?lang=zh")
+    page.locator("article").get_by_role("link", name=LESSONS["scaling"].title.zh).click()
+    expect(page).to_have_url(re.compile(r"#/lesson/scaling/1"))
+    expect(page.locator("article")).to_contain_text("1")
+
+
 def test_code_stands_below_a_formula(visit: Visit) -> None:
     page = visit("#/lesson/illustrated/2")
     expect(page.locator("article .formula code")).to_have_text(

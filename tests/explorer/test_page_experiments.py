@@ -157,10 +157,10 @@ def test_the_menu_by_keyboard_and_from_the_card(visit: Visit, axe: Axe) -> None:
     expect(menu.get_by_role("menuitem").first).to_be_focused()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
-    row = menu.get_by_role("group", name="“happy”", exact=True)
+    row = menu.get_by_role("group", name="row “happy”", exact=True)
     expect(row.get_by_role("menuitem", name="mean", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(bar(page)).to_contain_text("“happy” of weights, encoder layer 1 = its mean over the pos")
+    expect(bar(page)).to_contain_text("row “happy” of weights, encoder layer 1 = its mean")
     page.get_by_role("button", name="中文").click()
     expect(page.get_by_role("region", name="修改")).to_contain_text("各位置的平均值")
 

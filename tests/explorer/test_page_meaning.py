@@ -48,7 +48,7 @@ def test_it_follows_cells_steps_heads_and_edits(visit: Visit) -> None:
 def test_it_speaks_chinese_and_so_do_the_names_of_steps(visit: Visit, axe: Axe) -> None:
     page = visit(f"{ADDRESS}&cell=0,0,3,2&lang=zh")
     main = page.get_by_role("main")
-    expect(main).to_contain_text("它把 99 % 的注意力放在“not”上")
+    expect(main).to_contain_text("它把 99% 的注意力放在“not”上")
     expect(main.get_by_role("heading", level=2)).to_contain_text("注意力分数")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("注意力分数")
     assert_accessible(page, axe)

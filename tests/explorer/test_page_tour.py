@@ -64,7 +64,7 @@ def test_keys_go_on_and_back_and_end_it(visit: Visit) -> None:
     expect(tour).to_contain_text(f"3 of {STOPS}")
     expect(strong).to_have_text("sad")
     expect(tour.locator("[aria-live=polite]")).to_contain_text(
-        "gives 99 % of its attention to “not”"
+        "gives 99% of its attention to “not”"
     )
     page.keyboard.press("Escape")
     expect(tour).to_have_count(0)

@@ -91,7 +91,7 @@ def test_a_formula_and_a_cell_open_their_cards(visit: Visit) -> None:
     page = at(visit, place)
     page.locator("button.cell").first.click()
     card = page.get_by_role("complementary", name="The selected number")
-    expect(card).to_contain_text("counted from 0 here")
+    expect(card).to_contain_text("Indices count from 0")
     expect(card).to_contain_text(formula.cell.card().name)
     expect(card).to_contain_text(formula.card.value)
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/"))

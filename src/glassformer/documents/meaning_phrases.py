@@ -37,14 +37,14 @@ def digits(value: object) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent; what would wrongly read 0 % or 100 % has more digits."""
+    """A share in whole percent; what would wrongly read 0% or 100% has more digits."""
     if 0 < share < 0.01:
-        return f"{100 * share:.2g} %" if share >= 1e-6 else "< 0.0001 %"
+        return f"{100 * share:.2g}%" if share >= 1e-6 else "< 0.0001%"
     if 0.995 <= share < 1:
         return (
-            f"{100 * share:.2f}".rstrip("0").rstrip(".") + " %" if share < 0.9999 else "> 99.99 %"
+            f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%" if share < 0.9999 else "> 99.99%"
         )
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:.0f}%"
 
 
 def spaced(said: str) -> str:

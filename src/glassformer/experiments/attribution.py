@@ -91,7 +91,7 @@ class WordScores(Result):
         if self.method != "leave one out" or most >= _DECIDES * value:
             return say[key].say(spoken)
         none = say["no word decides"].say(
-            spoken, token=self.strongest.strip(), share=f"{100 * most / value:.2g} %"
+            spoken, token=self.strongest.strip(), share=f"{100 * most / value:.2g}%"
         )
         return f"{none}{'' if spoken == 'zh' else ' '}{say[key].say(spoken)}"
 

@@ -210,7 +210,7 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
     parts = {part: found for part, found in scores.items() if part != "validation"} or scores
     for found in parts.values():
         if "accuracy" in found:
-            return say.both("accuracy", share=f"{100 * found['accuracy']:.1f} %")
+            return say.both("accuracy", share=f"{100 * found['accuracy']:.1f}%")
         if "bleu" in found:
             return say.both("bleu", bleu=found["bleu"])
         if "bits_per_byte" in found:

@@ -277,17 +277,17 @@ class _Equation:
         owner = operand.step
         told = None if owner is None else self._info.steps[owner.number]
         down, across = _axes(operand)
-        symbol = None
+        title, symbol = operand.argument, None
         if owner is not None:  # of a packed projection, its part
             view = operand.view
             seen = self._names.find(view, (0,) * view.ndim)[0] if view.numel else owner
-            symbol = self._symbol(seen)
-        if symbol is not None and (transposed or _is_turned(operand, down, across)):
+            title, symbol = self._names.short(seen), self._symbol(seen)
+        if symbol is not None and (transposed or _is_turned(operand)):
             symbol = rf"{symbol}^\top"
         return PanelInfo(
             step=None if owner is None else owner.number,
             operand=place,
-            title=operand.argument if owner is None else self._names.short(owner),
+            title=title,
             symbol=symbol,
             shape=list(operand.view.shape),
             lead=list(self._operand_lead(operand)),
@@ -341,6 +341,13 @@ def _axes(operand: Operand) -> tuple[int | None, int | None]:
 
 def _axis_of(view: View, axis: int) -> int | None:
     """The one axis of the writer that a move along an axis of the view changes, if it is whole."""
+    at = _changed_axis(view, axis)
+    owner, _ = view.owner((0,) * len(view.shape))
+    return at if at is not None and owner.shape[at] == view.shape[axis] else None
+
+
+def _changed_axis(view: View, axis: int) -> int | None:
+    """The same, also where the view has only a part of it, such as one head."""
     if axis < 0 or view.shape[axis] < 2 or view.strides[axis] == 0:
         return None
     owner, first = view.owner((0,) * len(view.shape))
@@ -348,17 +355,21 @@ def _axis_of(view: View, axis: int) -> int | None:
     if other is not owner:
         return None
     changed = [a for a, (x, y) in enumerate(zip(first, moved, strict=True)) if x != y]
-    whole = len(changed) == 1 and owner.shape[changed[0]] == view.shape[axis]
-    return changed[0] if whole else None
+    return changed[0] if len(changed) == 1 else None
 
 
-def _is_turned(operand: Operand, down: int | None, across: int | None) -> bool:
+def _is_turned(operand: Operand) -> bool:
     """Whether the operator saw the rows of what was written as columns."""
-    if operand.step is None or across is None:
+    view, writer = operand.view, operand.step
+    if writer is None or view.numel == 0:
+        return False
+    n_axes = len(view.shape)
+    down, across = _changed_axis(view, n_axes - 2), _changed_axis(view, n_axes - 1)
+    if across is None:
         return False
     if down is not None:
         return across < down
-    return len(operand.step.shape) > 1 and across == len(operand.step.shape) - 2
+    return len(writer.shape) > 1 and across == len(writer.shape) - 2
 
 
 # --- thumbnails ---

@@ -771,7 +771,7 @@ class ModelInfo(Message):
     examples: list[str] = Field(default=[])
     """Texts that show what the model can do; the first is traced when the card is opened."""
     score: Bilingual | None = None
-    """Its headline metric, such as `accuracy 88.3 %`."""
+    """Its headline metric, such as `accuracy 88.3%`."""
     domain: Bilingual | None = None
     """The texts that it is for, in words."""
     words: list[str] = Field(default=[])

@@ -4,7 +4,7 @@ import type { DecodeStep } from '../lib/api';
 import { key, parentOf, type Spot } from './ledger';
 
 export const COLUMN = 128;
-export const GAP = 40;
+export const GAP = 28;
 export const ROW = 44;
 export const HEAD = 28;
 /** The first column holds the beginning, from which all first candidates come. */

@@ -37,7 +37,7 @@ it('a cell of attention stands in a row, a column, a head, a step and a layer', 
   const found = regionsOf(trace, { step: 0, index: [0, 3, 1, 0] }, null);
   expect(found.map(({ key, name }) => [key, name])).toEqual([
     ['number', 'this number'],
-    ['row', '“dog”'],
+    ['row', 'row “dog”'],
     ['column', 'column “A”'],
     ['head', 'head 4'],
     ['step', 'all of weights'],

@@ -97,6 +97,9 @@ interface Pinned {
   cell: PinnedCell | null;
 }
 
+/** What only a server can do. */
+const readOnly = (): Promise<never> => Promise.reject(leftOut('saved.readOnly'));
+
 export class StaticSource implements Source {
   readonly can = { edit: false, decode: false, export: false, experiment: false };
   readonly saved: Saved;
@@ -276,84 +279,31 @@ export class StaticSource implements Source {
 
   // --- what a file cannot do ---
 
-  createTrace(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  edit(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  exportTrace(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  savePlaylist(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  experiment(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  decode(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
+  readonly createTrace = readOnly;
+  readonly edit = readOnly;
+  readonly exportTrace = readOnly;
+  readonly savePlaylist = readOnly;
+  readonly experiment = readOnly;
+  readonly decode = readOnly;
+  readonly lesson = readOnly;
+  readonly answer = readOnly;
+  readonly claims = readOnly;
+  readonly claim = readOnly;
+  readonly audits = readOnly;
+  readonly audit = readOnly;
+  readonly sendAudit = readOnly;
+  readonly auditCell = readOnly;
+  readonly exportAudit = readOnly;
+  readonly watchRun = readOnly;
+  readonly watchTrace = readOnly;
+  readonly watchAttention = readOnly;
 
   lessons(): Promise<api.LessonSummary[]> {
     return Promise.resolve([]);
   }
 
-  lesson(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  answer(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  claims(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  claim(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  audits(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  audit(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  sendAudit(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  auditCell(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  exportAudit(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
   watch(): Promise<null> {
     return Promise.resolve(null);
-  }
-
-  watchRun(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  watchTrace(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
-  }
-
-  watchAttention(): Promise<never> {
-    return Promise.reject(leftOut('saved.readOnly'));
   }
 
   // --- chunks ---

@@ -6,7 +6,7 @@
 
 import type { MatrixScale } from './colours';
 import { describe } from '../lib/source';
-import { areUpright, columnHeaderHeight, exactWidth, rowHeaderWidth } from './headers';
+import { areUpright, columnHeaderHeight, exactWidth, labelWidth, rowHeaderWidth } from './headers';
 import { EXACT, formatNumber, SHORT, SHORTEST } from './numbers';
 import { store } from './store';
 import { corners, tileCount, tileShape, type MatrixPlace, type Tile } from './tiles';
@@ -125,9 +125,17 @@ export class Grid {
   readonly columnWidths = $derived.by((): ColumnWidths | null =>
     this.firstTile === undefined || this.props().columns > MOST_ABREAST
       ? null
-      : { shortest: this.widthOf(SHORTEST), usual: this.widthOf(SHORT) },
+      : {
+          shortest: this.widthOf(SHORTEST),
+          usual: Math.max(this.widthOf(SHORT), labelWidth(this.props().columnLabels)),
+        },
   );
-  private readonly widest = $derived.by(() => this.widthOf(this.digits));
+  /** Wide enough for the labels, too, if all columns fit then. */
+  private readonly widest = $derived.by(() => {
+    const { columns, columnLabels } = this.props();
+    const roomy = Math.max(this.widthOf(this.digits), labelWidth(columnLabels));
+    return columns * roomy <= this.roomiest.width ? roomy : this.widthOf(this.digits);
+  });
 
   /** The width of a column of exact numbers with so many digits. */
   private widthOf(digits: number): number {

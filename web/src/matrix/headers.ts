@@ -36,6 +36,11 @@ export function columnHeaderHeight(labels: readonly string[] | null, isUpright: 
   return clamp(longest(labels) * CHARACTER + 10, INDEX_HEIGHT, 76);
 }
 
+/** The width of a column over which the longest label is whole, within reason. */
+export function labelWidth(labels: readonly string[] | null): number {
+  return labels === null ? 0 : Math.min(longest(labels) * CHARACTER + 10, 96);
+}
+
 /** Whether labels over the columns are turned upright: too narrow to lie, wide enough to stand. */
 export function areUpright(labels: readonly string[] | null, width: number): boolean {
   if (labels === null || !hasLabels(width)) return false;

@@ -43,7 +43,7 @@ export function formatSigned(value: number, digits: number = SHORT): string {
 
 export function formatShare(share: number): string {
   const percent = share * 100;
-  return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
+  return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)}%`;
 }
 
 /** `3 × 4`, and `scalar`'s empty shape as an empty text. */

@@ -5,6 +5,8 @@
  * and columns are drawn larger than that where there is room, so that their labels can be read.
  */
 
+import { lecture } from '../lib/lecture.svelte';
+
 /** Pixels per cell; the last rung is the exact level, whose width depends on the numbers. */
 export const RUNGS = [
   1 / 8,
@@ -39,7 +41,7 @@ const MOST_OF_THEM = 0.85;
 /** So few numbers are worth reading even if one has to scroll. */
 const FEW = 36;
 /** Cells grow to this size in the direction in which there is room for all of them. */
-const ROOMY = 30;
+const roomySize = () => (lecture.isOn ? 56 : 30);
 
 export interface Sizes {
   rows: number;
@@ -93,7 +95,7 @@ export function cellSize(
 function heatSize(rung: number, rows: number, columns: number, box: Box): Box {
   const side = RUNGS[rung];
   const roomy = (room: number, count: number) =>
-    Math.max(side, Math.min(ROOMY, Math.floor(room / Math.max(1, count))));
+    Math.max(side, Math.min(roomySize(), Math.floor(room / Math.max(1, count))));
   return { width: roomy(box.width, columns), height: roomy(box.height, rows) };
 }
 

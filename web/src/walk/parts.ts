@@ -125,6 +125,43 @@ export function titlesOf(lessons: LessonName[]): string {
   return lessons.map(({ title }) => title).join(t('course.comma'));
 }
 
+/** A question whose rows a step hides although another step asks it; `step` counts from 1. */
+export interface AskedElsewhere {
+  question: number;
+  step: number;
+}
+
+export function askedElsewhere(
+  steps: readonly { parts: readonly LessonPart[] }[],
+  at: number,
+): AskedElsewhere[] {
+  const own = (steps[at]?.parts ?? []).map(partOf);
+  const hidden = new Set(own.flatMap((part) => (part.kind === 'matrix' ? part.asked : [])));
+  return steps.flatMap(({ parts }, step) =>
+    parts
+      .map(partOf)
+      .filter((part) => part.kind === 'question')
+      .filter(({ question }) => step !== at && hidden.has(question))
+      .map(({ question }) => ({ question, step: step + 1 })),
+  );
+}
+
+/** Prose in pieces: lessons named in it, `“title” (name)`, are links. */
+export function withLinks(
+  text: string,
+  lessons: readonly LessonName[],
+): { text: string; lesson?: string }[] {
+  const pieces: { text: string; lesson?: string }[] = [];
+  let from = 0;
+  for (const found of text.matchAll(/“([^”]+)” ?[(（]([a-z-]+)[)）]/g)) {
+    const [whole, title, name] = found;
+    if (!lessons.some((lesson) => lesson.name === name && lesson.title === title)) continue;
+    pieces.push({ text: text.slice(from, found.index) }, { text: `“${title}”`, lesson: name });
+    from = found.index + whole.length;
+  }
+  return [...pieces, { text: text.slice(from) }];
+}
+
 /** Parts in rows: formulas, matrices and tables that follow one another stand side by side. */
 export function inRows(parts: Part[]): Part[][] {
   const rows: Part[][] = [];

@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest';
 
-import { cellNumber, inRows, placeIn, type MatrixPart, type Part } from './parts';
+import type { LessonPart } from '../lib/api';
+import {
+  askedElsewhere,
+  cellNumber,
+  inRows,
+  placeIn,
+  withLinks,
+  type MatrixPart,
+  type Part,
+} from './parts';
 
 const part = (kind: Part['kind']) => ({ kind }) as Part;
 
@@ -24,5 +33,27 @@ describe('the parts of a lesson', () => {
   it('count in the step’s own rows and columns where a matrix is turned', () => {
     expect(placeIn({ turned: true } as MatrixPart, 1, 4)).toEqual([4, 1]);
     expect(placeIn({ turned: false } as MatrixPart, 1, 4)).toEqual([1, 4]);
+  });
+
+  it('name the question, of another step, that a hidden row answers', () => {
+    const hides = (...asked: number[]) => ({ kind: 'matrix', asked }) as unknown as LessonPart;
+    const asks = (question: number) => ({ kind: 'question', question }) as unknown as LessonPart;
+    const steps = [{ parts: [hides(1), asks(1)] }, { parts: [hides(1), hides(2), asks(2)] }];
+    expect(askedElsewhere(steps, 0)).toEqual([]);
+    expect(askedElsewhere(steps, 1)).toEqual([{ question: 1, step: 1 }]);
+  });
+
+  it('lead to the lessons that their prose names, and to nothing else', () => {
+    const lessons = [{ name: 'scaling', title: 'Scaling: why?' }];
+    const pieces = withLinks('See “Scaling: why?” (scaling), not “scaling” (scaling).', lessons);
+    expect(pieces).toEqual([
+      { text: 'See ' },
+      { text: '“Scaling: why?”', lesson: 'scaling' },
+      { text: ', not “scaling” (scaling).' },
+    ]);
+    expect(withLinks('见“缩放”（scaling）一课', [{ name: 'scaling', title: '缩放' }])[1]).toEqual({
+      text: '“缩放”',
+      lesson: 'scaling',
+    });
   });
 });

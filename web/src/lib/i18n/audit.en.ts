@@ -1,7 +1,7 @@
 export const auditEn = {
   'audit.heading': 'Audit a worked example',
   'audit.lead':
-    'Every printed number is computed again from the numbers printed before it, and from the given ones on. Where one is wrong, the likely slip is named. A file has the steps of an article as JSON; the guide to audits describes it.',
+    'Every printed number is computed twice: from the numbers printed before it, and from the inputs alone. Where one is wrong, the likely slip is named. A file has the steps of an article as JSON; the guide to audits describes it.',
   'audit.shipped': 'Shipped example',
   'audit.choose': 'Choose one …',
   'audit.examples': 'Shipped examples',
@@ -26,5 +26,5 @@ export const auditEn = {
   'audit.slip': 'Likely slip:',
   'audit.arithmetic': 'From the numbers printed before it:',
   'audit.isGiven': 'An input of the example: nothing is computed here.',
-  'audit.endToEnd': 'From the given numbers on, without the slips before it:',
+  'audit.endToEnd': 'From the inputs alone, without the slips before it:',
 } as const;

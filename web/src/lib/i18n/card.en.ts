@@ -6,14 +6,15 @@ export const cardEn = {
   'card.shorter': 'Show less of the card',
   'card.trail': 'The way here',
   'card.before': 'before the edits',
-  'card.edited': 'You set this number.',
   'card.given.parameter': 'A learnt number: training set it. This is as far back as it goes.',
   'card.given.input': 'An input: it comes from your text. This is as far back as it goes.',
   'card.given.constant': 'A constant of the program. This is as far back as it goes.',
   'card.unwritten':
     'Not yet written: the program has reserved this memory; it holds whatever was there before.',
   'card.given.activation': 'This number was set, not computed.',
-  'card.fromZero': 'Places are counted from 0 here, as in PyTorch; in the lesson from 1.',
+  'card.fromZero': 'indices from 0',
+  'card.fromZeroHint':
+    'Indices count from 0, as in PyTorch; heads, layers and lessons are numbered from 1.',
   'card.formula': 'Formula',
   'card.sum': 'Sum of {count} terms',
   'card.share': 'These {shown} terms make {share} of Σ|·|',

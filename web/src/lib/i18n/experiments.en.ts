@@ -18,7 +18,7 @@ export const experimentsEn = {
   'region.headOf': '{head} of {layer}',
   'region.crossHead': '{head} of the cross-attention, {layer}',
   'region.head': 'head {at}',
-  'region.token': '“{token}”',
+  'region.token': 'row “{token}”',
   'region.toToken': 'column “{token}”',
   'region.row': 'row {at}',
   'region.column': 'column {at}',
@@ -106,7 +106,7 @@ export const experimentsEn = {
   'compare.other': 'Another text (B)',
   'compare.run': 'Compare',
   'compare.stop': 'Without B',
-  'compare.counts': '{different} steps differ, {same} are the same.',
+  'compare.counts': 'Steps that differ: {different}; that are the same: {same}.',
   'compare.menu':
     'Right click a number (or Shift+F10) to copy it, its row or its head from B into A.',
   'compare.inOrder': 'in the order of the computation',

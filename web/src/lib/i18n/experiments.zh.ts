@@ -20,7 +20,7 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'region.headOf': '{layer}的{head}',
   'region.crossHead': '{layer}交叉注意力的{head}',
   'region.head': '头 {at}',
-  'region.token': '“{token}”',
+  'region.token': '“{token}”行',
   'region.toToken': '“{token}”列',
   'region.row': '第 {at} 行',
   'region.column': '第 {at} 列',
@@ -86,7 +86,7 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'sweep.to': '改为',
   'sweep.run': '开始',
   'sweep.progress': '已完成的层',
-  'sweep.done': '{of} 层中的 {done} 层',
+  'sweep.done': '已完成 {done} 层，共 {of} 层',
   'sweep.table': '{name} 的变化',
   'sweep.before': '不做干预时 {name} = {value}；方格中是它的变化量。',
 

@@ -15,9 +15,9 @@ export const meaningEn = {
   'tour.answer':
     'A tiny Transformer has read “I am not happy”. Its answer is “sad”, with the probability of each answer beside it.',
   'tour.weights':
-    'Why? These are its attention weights: each row says how one word shares out its attention, each column stands for a word that it may attend to. A full cell is 100 %.',
+    'Why? These are its attention weights: each row says how one word shares out its attention, each column stands for a word that it may attend to. A full cell is 100%.',
   'tour.not':
-    'Every word gives 99 % of its attention to “not”. The card shows the arithmetic behind this number; each number in it can be clicked, too.',
+    'Every word gives 99% of its attention to “not”. The card shows the arithmetic behind this number; each number in it can be clicked, too.',
   'tour.edit':
     'Now this number is set to 0: “happy” no longer attends to “not”. Everything after it is computed again, and what changed is marked.',
   'tour.turn': 'The answer turns from “sad” to “happy”: it hung on this one number.',
