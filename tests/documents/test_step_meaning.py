@@ -96,8 +96,7 @@ def test_an_edit_changes_the_sentence() -> None:
     assert "set by hand: 0" in meaning(scores[0, 3, 2], "en").text
     weights = meaning(trace[f"{BLOCKS}attention.weights"][0, 3, 2], "en").text
     assert (
-        "gives 25% of its attention to “not”" in weights
-        and "All 4 in its row are equal" in weights
+        "gives 25% of its attention to “not”" in weights and "All 4 in its row are equal" in weights
     )
 
 

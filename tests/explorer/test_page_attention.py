@@ -137,7 +137,7 @@ def test_the_summary_is_computed_from_the_weights(visit: Visit) -> None:
     spread = float(np.exp(-(weights * logs).sum(axis=-1)).mean())
     summary = page.locator("[data-summary]")
     expect(summary).to_contain_text(f"about {round(spread)} tokens at once")
-    said = re.search(r"Looks mostly at (.+): (\d+) %", summary.inner_text())
+    said = re.search(r"Looks mostly at (.+): (\d+)%", summary.inner_text())
     n = len(weights)
     means = {
         "each token itself": np.diag(weights)[1:].mean(),

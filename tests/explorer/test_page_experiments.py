@@ -61,7 +61,7 @@ def test_the_answer_moves_with_the_slider_and_letting_go_is_an_edit(
     value = float(page.get_by_role("textbox", name="New value of").input_value())
     assert value < 0
     edited = recorded("toy", TOY).edit({(f"{ATTENTION}.scores", (0, 0, 3, 2)): value})
-    share = f"{100 * chances(edited)['happy']:.0f} %"
+    share = f"{100 * chances(edited)['happy']:.0f}%"
     expect(said.get_by_role("listitem").filter(has_text="happy")).to_contain_text(share)
     expect(bar(page)).to_have_count(0)
     page.mouse.up()

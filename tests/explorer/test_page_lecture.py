@@ -235,8 +235,8 @@ def test_views_are_pinned_ordered_named_and_remembered(page: Page, live: Live, a
     assert_clean(page, axe)
     assert titles(page) == [
         "attention scores · I am not happy",
-        "A dog runs. · Map",
-        "Self-attention with three inputs · Lessons",
+        "Map · A dog runs.",
+        "Scaling the scores · Self-attention with three inputs",
     ]
     page.get_by_role("textbox", name="Title of view 1").fill("Who asks whom?")
     page.get_by_role("textbox", name="Note for view 1, English").fill("The query and the key.")
@@ -256,7 +256,10 @@ def test_views_are_pinned_ordered_named_and_remembered(page: Page, live: Live, a
     page.reload()
     assert pinned(page) == 2
     open_playlist(page)
-    assert titles(page) == ["Who asks whom?", "Self-attention with three inputs · Lessons"]
+    assert titles(page) == [
+        "Who asks whom?",
+        "Scaling the scores · Self-attention with three inputs",
+    ]
     note = page.get_by_role("textbox", name="Note for view 1, Chinese")
     assert note.input_value() == "查询与键。"
 

@@ -13,7 +13,8 @@ export function titleOf(session: Session): string {
   return [...partsOf(session), NAME].join(' · ');
 }
 
-function partsOf(session: Session): string[] {
+/** The same in parts without the page's own name: what it is about, then the view. */
+export function partsOf(session: Session): string[] {
   const { view, walk } = session;
   if (view === 'training') return [t('page.training')];
   if (view === 'claims' || view === 'audit') {

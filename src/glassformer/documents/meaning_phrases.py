@@ -41,9 +41,7 @@ def percent(share: float) -> str:
     if 0 < share < 0.01:
         return f"{100 * share:.2g}%" if share >= 1e-6 else "< 0.0001%"
     if 0.995 <= share < 1:
-        return (
-            f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%" if share < 0.9999 else "> 99.99%"
-        )
+        return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%" if share < 0.9999 else "> 99.99%"
     return f"{100 * share:.0f}%"
 
 

@@ -6,7 +6,8 @@ import { linkOf } from '../lib/route.svelte';
 import type { Session } from '../lib/session.svelte';
 import { setting } from '../lib/setting.svelte';
 import { source } from '../lib/source';
-import { titleOf } from '../title';
+import { partsOf } from '../title';
+import { lessons, RUN } from '../walk/lessons.svelte';
 import {
   formatPlaylist,
   LONGEST_TITLE,
@@ -103,14 +104,19 @@ class Playlist {
 
 export const playlist = new Playlist();
 
-/** What is shown, in a few words: the step, else the title of the page without its own name. */
+/** What is shown, in a few words: the step or the view, then what it is about. */
 function nameOf(session: Session): string {
-  const { trace, step, view } = session;
-  const [first = ''] = titleOf(session).split(' · ');
-  if (view !== 'equation' || trace === null || step === null)
-    return titleOf(session).split(' · ').slice(0, -1).join(' · ');
+  const [about = '', ...view] = partsOf(session);
+  return [stepOf(session) ?? view, about].flat().join(' · ');
+}
+
+/** The step of an equation or of a lesson. */
+function stepOf({ view, walk, trace, step }: Session): string | null {
+  if (view === 'walk' && walk !== null && walk.lesson !== RUN)
+    return lessons.current?.steps[walk.step]?.title ?? null;
+  if (view !== 'equation' || trace === null || step === null) return null;
   const { title, short } = trace.steps[step]!;
-  return `${title?.[setting.language] ?? short} · ${first}`;
+  return title?.[setting.language] ?? short;
 }
 
 function remembered(): PinnedView[] {

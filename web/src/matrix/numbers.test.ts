@@ -33,6 +33,7 @@ describe('a number for readers', () => {
   it('has signs, shares and shapes', () => {
     expect([formatSigned(0.113), formatSigned(-2)]).toEqual(['+0.113', '−2']);
     expect([formatShare(0.98), formatShare(0.02), formatShare(0)]).toEqual(['98%', '2.0%', '0%']);
+    expect([formatShare(0.0006), formatShare(0.0004)]).toEqual(['0.1%', '< 0.1%']);
     expect(formatShape([3, 4])).toBe('3 × 4');
   });
 });

@@ -41,8 +41,10 @@ export function formatSigned(value: number, digits: number = SHORT): string {
   return value >= 0 ? `+${formatNumber(value, digits)}` : formatNumber(value, digits);
 }
 
+/** In percent; what would wrongly read 0.0% is told to be less than the last digit. */
 export function formatShare(share: number): string {
   const percent = share * 100;
+  if (percent > 0 && percent < 0.05) return '< 0.1%';
   return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)}%`;
 }
 
