@@ -103,7 +103,8 @@ def _bidirectional(kind: type[nn.LSTM] | type[nn.GRU], config: ModelConfig) -> n
     if config.d_model % 2:
         raise ConfigError(
             "a bidirectional recurrence uses half of model.d_model per direction: expected an even "
-            f"number, got {config.d_model}"
+            "number, got {d_model}",
+            d_model=config.d_model,
         )
     return kind(
         config.d_model,

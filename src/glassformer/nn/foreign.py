@@ -37,7 +37,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, Fragment
 from glassformer.nn import presets
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
@@ -85,12 +85,15 @@ def rename(state: State, table: Table) -> dict[str, Tensor]:
         match, targets = next(((m, t) for p, t in patterns if (m := p.fullmatch(name))), (None, ()))
         if match is None:
             raise CheckpointError(
-                f"the weights contain {name!r}, which our module has no place for"
+                "the weights contain {name!r}, which our module has no place for", name=name
             )
         if len(targets) > 1 and (tensor.dim() == 0 or tensor.size(0) % len(targets)):
             raise CheckpointError(
-                f"the weights do not fit the module: {name} must hold {len(targets)} equal parts, "
-                f"got {tuple(tensor.shape)}"
+                "the weights do not fit the module: {name} must hold {parts} equal parts, got "
+                "{shape}",
+                name=name,
+                parts=len(targets),
+                shape=tuple(tensor.shape),
             )
         pieces = tensor.chunk(len(targets)) if len(targets) > 1 else (tensor,)
         for target, piece in zip(targets, pieces, strict=True):
@@ -133,8 +136,10 @@ def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> 
     for name, tensor in renamed.items():
         if not tensor.is_floating_point():
             raise CheckpointError(
-                f"the weights do not fit the module: {name} must hold floating-point numbers, "
-                f"got {tensor.dtype}"
+                "the weights do not fit the module: {name} must hold floating-point numbers, got "
+                "{dtype}",
+                name=name,
+                dtype=tensor.dtype,
             )
 
 
@@ -143,16 +148,21 @@ def check_shapes(ours: Shapes, renamed: Shapes, keep: tuple[str, ...] = ()) -> N
     missing = [n for n in ours if n not in renamed and not any(map(n.startswith, keep))]
     unknown = [n for n in renamed if n not in ours]
     if missing or unknown:
-        what = f"lack {missing[0]!r}" if missing else f"contain {unknown[0]!r}"
         others = len(missing) + len(unknown) - 1
         raise CheckpointError(
-            f"the weights do not fit the module: they {what}" + f" and {others} more" * (others > 0)
+            "the weights do not fit the module: they lack {name!r}{more}"
+            if missing
+            else "the weights do not fit the module: they contain {name!r}{more}",
+            name=[*missing, *unknown][0],
+            more=Fragment.of(" and {others} more", others=others) if others else "",
         )
     for name, shape in renamed.items():
         if tuple(ours[name]) != tuple(shape):
             raise CheckpointError(
-                f"the weights do not fit the module: {name} is {tuple(ours[name])} here and "
-                f"{tuple(shape)} there"
+                "the weights do not fit the module: {name} is {here} here and {there} there",
+                name=name,
+                here=tuple(ours[name]),
+                there=tuple(shape),
             )
 
 
@@ -196,7 +206,9 @@ def load_torch_encoder(stack: Stack, state: State) -> None:
 def load_torch_transformer(model: Seq2Seq, state: State) -> None:
     """From `nn.Transformer(...).state_dict()`; embeddings and output are left unchanged."""
     for name in without(state, ("encoder.", "decoder.")):
-        raise CheckpointError(f"the weights contain {name!r}, which nn.Transformer does not have")
+        raise CheckpointError(
+            "the weights contain {name!r}, which nn.Transformer does not have", name=name
+        )
     encoder = rename(below(state, "encoder."), NAMES["torch_encoder"])
     decoder = rename(below(state, "decoder."), NAMES["torch_decoder"])
     check_fit(model.encoder, encoder, _KEPT)
@@ -282,8 +294,9 @@ def _shared(
         return []
     if output in state and table in state and not torch.equal(state[output], state[table]):
         raise CheckpointError(
-            f"the weights have a separate output matrix ({output}), but the module ties it to the "
-            "token table; build the model with output.tied = none"
+            "the weights have a separate output matrix ({output}), but the module ties it to the "
+            "token table; build the model with output.tied = none",
+            output=output,
         )
     return [output]
 
@@ -297,7 +310,9 @@ def load_hugging_face(model: nn.Module, model_type: str, state: State) -> None:
     elif model_type == "llama" and isinstance(model, LanguageModel):
         load_hugging_face_llama(model, state)
     else:
-        raise ConfigError(f"{model_type} weights do not fit a {type(model).__name__}")
+        raise ConfigError(
+            "{family} weights do not fit a {kind}", family=model_type, kind=type(model).__name__
+        )
 
 
 def config_from_hugging_face(config: Mapping[str, Any]) -> ModelConfig:
@@ -307,14 +322,22 @@ def config_from_hugging_face(config: Mapping[str, Any]) -> ModelConfig:
     """
     family = config.get("model_type")
     if not isinstance(family, str) or family not in _CONFIGS:
-        raise ConfigError(f"model_type must be {' or '.join(_CONFIGS)}, got {family!r}")
+        raise ConfigError(
+            "model_type must be {names}, got {family!r:.60}",
+            names=" or ".join(_CONFIGS),
+            family=family,
+        )
     try:
         return _CONFIGS[family](config)
     except KeyError as missing:
-        raise ConfigError(f"the config of this {family} model lacks {missing}") from None
+        raise ConfigError(
+            "the config of this {family} model lacks {missing}", family=family, missing=missing
+        ) from None
     except (TypeError, OverflowError) as error:  # null, or a list, instead of a number
         raise ConfigError(
-            f"the config of this {family} model has a setting of an unexpected type: {error}"
+            "the config of this {family} model has a setting of an unexpected type: {error}",
+            family=family,
+            error=error,
         ) from None
 
 
@@ -385,7 +408,9 @@ def _tied(c: Mapping[str, Any]) -> str:
 def _llama_config(c: Mapping[str, Any]) -> ModelConfig:
     rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
     if not isinstance(rope, Mapping):
-        raise ConfigError(f"rope_parameters must be an object with settings, got {rope!r}")
+        raise ConfigError(
+            "rope_parameters must be an object with settings, got {rope!r:.60}", rope=rope
+        )
     _refuse_others(c, hidden_act=("silu",), attention_bias=(False, None), mlp_bias=(False, None))
     _refuse_others(rope, rope_type=("default", None), type=("default", None))  # new and old name
     _refuse_others({**c, **rope}, partial_rotary_factor=(1.0, None))
@@ -413,7 +438,12 @@ def _refuse_others(config: Mapping[str, Any], **allowed: tuple[Any, ...]) -> Non
     for name, values in allowed.items():
         if config.get(name) not in values:
             known = " or ".join(repr(v) for v in values if v is not None)
-            raise ConfigError(f"{name} must be {known}, got {config.get(name)!r}")
+            raise ConfigError(
+                "{name} must be {known}, got {value!r:.60}",
+                name=name,
+                known=known,
+                value=config.get(name),
+            )
 
 
 # --- nanoGPT, minGPT, llama2.c ---
@@ -456,7 +486,9 @@ def config_from_nanogpt(
 def _matrix(state: State, name: str) -> Tensor:
     found = next((tensor for key, tensor in state.items() if key.startswith(name)), None)
     if found is None or found.dim() != 2:
-        raise CheckpointError(f"these are not the weights of a nanoGPT or minGPT: no {name}")
+        raise CheckpointError(
+            "these are not the weights of a nanoGPT or minGPT: no {name}", name=name
+        )
     return found
 
 
@@ -502,8 +534,11 @@ def _even_then_odd(matrix: Tensor, n_heads: int, name: str) -> Tensor:
     """The rows of each head reordered: even ones first, then odd ones."""
     if matrix.dim() != 2 or matrix.size(0) % (2 * n_heads):
         raise CheckpointError(
-            f"the weights do not fit the module: {name} must hold {n_heads} heads of an even "
-            f"width, got {tuple(matrix.shape)}"
+            "the weights do not fit the module: {name} must hold {n_heads} heads of an even width, "
+            "got {shape}",
+            name=name,
+            n_heads=n_heads,
+            shape=tuple(matrix.shape),
         )
     pairs = matrix.reshape(n_heads, -1, 2, matrix.size(1))
     return pairs.transpose(1, 2).reshape(matrix.shape)

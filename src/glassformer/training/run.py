@@ -134,7 +134,9 @@ def _locked(folder: RunFolder, processes: Processes, device: torch.device) -> It
             except GlassformerError as error:
                 refusal = error
         if processes.any(refusal is not None, device):
-            raise refusal or ConfigError(f"the first process cannot train in {folder.path}")
+            raise refusal or ConfigError(
+                "the first process cannot train in {path}", path=folder.path
+            )
         yield
 
 
