@@ -15,7 +15,6 @@ from glassformer.cli import run
 from glassformer.cli.output import Format, show_size
 from glassformer.cli.run_command import lines_of
 from glassformer.documents import FORMATS
-from glassformer.lessons import LESSONS
 from glassformer.tasks.answers import _one_line as as_one_line
 
 
@@ -65,14 +64,6 @@ def test_claims_without_a_picture_say_so(
 def test_off_is_never_ignored(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lesson", *more]) == 2
     assert "only the lesson switches takes --off" in capsys.readouterr().err
-
-
-def test_every_lesson_has_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in LESSONS:
-        assert run(["lesson", name, "--to", "svg", "-o", str(tmp_path / name)]) == 0
-        written = capsys.readouterr().err.splitlines()
-        assert set(written) == {str(file) for file in (tmp_path / name).iterdir()}, name
-        assert written, name
 
 
 @pytest.mark.parametrize(

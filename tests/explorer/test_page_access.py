@@ -122,14 +122,14 @@ def test_on_a_phone_the_box_for_a_target_comes_with_the_text(visit: Visit) -> No
     assert text["y"] + text["height"] <= below["y"]
 
 
-@pytest.mark.parametrize("width", [1280, 1366, 1440, 1600])
-def test_the_top_bar_has_room_for_the_text_and_the_run_button(visit: Visit, width: int) -> None:
+def test_the_top_bar_has_room_for_the_text_and_the_run_button(visit: Visit) -> None:
     page = visit("#/en-de?text=A dog runs.")
-    page.set_viewport_size({"width": width, "height": 800})
     on_top = """(button) => {
       const {x, y, width, height} = button.getBoundingClientRect();
       return button.contains(document.elementFromPoint(x + width / 2, y + height / 2));
     }"""
-    assert page.get_by_role("button", name="Run", exact=True).evaluate(on_top)
-    box = page.locator("#run-text").bounding_box()
-    assert box is not None and box["width"] > 240
+    for width in (1280, 1366, 1440, 1600):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.get_by_role("button", name="Run", exact=True).evaluate(on_top), width
+        box = page.locator("#run-text").bounding_box()
+        assert box is not None and box["width"] > 240, width

@@ -8,7 +8,6 @@ import re
 import zipfile
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.explorer.conftest import Visit
@@ -38,25 +37,25 @@ def save(page: Page) -> tuple[str, bytes]:
     return name, Path(waiting.value.path()).read_bytes()
 
 
-@pytest.mark.parametrize("extension", NAMES)
-def test_each_format_is_a_file_of_its_kind(visit: Visit, extension: str) -> None:
+def test_each_format_is_a_file_of_its_kind(visit: Visit) -> None:
     page = open_dialog(visit)
-    page.get_by_label("Format").select_option(label=NAMES[extension])
-    name, data = save(page)
-    assert name.endswith(f".{extension}")
-    expect(page.get_by_text(re.compile(rf"Saved .*\.{extension} "))).to_be_visible()
-    match extension:
-        case "xlsx":
-            sheets = zipfile.ZipFile(io.BytesIO(data)).namelist()
-            assert "xl/workbook.xml" in sheets
-        case "json":
-            steps = json.dumps(json.loads(data))
-            assert "encoder.blocks.0.attention.scores" in steps
-        case "html":
-            assert data.startswith(b"<!doctype html>")
-            assert b'<script type="application/json" id="data">' in data
-        case _:
-            assert b"scores" in data
+    for extension, label in NAMES.items():
+        page.get_by_label("Format").select_option(label=label)
+        name, data = save(page)
+        assert name.endswith(f".{extension}")
+        expect(page.get_by_text(re.compile(rf"Saved .*\.{extension} "))).to_be_visible()
+        match extension:
+            case "xlsx":
+                sheets = zipfile.ZipFile(io.BytesIO(data)).namelist()
+                assert "xl/workbook.xml" in sheets
+            case "json":
+                steps = json.dumps(json.loads(data))
+                assert "encoder.blocks.0.attention.scores" in steps
+            case "html":
+                assert data.startswith(b"<!doctype html>")
+                assert b'<script type="application/json" id="data">' in data
+            case _:
+                assert b"scores" in data
 
 
 def test_the_preview_is_the_file_and_follows_the_choices(visit: Visit) -> None:

@@ -174,6 +174,16 @@ def test_the_last_lesson_leads_out_of_the_course() -> None:
     assert "glassformer explore" in render_text(lesson(last.name).document(), "md")
 
 
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_lesson_has_a_figure(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", name, "--to", "svg", "-o", str(tmp_path / name)]) == 0
+    written = capsys.readouterr().err.splitlines()
+    assert set(written) == {str(file) for file in (tmp_path / name).iterdir()}
+    assert written
+
+
 @pytest.mark.parametrize("to", [to for to in FORMATS if to != "xlsx"])
 def test_the_command_writes_every_format_to_the_screen(
     to: str, capsys: pytest.CaptureFixture[str]
