@@ -189,7 +189,7 @@ def test_every_word_of_the_renderers_is_there() -> None:
         and isinstance(node.slice.value, str)
     }
     assert len(asked) > 20
-    assert asked - set(words("glassformer.documents.trace_words")) == set()
+    assert asked - set(words("glassformer.documents.renderer")) == set()
 
 
 def test_chinese_prose_stands_in_no_python_file() -> None:

@@ -14,9 +14,8 @@ import torch
 from glassformer.audit.example_file import load_example
 from glassformer.claims.claim import stored_results
 from glassformer.documents import render_text
-from glassformer.documents.card_lines import tex_lines
 from glassformer.documents.parts import plain
-from glassformer.documents.trace_words import words_in
+from glassformer.documents.renderer import tex_lines, words_in
 from glassformer.errors import UnknownNameError
 from glassformer.language import Language, words
 from glassformer.lessons import (

@@ -461,3 +461,13 @@ def test_keys_and_values_in_one_product_are_not_called_queries() -> None:
     cell = traced["multihead_attn.kv_proj"][3, 0, 15]
     assert cell.card().name == "KV[3, 15]"
     assert traced["self_attn.proj"][2, 0, 23].card().name == "QKV[2, 23]"
+
+
+def test_a_negated_summand_is_subtracted() -> None:
+    """“a + −b” was written for Fourier transforms."""
+    traced = trace(lambda x: torch.view_as_real(torch.fft.rfft(x)), torch.randn(1, 4))
+    cell = traced["fft_r2c"][0, 2, 0]
+    expected = "x[0] − x[1] + x[2] − x[3]"
+    assert cell.formula == expected
+    assert to_tex(cell.card().tree) == "x_{0} - x_{1} + x_{2} - x_{3}"
+    assert cell.reproduced and "+ −" not in cell.numbers

@@ -139,7 +139,7 @@ def role_cell(p: Phrasing, step: Step, index: Index) -> str:
 
 
 def packed(p: Phrasing, step: Step, lead: Index) -> str:
-    return p.say("packed step", width=step.shape[-1], said=vectors(p, step, lead))
+    return p.say(f"{role_of(step)} step", width=step.shape[-1], said=vectors(p, step, lead))
 
 
 def packed_cell(p: Phrasing, step: Step, index: Index) -> str:
@@ -147,7 +147,7 @@ def packed_cell(p: Phrasing, step: Step, index: Index) -> str:
     part, place = step.trace.naming.seat(step, index)
     found = [s for s in ("queries", "keys", "values") if s in stages_of(part)]
     if part is step or len(found) != 1:
-        return p.cell("packed cell", step, index)
+        return role_cell(p, step, index)
     said = p.cell(f"{found[0]} cell", step, index, place=place[-1] + 1)
     return p.in_head(part, place[:-2], said) if len(place) > 3 else said
 
@@ -353,7 +353,7 @@ def context_cell(p: Phrasing, step: Step, index: Index) -> str:
 StepSentence = Callable[[Phrasing, Step, Index], str]
 ATTENTION: dict[str, tuple[StepSentence, StepSentence]] = {
     **dict.fromkeys(("queries", "keys", "values"), (projection, role_cell)),
-    "packed": (packed, packed_cell),
+    **dict.fromkeys(("packed", "paired"), (packed, packed_cell)),
     "rotated": (rotated, rotated_cell),
     "scores": (scores, scores_cell),
     "scaled": (scaled, changed_cell),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from glassformer.colours import Scale
-from glassformer.documents.trace_words import TraceWords, words_in
+from glassformer.documents.renderer import TraceWords, words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture.memory import Index, View, as_floats, index_of
 from glassformer.tracing.capture.operator_calls import (

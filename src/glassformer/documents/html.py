@@ -9,8 +9,7 @@ from itertools import groupby
 
 from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
-from glassformer.documents.card_lines import mathml_lines
-from glassformer.documents.renderer import Renderer
+from glassformer.documents.renderer import Renderer, mathml_lines
 from glassformer.tracing.formula import number
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}
@@ -27,18 +26,22 @@ class Html(Renderer[str]):
         """How many moving figures have been written: their buttons need names of their own."""
 
     def render(self) -> str:
-        document = self.document
-        title = escape(document.title or self.words["title"])
-        style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-        style += "".join(dict.fromkeys(figure.drawing.style for figure in document.figures()))
-        body = "\n".join(self.write_all(document.parts))
-        heading = f"<header><h1>{title}</h1></header>\n" if document.title else ""
+        title = self.document.title
+        body = "\n".join(self.write_all(self.document.parts))
+        heading = f"<header><h1>{escape(title)}</h1></header>\n" if title else ""
+        return self.page(f"{self._contents()}<main>\n{heading}{body}\n</main>\n")
+
+    def page(self, body: str, style: str = "", attributes: str = "") -> str:
+        """A whole page around its body; `style` goes after that of all pages."""
+        title = escape(self.document.title or self.words["title"])
+        lang = "zh-CN" if self.document.language == "zh" else "en"
+        drawn = dict.fromkeys(figure.drawing.style for figure in self.document.figures())
+        style = "".join([own_file("page.css"), style, *drawn])
         return (
-            f'<!doctype html>\n<html lang="{"zh-CN" if document.language == "zh" else "en"}">\n'
-            '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f'<!doctype html>\n<html lang="{lang}"{attributes}>\n<head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width">'
             f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
-            f"{self._contents()}<main>\n{heading}{body}\n</main>\n"
-            "</body>\n</html>\n"
+            f"{body}</body>\n</html>\n"
         )
 
     def _contents(self) -> str:
@@ -106,7 +109,7 @@ class Html(Renderer[str]):
         heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in columns)
         rows = "".join(
             f'<tr><th scope="row">{escape(label)}</th>{"".join(map(self._cell, line))}</tr>'
-            for label, line in zip(part.matrix.rows, part.cells(n_rows, n_columns), strict=False)
+            for label, line in part.lines(n_rows, n_columns)
         )
         note = escape(part.notes(self.words, n_rows, n_columns))
         return _figure(
@@ -144,7 +147,7 @@ class Html(Renderer[str]):
             heads.insert(1, "<th></th>")
             for row, share in zip(rows, part.shares, strict=True):
                 row.insert(1, _bar(share))
-        shown = [heads, *rows] if any(map(p.plain, part.heads)) else rows
+        shown = [heads, *rows] if part.has_heads else rows
         lines = "".join(f"<tr>{''.join(line)}</tr>" for line in shown)
         return _figure(part.caption, f'<table class="words">{lines}</table>')
 
@@ -181,6 +184,11 @@ class Html(Renderer[str]):
             return f"<details><summary>{_inline(part.title)}</summary>\n{inside}\n</details>"
         name += ' class="new-page"' if part.new_page else ""
         return f"<section{name}>{heading}\n{inside}\n</section>"
+
+
+def own_file(name: str) -> str:
+    """A style sheet or script beside this module."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _figure(caption: str, table: str) -> str:

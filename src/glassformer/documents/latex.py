@@ -9,9 +9,8 @@ from xml.etree import ElementTree
 
 from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
-from glassformer.documents.card_lines import tex_lines
 from glassformer.documents.parts import Drawing
-from glassformer.documents.renderer import Renderer
+from glassformer.documents.renderer import Renderer, tex_lines
 from glassformer.errors import TraceError
 from glassformer.language import columns_of
 from glassformer.tracing.formula import escaped
@@ -106,8 +105,7 @@ class Latex(Renderer[str]):
         fitting = max(1, min(_COLUMNS, sum(end <= _CHARACTERS for end in ends)))
         heads = ["", *map(_prose, part.matrix.columns[:fitting])]
         rows = [
-            [_prose(label), *map(_heat_cell, line)]
-            for label, line in zip(part.matrix.rows, part.cells(_ROWS, fitting), strict=False)
+            [_prose(label), *map(_heat_cell, line)] for label, line in part.lines(_ROWS, fitting)
         ]
         lines = [" & ".join(line) for line in [heads, *rows]]
         note = part.notes(self.words, _ROWS, fitting)
@@ -119,7 +117,7 @@ class Latex(Renderer[str]):
         """Columns of numbers are scaled to the page; prose is wrapped and may span pages."""
         heads = " & ".join(rf"\textbf{{{_inline(head)}}}" for head in part.heads)
         lines = [" & ".join(map(_inline, row)) for row in part.rows]
-        lines = [heads, *lines] if any(map(p.plain, part.heads)) else lines
+        lines = [heads, *lines] if part.has_heads else lines
         lines[1:2] = [rf"\hline\rule{{0pt}}{{2.7ex}}{line}" for line in lines[1:2]]  # off the line
         widths = part.widths()
         if not any(widths):
@@ -242,8 +240,8 @@ def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
 def _paragraph_columns(part: p.Table, widths: Sequence[int]) -> list[str]:
     """Columns that fill the page: short ones fit their text, prose shares the rest by length."""
     needed = [
-        0.0 if width else max(map(columns_of, [p.plain(head), *column])) * 0.0115 + 0.025
-        for head, column, width in zip(part.heads, part.columns(), widths, strict=True)
+        0.0 if width else size * 0.0115 + 0.025
+        for size, width in zip(part.sizes(), widths, strict=True)
     ]
     room = max(0.4, 1 - sum(needed)) / sum(widths)
     shares = (size or room * width for size, width in zip(needed, widths, strict=True))

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from glassformer.documents import parts as p
-from glassformer.documents.card_lines import tex_lines, text_lines
-from glassformer.documents.renderer import Renderer, write_figures
+from glassformer.documents.renderer import Renderer, tex_lines, text_lines, write_figures
 
 _ROWS, _COLUMNS = 16, 16
 _AROUND = {"strong": "**", "inserted": "**", "emphasis": "*", "deleted": "~~"}
@@ -61,12 +60,11 @@ class Markdown(Renderer[str]):
         """A table; the marked number is in brackets."""
         heads = ["", *map(_escaped, part.matrix.columns[:_COLUMNS])]
         more = ["…"] if len(part.matrix.columns) > _COLUMNS else []
-        cells = part.cells(_ROWS, _COLUMNS, coloured=False)
         rows = [
             [_inline(p.Span(label, "strong")) if label else ""]
             + [f"**[{cell.text}]**" if cell.is_marked else cell.text for cell in line]
             + more
-            for label, line in zip(part.matrix.rows, cells, strict=False)
+            for label, line in part.lines(_ROWS, _COLUMNS, coloured=False)
         ]
         table = _pipes(heads + more, rows, [False] + [True] * (len(heads) + len(more) - 1))
         note = part.notes(self.words, _ROWS, _COLUMNS)

@@ -24,7 +24,7 @@ from glassformer.language import columns_of
 if TYPE_CHECKING:
     from glassformer.colours import Colour
     from glassformer.documents.heat_maps import Matrix
-    from glassformer.documents.trace_words import TraceWords
+    from glassformer.documents.renderer import TraceWords
     from glassformer.tracing import Cell, Step, Trace
     from glassformer.tracing.explanation import Card
 
@@ -199,6 +199,13 @@ class HeatMap:
             for row, line in enumerate(shown)
         ]
 
+    def lines(
+        self, rows: int | None = None, columns: int | None = None, *, coloured: bool = True
+    ) -> list[tuple[str, list[HeatCell]]]:
+        """The first rows, each with its label."""
+        cells = self.cells(rows, columns, coloured=coloured)
+        return list(zip(self.matrix.rows, cells, strict=False))
+
     def _holes(
         self, rows: int | None = None, columns: int | None = None
     ) -> Iterator[tuple[int, ...]]:
@@ -272,6 +279,16 @@ class Table:
     heads: tuple[Inline, ...]
     rows: tuple[tuple[Inline, ...], ...]
     shares: tuple[float, ...] = ()
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether any column has a heading."""
+        return any(map(plain, self.heads))
+
+    def sizes(self) -> list[int]:
+        """The width of each column with its heading, in half-width characters."""
+        columns = zip(self.heads, *self.rows, strict=True)
+        return [max(columns_of(plain(item)) for item in column) for column in columns]
 
     def columns(self) -> list[list[str]]:
         """The plain text of each column, without its heading."""
@@ -476,6 +493,12 @@ class Section:
     """Whether it begins a page where there are pages."""
     folded: bool = False
     """Whether a page shows it only when asked, and slides not at all."""
+
+    @property
+    def heading(self) -> tuple[Span, ...]:
+        """The title after its number, where it has one."""
+        number = () if self.number is None else (Span(f"{self.number}. "),)
+        return (*number, *spans(self.title))
 
     def to_dict(self) -> dict[str, Any]:
         below = [part.to_dict() for part in self.parts]

@@ -13,14 +13,19 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
+from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from glassformer.documents import parts as p
-from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.files import as_path, os_errors_as, write_whole
+from glassformer.language import Language, as_language, words
+
+if TYPE_CHECKING:  # audits are documents too, and need no torch
+    from glassformer.tracing.explanation import Card
 
 Made = TypeVar("Made")
 
@@ -41,6 +46,29 @@ SUFFIXES = {
     ".xlsx": "xlsx", ".pdf": "slides",
 }  # fmt: skip
 """Formats by file extension."""
+
+
+class TraceWords(dict[str, str]):
+    """The words of one language by their keys."""
+
+    language: Language
+
+
+@cache
+def words_in(lang: str) -> TraceWords:
+    """The words of a language."""
+    language = as_language(lang)
+    found = TraceWords({key: said.say(language) for key, said in words(__name__).items()})
+    found.language = language
+    return found
+
+
+def meaning_of(said: TraceWords, name: str) -> str:
+    """What a common name of a step or operator means; empty for other names."""
+    parts = [part for part in name.split(".") if not part.isdigit()]
+    bare = parts[-1].lstrip("_") if parts else ""
+    term = said.get(f"term: {bare}", "")
+    return "" if term == bare else term
 
 
 class DocumentWriter(ABC):
@@ -178,3 +206,80 @@ def write_figures(
         write_file(Path(folder) / f"{prefix}{figure.name}.svg", figure.drawing.svg())
         for figure in document.figures()
     ]
+
+
+# --- formulas ---
+# A card's arithmetic line by line: symbols, numbers, value, then what the symbols stand for.
+
+_LONGEST_LINE = 88
+
+
+def text_lines(card: Card, words: TraceWords) -> list[str]:
+    """Plain text."""
+    from glassformer.tracing.formula import to_text
+
+    write = partial(to_text, digits=card.digits, language=words.language, within="equation")
+    lines: list[str] = []
+    sign: str = card.relation
+    for place, equation in enumerate(card.equations):
+        left, symbols, numbers, value = map(write, equation)
+        lead = f"{words['where']} " if place == 1 else ""
+        lines.append(f"{lead}{left} {sign} {symbols}")
+        whole = f"  {sign} {numbers} {sign} {value}"
+        if numbers == value:
+            lines.append(f"  {sign} {value}")
+        elif len(whole) <= _LONGEST_LINE:
+            lines.append(whole)
+        else:
+            lines += [f"  {sign} {numbers}", f"  {sign} {value}"]
+        sign = "="
+    return lines or [f"{card.name} = {card.value}"]
+
+
+def legend_text(card: Card, words: TraceWords) -> str:
+    """`with Q: projected_queries, K: projected_keys`; empty where the symbols are the names."""
+    entries = ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items())
+    return words["legend"].format(legend=entries) if entries else ""
+
+
+def tex_lines(card: Card, words: TraceWords) -> list[str]:
+    """TeX math; a continuation line begins with its sign."""
+    from glassformer.tracing.formula import to_tex
+
+    write = partial(to_tex, digits=card.digits, language=words.language, within="equation")
+    lines: list[str] = []
+    sign = r"\neq" if card.relation == "≠" else "="
+    for equation in card.equations:
+        left, symbols, numbers, value = map(write, equation)
+        lines.append(f"{left} {sign} {symbols}")
+        lines.append(f"{'' if numbers == value else f'{sign} {numbers} '}{sign} {value}")
+        sign = "="
+    return lines or [f"{write(card.name_tree)} = {write(card.value_tree)}"]
+
+
+def mathml_lines(card: Card, words: TraceWords) -> list[str]:
+    """MathML, each line in a `<div>`."""
+    from glassformer.tracing.formula import summands, to_mathml
+
+    write = partial(to_mathml, digits=card.digits, language=words.language, within="equation")
+    lines: list[str] = []
+    sign: str = card.relation
+    for place, equation in enumerate(card.equations):
+        left, symbols, value = map(write, (equation.left, equation.symbols, equation.value))
+        lead = f'<span class="where">{escape(words["where"])}</span>' if place == 1 else ""
+        lines.append(f"<div>{lead}{_math(f'{left}<mo>{sign}</mo>{symbols}')}</div>")
+        summed = list(summands(equation.numbers))
+        terms = [write(term, within="sum" if len(summed) > 1 else "equation") for term in summed]
+        # Each term is a <math> of its own, since browsers break lines only between them. The
+        # sign that begins it is marked as infix to keep its spacing.
+        signs = [sign, *("+" for _ in terms[1:])]
+        shown = [] if terms == [value] else list(zip(signs, terms, strict=True))
+        pieces = (_math(f'<mo form="infix">{s}</mo>{x}') for s, x in [*shown, (sign, value)])
+        lines.append(f'<div class="numbers">{" ".join(pieces)}</div>')
+        sign = "="
+    given = f"{write(card.name_tree)}<mo>=</mo>{write(card.value_tree)}"
+    return lines or [f"<div>{_math(given)}</div>"]
+
+
+def _math(inside: str) -> str:
+    return f'<math display="inline" displaystyle="true"><mrow>{inside}</mrow></math>'

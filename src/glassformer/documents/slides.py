@@ -18,12 +18,11 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from importlib.resources import files
 from itertools import accumulate, groupby
 from pathlib import Path
 
 from glassformer.documents import parts as p
-from glassformer.documents.html import Html
+from glassformer.documents.html import Html, own_file
 from glassformer.documents.renderer import write_file
 from glassformer.errors import TraceError
 from glassformer.language import columns_of
@@ -115,21 +114,15 @@ class Slides(Html):
     """A deck; saved to a file that ends in .pdf, it is printed."""
 
     def render(self) -> str:
-        document = self.document
-        title = escape(document.title or self.words["title"])
         deck = "\n".join([self._opening(), *map(self._slide, self._slides())])
-        style = _own("page.css") + _own("slides.css")
-        style += "".join(dict.fromkeys(figure.drawing.style for figure in document.figures()))
-        lang = "zh-CN" if document.language == "zh" else "en"
         notes = escape(self.words["speaker notes"])
-        return (
-            f'<!doctype html>\n<html lang="{lang}" class="no-script">\n<head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width">'
-            f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
+        return self.page(
             f'<main id="stage">\n{deck}\n</main>\n<div id="foot"><div id="bar"></div></div>\n'
             '<div id="count" aria-live="polite"></div>\n'
             f'<div id="notes" role="note" aria-label="{notes}" hidden></div>\n'
-            f"<script>\n{_own('slides.js')}</script>\n</body>\n</html>\n"
+            f"<script>\n{own_file('slides.js')}</script>\n",
+            style=own_file("slides.css"),
+            attributes=' class="no-script"',
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -284,12 +277,7 @@ def _pieces(table: p.Table) -> Iterator[p.Table]:
 def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
     """Prose columns share what short ones leave of a line."""
     widths = table.widths()
-    columns = table.columns()
-    short = sum(
-        max(map(columns_of, [p.plain(head), *column]), default=0) + 2
-        for head, column, width in zip(table.heads, columns, widths, strict=True)
-        if not width
-    )
+    short = sum(size + 2 for size, width in zip(table.sizes(), widths, strict=True) if not width)
     room = max(24.0, 1.1 * _ACROSS - short) / max(1, sum(widths))
     lines = [
         -(-columns_of(p.plain(item)) // max(8, int(room * width))) if width else 1
@@ -300,9 +288,8 @@ def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
 
 def _width(part: p.Part) -> float:
     if isinstance(part, p.Table):
-        columns = zip(part.heads, *part.rows, strict=True)
-        wide = (max(columns_of(p.plain(item)) for item in column) for column in columns)
-        return max(sum(17.0 * size + 46 for size in wide), 16.0 * columns_of(part.caption))
+        table = sum(17.0 * size + 46 for size in part.sizes())
+        return max(table, 16.0 * columns_of(part.caption))
     assert isinstance(part, p.HeatMap)
     table = _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
     return max(table, 16.0 * columns_of(part.caption))
@@ -365,10 +352,6 @@ def _lead(part: p.Part, longest: int) -> p.Part:
             break
         kept += sentence
     return replace(part, text=kept.strip())
-
-
-def _own(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def printed(page: str) -> bytes:

@@ -12,8 +12,7 @@ from typing import Any
 
 from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
-from glassformer.documents.card_lines import text_lines
-from glassformer.documents.renderer import Renderer
+from glassformer.documents.renderer import Renderer, text_lines
 from glassformer.documents.workbook import TraceSheets, new_book, steps_behind
 
 _PROSE_COLUMNS = 11
@@ -57,8 +56,7 @@ class Spreadsheet(Renderer[None]):
 
     def section(self, part: p.Section) -> None:
         self._row += 1
-        number = "" if part.number is None else f"{part.number}. "
-        self._line(number + _plain(part.title), self._formats.name)
+        self._line(_plain(part.heading), self._formats.name)
         self.inside(part)
 
     def paragraph(self, part: p.Paragraph) -> None:
@@ -119,9 +117,7 @@ class Spreadsheet(Renderer[None]):
         for column, label in enumerate(matrix.columns[:_MOST]):
             self._sheet.write_string(self._row, column + 1, label, self._formats.column)
         self._row += 1
-        for row, (label, line) in enumerate(
-            zip(matrix.rows, part.cells(_MOST, _MOST), strict=False)
-        ):
+        for row, (label, line) in enumerate(part.lines(_MOST, _MOST)):
             self._sheet.write_string(self._row, 0, label, self._formats.row)
             for column, cell in enumerate(line):
                 source = self._live.address(part.step, part.place(row, column))

@@ -18,9 +18,8 @@ import numpy as np
 from glassformer.documents.attention_meaning import ATTENTION
 from glassformer.documents.layer_meaning import LAYERS
 from glassformer.documents.meaning_phrases import Phrasing, Tokens, UntoldError, digits
+from glassformer.documents.renderer import meaning_of, words_in
 from glassformer.documents.step_roles import floats, role_of
-from glassformer.documents.trace_words import meaning as term
-from glassformer.documents.trace_words import words_in
 from glassformer.language import Bilingual, Language, words
 from glassformer.tracing import Cell, Step
 from glassformer.tracing.capture.memory import Index
@@ -57,7 +56,7 @@ _IN_PAPER = {
     role: section
     for section, roles in {
         "3.1": "residual norm",
-        "3.2.1": "queries keys values packed scores scaled weights context",
+        "3.2.1": "queries keys values packed paired scores scaled weights context",
         "3.2.2": "joined output",
         "3.2.3": "masked",
         "3.3": "hidden activated contracted",
@@ -163,7 +162,7 @@ def _token_ids(step: Step) -> Tokens | None:
 def _operator(p: Phrasing, step: Step) -> str:
     op = step.op.strip("_")
     own = say.get(f"operator {op}")
-    return own.say(p.language) if own is not None else term(words_in(p.language), op) or op
+    return own.say(p.language) if own is not None else meaning_of(words_in(p.language), op) or op
 
 
 def _operands(p: Phrasing, step: Step) -> str:

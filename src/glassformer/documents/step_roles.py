@@ -28,8 +28,8 @@ _PARTS = (*_ATTENTION, "masked")
 _BRANCHES = {"attn_out": "output", "cross_out": "output", "mlp_out": "contracted"}
 _RESIDUAL = frozenset(["resid_mid", "resid_cross", "resid_post"])
 _BY_SYMBOL = {
-    "Q": "queries", "K": "keys", "V": "values", "QKV": "packed", "O": "output", "H": "hidden",
-    "G": "gate", "R": "router", "F": "contracted", "z": "logits",
+    "Q": "queries", "K": "keys", "V": "values", "QKV": "packed", "KV": "paired", "O": "output",
+    "H": "hidden", "G": "gate", "R": "router", "F": "contracted", "z": "logits",
 }  # fmt: skip
 _BY_TABLE = {"E": "embedding", "P": "positions", "E_type": "segments"}
 _FILL = -1_000.0

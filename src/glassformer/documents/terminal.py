@@ -73,7 +73,7 @@ class Terminal(Renderer[RenderableType]):
         return _inline(part.text, _STYLES[part.look])
 
     def formula(self, part: p.Formula) -> RenderableType:
-        from glassformer.documents.card_lines import text_lines  # with torch
+        from glassformer.documents.renderer import text_lines  # with torch
 
         lines = Text("\n".join(text_lines(part.card, self.words)), "cyan")
         if part.code:
@@ -83,12 +83,11 @@ class Terminal(Renderer[RenderableType]):
     def heatmap(self, part: p.HeatMap) -> RenderableType:
         """Numbers on a coloured background, as many columns as fit."""
         fitting = self._fitting(part)
-        cells = part.cells(_ROWS, fitting)
         grid = Grid(box=None, padding=(0, 0), show_header=True, header_style="dim")
         grid.add_column("", no_wrap=True, style="dim")
         for label in part.matrix.columns[:fitting]:
             grid.add_column(Text(f" {label} "), justify="right", no_wrap=True)
-        for label, line in zip(part.matrix.rows, cells, strict=False):
+        for label, line in part.lines(_ROWS, fitting):
             grid.add_row(Text(f"  {label} "), *map(_heat_cell, line))
         caption = [Text(f"  {part.caption}", "italic")] if part.caption else []
         note = part.notes(self.words, _ROWS, fitting)
@@ -116,7 +115,7 @@ class Terminal(Renderer[RenderableType]):
         grid = Grid(
             box=box.HEAVY_HEAD if any(widths) else None,
             padding=(0, 1) if any(widths) or part.shares else (0, 2),
-            show_header=any(map(p.plain, part.heads)),
+            show_header=part.has_heads,
             header_style="dim",
             expand=any(widths) and not part.shares,
         )
@@ -133,10 +132,7 @@ class Terminal(Renderer[RenderableType]):
 
     def _is_too_wide(self, part: p.Table) -> bool:
         """Whether a table that is wider than it is long exceeds the width."""
-        columns = zip(
-            map(p.plain, part.heads), *(map(p.plain, row) for row in part.rows), strict=True
-        )
-        needed = sum(4 + max(map(cell_len, column)) for column in columns)
+        needed = sum(4 + size for size in part.sizes())
         return needed > self.width and len(part.rows) + 1 < len(part.heads)
 
     def _is_cramped(self, part: p.Table, widths: Sequence[int]) -> bool:
@@ -192,8 +188,7 @@ class Terminal(Renderer[RenderableType]):
 
     def section(self, part: p.Section) -> RenderableType:
         """A rule with the title; in nested sections the title alone."""
-        number = "" if part.number is None else f"{part.number}. "
-        title = _text((number, *p.spans(part.title)), "bold")
+        title = _text(part.heading, "bold")
         ruled = self.depth == 0 and title.cell_len + 4 <= self.width
         heading = Rule(title, align="left", style="dim") if ruled else title
         return _spaced([heading, *self.inside(part)])

@@ -42,7 +42,7 @@ import torch
 from torch import Tensor
 
 from glassformer.documents.heat_maps import unwritten_places
-from glassformer.documents.trace_words import TraceWords
+from glassformer.documents.renderer import TraceWords
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Axis, Entry
 from glassformer.tracing.capture.memory import Flat, Index, Version, View, lattice

@@ -10,10 +10,9 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from glassformer.documents import parts as p
-from glassformer.documents.card_lines import legend_text
 from glassformer.documents.heat_maps import matrices, matrix, shape_text
+from glassformer.documents.renderer import TraceWords, legend_text, meaning_of, words_in
 from glassformer.documents.trace_data import json_text, note_in, trace_data
-from glassformer.documents.trace_words import TraceWords, meaning, words_in
 from glassformer.documents.workbook import workbook_bytes
 from glassformer.errors import TraceError
 from glassformer.experiments import Result
@@ -132,7 +131,7 @@ class TraceDocuments:
         return self._section(step, [p.HeatMap(caption, shown, digits=self.digits)])
 
     def _section(self, step: Step, parts: Sequence[p.Part]) -> p.Section:
-        said = meaning(self._words, step.name)
+        said = meaning_of(self._words, step.name)
         title: p.Inline = (p.Span(step.name, "code"), f"  {said}" if said else "")
         operator = () if step.op == step.role else (" · ", p.Span(step.op, "code"))
         facts: p.Inline = (shape_text(step.shape), *operator, f" · {self._words[step.role]}")

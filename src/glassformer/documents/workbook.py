@@ -15,10 +15,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from glassformer.colours import BLUE, ORANGE, WHITE, hex_colour
-from glassformer.documents.card_lines import legend_text
 from glassformer.documents.heat_maps import row_labels, scale_of, shape_text, unwritten_places
+from glassformer.documents.renderer import TraceWords, legend_text, meaning_of
 from glassformer.documents.trace_data import Addresses, all_steps, note_in
-from glassformer.documents.trace_words import TraceWords, meaning
 from glassformer.documents.workbook_formulas import (
     INFINITE,
     INFINITY,
@@ -196,7 +195,7 @@ class _BlockWriter:
         step, formats, top = self._step, self._setting.formats, self._block.top
         words = self._setting.words
         operator = "" if step.op == step.role else step.op
-        facts = [meaning(words, step.name), shape_text(step.shape), operator, words[step.role]]
+        facts = [meaning_of(words, step.name), shape_text(step.shape), operator, words[step.role]]
         facts.insert(0, self._in_symbols())
         if step.line is not None:
             facts.append(f"{step.line.place}  {step.line.text}")

@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import torch
 
-from glassformer.documents.trace_data import Addresses, Cells
-from glassformer.documents.workbook_layout import LEFT, Layout, cell_name
+from glassformer.documents.trace_data import Addresses
+from glassformer.documents.workbook_layout import Layout, as_range, cell_name
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.arithmetic.float64_values import evaluate
 
@@ -169,74 +170,6 @@ def compare_infinity(
 
 def _is_infinite(expression: object) -> bool:
     return isinstance(expression, e.Number) and math.isinf(float(expression.value))
-
-
-# --- ranges ---
-# Cells that lie in a row, a column or a rectangle of a sheet, as one range.
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A rectangle of a sheet, read row by row."""
-
-    sheet: str
-    text: str
-    shape: tuple[int, int]
-    spacings: tuple[int, ...] = ()
-    """For each running axis, how many cells of the range one position is."""
-
-
-def as_range(cells: Cells, layout: Layout, *, spaced: bool = False) -> Range | None:
-    """The range of these cells in their order; None if they lie otherwise.
-
-    `spaced` allows regular gaps: the range then also covers what lies between.
-    """
-    if cells.step is None or 0 in cells.sizes:
-        return None
-    block = layout.blocks[cells.step]
-    moving = _merged(cells, block.columns) if len(cells.sizes) > 2 else _moving(cells)
-    top, left = divmod(cells.base, block.columns)
-    down = across = 0
-    directions = []
-    for size, stride in moving:
-        if stride % block.columns == 0:
-            directions.append("down")
-            down, pace = (size - 1) * stride // block.columns, stride // block.columns
-        else:
-            directions.append("across")
-            across, pace = (size - 1) * stride, stride
-        if pace < 1 or (pace > 1 and not spaced):
-            return None
-    in_order = directions in ([], ["down"], ["across"], ["down", "across"])
-    if not in_order or left + across >= block.columns:
-        return None
-    first = cell_name(block.top + top, LEFT + left)
-    last = cell_name(block.top + top + down, LEFT + left + across)
-    text = f"{first}:{last}"
-    spacings = tuple(
-        1 if size == 1 else stride // block.columns if stride % block.columns == 0 else stride
-        for size, stride in zip(cells.sizes, cells.strides, strict=True)
-    )
-    return Range(block.sheet, text, (down + 1, across + 1), spacings)
-
-
-def _moving(cells: Cells) -> list[tuple[int, int]]:
-    """The axes along which there is more than one cell."""
-    pairs = zip(cells.sizes, cells.strides, strict=True)
-    return [(size, stride) for size, stride in pairs if size > 1]
-
-
-def _merged(cells: Cells, columns: int) -> list[tuple[int, int]]:
-    """Axes that continue each other as one; more than two make a range only if they do."""
-    merged: list[tuple[int, int]] = []
-    for size, stride in reversed(_moving(cells)):
-        if merged:
-            inner, pace = merged[0]
-            if stride == inner * pace and pace % columns == 0:
-                merged[0] = (inner * size, pace)
-                continue
-        merged.insert(0, (size, stride))
-    return merged
 
 
 # --- reductions ---
@@ -494,23 +427,20 @@ class Formulas:
         """Every term written out, in auxiliary cells of many terms where they are long."""
         if reduce.kind in ("argmax", "argmin"):
             return self._place_unrolled(reduce)
-        joint, strength = {"sum": ("+", ADD), "product": ("*", MULTIPLY)}.get(
-            reduce.kind, (",", ATOM)
-        )
-        if joint == "," and reduce.kind not in ("max", "min"):
+        if reduce.kind not in _UNROLLED:
             raise InexpressibleError(f"{reduce.kind} of cells that lie in no range")
-        terms = [
-            (value(self._write(term, ()), strength if joint != "," else 0), evaluate(term))
-            for term in _terms(reduce)
-        ]
-        wrap = (
-            (lambda text: text) if joint != "," else (lambda text: f"{reduce.kind.upper()}({text})")
-        )
-        while sum(len(text) + 1 for text, _ in terms) > LONGEST // 2 and len(terms) > 1:
-            terms = self._shortened(reduce, terms, joint, wrap)
-        return FormulaText(
-            wrap(joint.join(text for text, _ in terms)), strength if joint != "," else ATOM
-        )
+        joint, strength, whole, combine = _UNROLLED[reduce.kind]
+        outer = 0 if strength == ATOM else strength
+        terms = [(value(self._write(term, ()), outer), evaluate(term)) for term in _terms(reduce)]
+        while len(terms) > 1 and _length(terms) > LONGEST // 2:
+            shorter = []
+            for part in _full_parts(terms):
+                text = whole.format(joint.join(text for text, _ in part))
+                total = combine([number for _, number in part])
+                name = self._auxiliary(f"{reduce.kind} …", text, partial(float, total))
+                shorter.append((name, total))
+            terms = shorter
+        return FormulaText(whole.format(joint.join(text for text, _ in terms)), strength)
 
     def _place_unrolled(self, reduce: e.Reduce) -> FormulaText:
         """The first place that holds the extreme, of cells that lie in no range."""
@@ -521,34 +451,30 @@ class Formulas:
         places = [f"IF({term}={name},{at},{len(terms)})" for at, term in enumerate(terms)]
         return FormulaText(f"MIN({','.join(places)})", ATOM)
 
-    def _shortened(
-        self,
-        reduce: e.Reduce,
-        terms: list[tuple[str, float]],
-        joint: str,
-        wrap: Callable[[str], str],
-    ) -> list[tuple[str, float]]:
-        """The terms gathered into auxiliary cells, each as full as a formula may be."""
-        joined: dict[str, Callable[[list[float]], float]] = {
-            "+": math.fsum,
-            "*": math.prod,
-            ",": max if reduce.kind == "max" else min,
-        }
-        shorter: list[tuple[str, float]] = []
-        held: list[tuple[str, float]] = []
 
-        def flush() -> None:
-            total = joined[joint]([number for _, number in held])
-            text = wrap(joint.join(text for text, _ in held))
-            shorter.append((self._auxiliary(f"{reduce.kind} …", text, lambda: total), total))
-            held.clear()
+_UNROLLED: dict[str, tuple[str, int, str, Callable[[Sequence[float]], float]]] = {
+    "sum": ("+", ADD, "{}", math.fsum),
+    "product": ("*", MULTIPLY, "{}", math.prod),
+    "max": (",", ATOM, "MAX({})", max),
+    "min": (",", ATOM, "MIN({})", min),
+}
+"""For a reduction written out: the sign between terms, its strength, what is around, the value."""
+_Term = tuple[str, float]
 
-        for term in terms:
-            if held and sum(len(text) + 1 for text, _ in [*held, term]) > LONGEST // 2:
-                flush()
-            held.append(term)
-        flush()
-        return shorter
+
+def _length(terms: Sequence[_Term]) -> int:
+    return sum(len(text) + 1 for text, _ in terms)
+
+
+def _full_parts(terms: Sequence[_Term]) -> Iterator[list[_Term]]:
+    """The terms in runs, each as long as a formula may be."""
+    held: list[_Term] = []
+    for term in terms:
+        if held and _length([*held, term]) > LONGEST // 2:
+            yield held
+            held = []
+        held.append(term)
+    yield held
 
 
 def constant(number: e.Scalar) -> FormulaText:

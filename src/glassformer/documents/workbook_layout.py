@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from glassformer.documents.trace_data import Addresses, all_steps
+from glassformer.documents.trace_data import Addresses, Cells, all_steps
 from glassformer.errors import TraceError
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
@@ -143,3 +143,71 @@ class _SheetNames:
             self._taken.add(name.casefold())
             self._of[path] = name
         return self._of[path]
+
+
+# --- ranges ---
+# Cells that lie in a row, a column or a rectangle of a sheet, as one range.
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A rectangle of a sheet, read row by row."""
+
+    sheet: str
+    text: str
+    shape: tuple[int, int]
+    spacings: tuple[int, ...] = ()
+    """For each running axis, how many cells of the range one position is."""
+
+
+def as_range(cells: Cells, layout: Layout, *, spaced: bool = False) -> Range | None:
+    """The range of these cells in their order; None if they lie otherwise.
+
+    `spaced` allows regular gaps: the range then also covers what lies between.
+    """
+    if cells.step is None or 0 in cells.sizes:
+        return None
+    block = layout.blocks[cells.step]
+    moving = _merged(cells, block.columns) if len(cells.sizes) > 2 else _moving(cells)
+    top, left = divmod(cells.base, block.columns)
+    down = across = 0
+    directions = []
+    for size, stride in moving:
+        if stride % block.columns == 0:
+            directions.append("down")
+            down, pace = (size - 1) * stride // block.columns, stride // block.columns
+        else:
+            directions.append("across")
+            across, pace = (size - 1) * stride, stride
+        if pace < 1 or (pace > 1 and not spaced):
+            return None
+    in_order = directions in ([], ["down"], ["across"], ["down", "across"])
+    if not in_order or left + across >= block.columns:
+        return None
+    first = cell_name(block.top + top, LEFT + left)
+    last = cell_name(block.top + top + down, LEFT + left + across)
+    text = f"{first}:{last}"
+    spacings = tuple(
+        1 if size == 1 else stride // block.columns if stride % block.columns == 0 else stride
+        for size, stride in zip(cells.sizes, cells.strides, strict=True)
+    )
+    return Range(block.sheet, text, (down + 1, across + 1), spacings)
+
+
+def _moving(cells: Cells) -> list[tuple[int, int]]:
+    """The axes along which there is more than one cell."""
+    pairs = zip(cells.sizes, cells.strides, strict=True)
+    return [(size, stride) for size, stride in pairs if size > 1]
+
+
+def _merged(cells: Cells, columns: int) -> list[tuple[int, int]]:
+    """Axes that continue each other as one; more than two make a range only if they do."""
+    merged: list[tuple[int, int]] = []
+    for size, stride in reversed(_moving(cells)):
+        if merged:
+            inner, pace = merged[0]
+            if stride == inner * pace and pace % columns == 0:
+                merged[0] = (inner * size, pace)
+                continue
+        merged.insert(0, (size, stride))
+    return merged

@@ -20,8 +20,7 @@ from typing import TypeAlias
 from xml.etree import ElementTree
 
 from glassformer.documents import parts as p
-from glassformer.documents.renderer import DocumentWriter, writer
-from glassformer.documents.trace_words import words_in
+from glassformer.documents.renderer import DocumentWriter, words_in, writer
 from glassformer.errors import TraceError
 from glassformer.tracing import Cell
 from glassformer.tracing.cells import leaves

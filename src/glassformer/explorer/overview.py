@@ -16,10 +16,10 @@ from torch import nn
 
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import scale_of, shape_text
+from glassformer.documents.renderer import words_in
 from glassformer.documents.step_meaning import role_title
 from glassformer.documents.step_roles import role_of
 from glassformer.documents.trace_data import note_in
-from glassformer.documents.trace_words import words_in
 from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace

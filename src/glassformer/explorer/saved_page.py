@@ -26,8 +26,8 @@ from pydantic import BaseModel
 
 from glassformer.documents import render
 from glassformer.documents.heat_maps import unwritten_places
+from glassformer.documents.renderer import words_in
 from glassformer.documents.trace_data import Addresses, Cells, json_number
-from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import (

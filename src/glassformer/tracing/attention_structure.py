@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.tracing.arithmetic.rules.products import einsum_letters
+from glassformer.tracing.arithmetic.rules.sums import einsum_letters
 from glassformer.tracing.capture.memory import Index, View, as_floats
 from glassformer.tracing.capture.operator_calls import COPIES, PRODUCTS, SOFTMAXES
 from glassformer.tracing.step_graph import StepGraph, behind, views_read, writer_of

@@ -161,7 +161,7 @@ class Card:
         """The cell's equation, then those of its named parts; none for a given number."""
         if self.expression is None:
             return ()
-        own = EquationChain(self.name_tree, self.tree, self.number_tree, Value(self.cell.value))
+        own = EquationChain(self.name_tree, self.tree, self.number_tree, self.value_tree)
         return (
             own,
             *(
@@ -176,6 +176,11 @@ class Card:
         name, module = self.sight.names.name, self.cell.step.module
         named = {str(symbol): name(step, module) for symbol, step in self._symbols.steps.items()}
         return {symbol: name for symbol, name in named.items() if symbol != name}
+
+    @property
+    def value_tree(self) -> Formula:
+        """The stored number."""
+        return Value(self.cell.value)
 
     @property
     def value(self) -> str:

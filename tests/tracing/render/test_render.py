@@ -15,9 +15,8 @@ import torch
 from glassformer.colours import Scale
 from glassformer.documents import FORMATS, render
 from glassformer.documents.heat_maps import scale_of
-from glassformer.documents.renderer import write_file
+from glassformer.documents.renderer import meaning_of, words_in, write_file
 from glassformer.documents.trace_data import Addresses, all_steps
-from glassformer.documents.trace_words import meaning, words_in
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Cell, Step, trace
 from glassformer.tracing.arithmetic.expressions import Entry
@@ -70,10 +69,10 @@ def test_a_data_file_of_a_cell_explains_it() -> None:
 
 def test_chinese_uses_the_terms_of_the_field() -> None:
     chinese = words_in("zh")
-    assert meaning(chinese, "encoder.blocks.0.attention.weights") == "注意力权重"
-    assert meaning(chinese, "projected_keys.2") == "键"
-    assert meaning(chinese, "attention_sum") == "残差相加"
-    assert meaning(chinese, "something_else") == ""
+    assert meaning_of(chinese, "encoder.blocks.0.attention.weights") == "注意力权重"
+    assert meaning_of(chinese, "projected_keys.2") == "键"
+    assert meaning_of(chinese, "attention_sum") == "残差相加"
+    assert meaning_of(chinese, "something_else") == ""
     assert "变压器" not in "".join(chinese.values())
 
 

@@ -196,6 +196,23 @@ def equals(*sides: Formula) -> Formula:
 # --- from expressions ---
 
 
+def _plus(left: Formula, right: Formula) -> Formula:
+    """left + right; a − b rather than a + −b."""
+    match right:
+        case Minus(body=body):
+            return Infix("−", left, body)
+        case Infix(sign="+" | "−" as sign, left=first, right=last) if _begins_with_minus(first):
+            return Infix(sign, _plus(left, first), last)
+        case _:
+            return Infix("+", left, right)
+
+
+def _begins_with_minus(formula: Formula) -> bool:
+    while isinstance(formula, Infix) and formula.sign in "+−":
+        formula = formula.left
+    return isinstance(formula, Minus)
+
+
 class _Builder(ABC):
     times: ClassVar[str] = "·"
 
@@ -209,6 +226,8 @@ class _Builder(ABC):
                 return Fraction(self.build(left), self.build(right))
             case e.Operation(operator="^", left=left, right=right):
                 return Power(self.build(left), self.build(right))
+            case e.Operation(operator="+", left=left, right=right):
+                return _plus(self.build(left), self.build(right))
             case e.Operation(operator=operator, left=left, right=right):
                 sign = self.times if operator == "*" else _SIGNS.get(operator, operator)
                 return Infix(sign, self.build(left), self.build(right))

@@ -7,7 +7,6 @@ from functools import cache
 from glassformer.tracing.arithmetic.rules import (  # noqa: F401 - they register their rules
     indexing,
     normalisation,
-    products,
     rule_formulas,
     shapes_and_moves,
     sums,

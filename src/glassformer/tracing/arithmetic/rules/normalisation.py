@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
+from glassformer.tracing.arithmetic.rules.rule_notation import formula
 from glassformer.tracing.arithmetic.rules.rule_registry import (
     LETTERS,
     Build,
@@ -18,9 +17,6 @@ from glassformer.tracing.arithmetic.rules.rule_registry import (
 )
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
-
-_NORMED = formula("(x − μ)/√(v + ε)·weight + bias")
-_SCALE = formula("1/√(v + ε)")
 
 # --- softmax ---
 
@@ -34,112 +30,108 @@ def _along(view: View, call: Call, index: Index) -> tuple[e.Entry, tuple[e.Axis,
     return cell(view, *index[:axis], j, *index[axis + 1 :]), (j,)
 
 
-def _of_row(written: RuleFormula) -> Build:
+def _softmax(text: str) -> Build:
     """A formula of the cell x, its row's maximum m, and the sum Z of exp(xⱼ − m)."""
+    written = formula(f"m = largest(row); Z = Σ(exp(row − m)); {text}")
 
     def build(call: Call, index: Index) -> e.Expression:
         x = call.view("self")
-        body, axes = _along(x, call, index)
-        m = e.Named("m", e.Reduce("max", body, axes) if axes else body)
-        exponentials = e.Function("exp", (body - m,))
-        z = e.Named("Z", e.total(exponentials, *axes))
-        return written.of(x=cell(x, *index), m=m, Z=z)
+        row, axes = _along(x, call, index)
+        return written.of(x=cell(x, *index), row=row, axes=axes)
 
     return build
 
 
-rule("softmax", "_softmax")(_of_row(formula("exp(x − m)/Z")))
-rule("_safe_softmax")(_of_row(formula("0 if m == −∞ else exp(x − m)/Z")))  # 0 if all is masked
-rule("log_softmax", "_log_softmax")(_of_row(formula("x − m − log(Z)")))
+rule("softmax", "_softmax")(_softmax("exp(x − m)/Z"))
+rule("_safe_softmax")(_softmax("0 if m == −∞ else exp(x − m)/Z"))  # 0 if all is masked
+rule("log_softmax", "_log_softmax")(_softmax("x − m − log(Z)"))
 
 
-@rule("_softmax_backward_data")
-def softmax_gradient(call: Call, index: Index) -> e.Expression:
-    """yᵢ · (gᵢ − Σⱼ gⱼ · yⱼ)."""
-    g, y = call.view("grad_output"), call.view("output")
-    (incoming, axes), (outputs, _) = _along(g, call, index), _along(y, call, index)
-    product = incoming * outputs
-    mean = e.Named("ḡ", e.total(product, *axes)) if axes else product
-    return cell(y, *index) * (cell(g, *index) - mean)
+def _softmax_gradient(text: str) -> Build:
+    """A formula of the cell's output y and gradient g, and their rows."""
+    written = formula(text)
+
+    def build(call: Call, index: Index) -> e.Expression:
+        g, y = call.view("grad_output"), call.view("output")
+        (gs, axes), (ys, _) = _along(g, call, index), _along(y, call, index)
+        return written.of(g=cell(g, *index), y=cell(y, *index), gs=gs, ys=ys, axes=axes)
+
+    return build
 
 
-@rule("_log_softmax_backward_data")
-def log_softmax_gradient(call: Call, index: Index) -> e.Expression:
-    """gᵢ − exp(yᵢ) · Σⱼ gⱼ."""
-    g, y = call.view("grad_output"), call.view("output")
-    incoming, axes = _along(g, call, index)
-    probability = e.Function("exp", (cell(y, *index),))
-    return cell(g, *index) - probability * e.total(incoming, *axes)
+rule("_softmax_backward_data")(_softmax_gradient("ḡ = Σ(gs·ys); y·(g − ḡ)"))
+rule("_log_softmax_backward_data")(_softmax_gradient("g − exp(y)·Σ(gs)"))
 
 
 # --- layer norm, RMS norm ---
 
+_MOMENTS = "μ = mean(row); σ² = mean((row − μ)²);"
+_NORMED = formula(f"{_MOMENTS} (x − μ)/√(σ² + ε)·weight + bias")
+_NORMED_BY_GIVEN = formula("(x − mean)/√(variance + ε)·weight + bias")
+_MEAN, _VARIANCE = formula("mean(row)"), formula(f"{_MOMENTS} σ²")
+_SCALE = formula(f"{_MOMENTS} 1/√(σ² + ε)")
 
-def _moments(cells: e.Entry, axes: tuple[e.Axis, ...]) -> tuple[e.Named, e.Named]:
-    """The mean μ and the biased variance σ² of a row."""
-    count = math.prod(axis.size for axis in axes)
-    mean = e.Named("μ", e.total(cells, *axes) / count)
-    variance = e.Named("σ²", e.total((cells - mean) ** 2, *axes) / count)
-    return mean, variance
-
-
-def _normed(
-    call: Call, x: e.Entry, mean: e.Expression, variance: e.Expression, at: Index
-) -> e.Expression:
-    """(x − μ) / √(σ² + ε) · γ + β, with γ and β taken at index `at`."""
-    weight, bias = (call.maybe_view(name) for name in ("weight", "bias"))
-    return _NORMED.of(
-        x=x, μ=mean, v=variance, ε=float(call.number_of("eps")),
-        weight=None if weight is None else cell(weight, *at),
-        bias=None if bias is None else cell(bias, *at),
-    )  # fmt: skip
+_Row = tuple[e.Entry, tuple[e.Axis, ...]]
+"""The cells that a norm looks at together, and the axes along which they run."""
 
 
-def _last_axes(call: Call, index: Index) -> tuple[e.Entry, tuple[e.Axis, ...], int]:
-    """The cells of the normalised axes, these axes, and the number of the first."""
+def _settings(call: Call, at: Index) -> dict[str, e.Expression | e.Scalar | None]:
+    """ε, and γ and β at index `at`."""
+    given = {name: call.maybe_view(name) for name in ("weight", "bias")}
+    parts = {name: None if view is None else cell(view, *at) for name, view in given.items()}
+    return {"ε": float(call.number_of("eps")), **parts}
+
+
+def _normed(call: Call, index: Index, of_row: _Row, at: Index) -> e.Expression:
+    """(x − μ) / √(σ² + ε) · γ + β, σ² biased."""
+    row, axes = of_row
+    return _NORMED.of(x=cell(row.view, *index), row=row, axes=axes, **_settings(call, at))
+
+
+def _last_axes(call: Call, index: Index) -> _Row:
+    """The cells of the normalised axes."""
     x = call.view("input")
     start = x.ndim - len(call.bound["normalized_shape"])
     axes = running(x.shape[start:])
-    return cell(x, *index[:start], *axes), axes, start
+    return cell(x, *index[:start], *axes), axes
 
 
 @rule("layer_norm", "native_layer_norm")
 def layer_norm(call: Call, index: Index) -> e.Expression:
-    """(x − μ) / √(σ² + ε) · γ + β, σ² biased."""
-    cells, axes, start = _last_axes(call, index)
-    return _normed(call, cell(cells.view, *index), *_moments(cells, axes), index[start:])
+    """(x − μ) / √(σ² + ε) · γ + β."""
+    row, axes = _last_axes(call, index)
+    return _normed(call, index, (row, axes), index[len(index) - len(axes) :])
 
 
-def _statistics(moments: Callable[[Call, Index], tuple[e.Named, e.Named]], *norms: str) -> None:
+def _statistics(rows: Callable[[Call, Index], _Row], *norms: str) -> None:
     """The rules of what norms return beside their result: μ, and 1 / √(σ² + ε)."""
 
     @rule(*norms, output=1)
     def mean(call: Call, index: Index) -> e.Expression:
-        return moments(call, index)[0].body
+        row, axes = rows(call, index)
+        return _MEAN.of(row=row, axes=axes)
 
     @rule(*norms, output=2)
     def scale(call: Call, index: Index) -> e.Expression:
-        return _SCALE.of(v=moments(call, index)[1], ε=float(call.number_of("eps")))
+        row, axes = rows(call, index)
+        return _SCALE.of(row=row, axes=axes, ε=float(call.number_of("eps")))
 
 
-_statistics(lambda call, index: _moments(*_last_axes(call, index)[:2]), "native_layer_norm")
+_statistics(_last_axes, "native_layer_norm")
+_RMS_NORMED = formula("s = mean(row²); x/√(s + ε)·weight")
 
 
 @rule("rms_norm")
 def rms_norm(call: Call, index: Index) -> e.Expression:
     """x / √(mean of x² + ε) · γ."""
-    cells, axes, start = _last_axes(call, index)
-    x, weight, eps = cells.view, call.maybe_view("weight"), call.bound.get("eps")
-    mean = e.total(cells**2, *axes) / math.prod(axis.size for axis in axes)
+    row, axes = _last_axes(call, index)
+    x, weight, eps = row.view, call.maybe_view("weight"), call.bound.get("eps")
     computed_in = torch.promote_types(x.dtype, torch.float32)
     return _RMS_NORMED.of(
-        x=cell(x, *index), s=e.Named("s", mean),
+        x=cell(x, *index), row=row, axes=axes,
         ε=torch.finfo(computed_in).eps if eps is None else float(eps),
-        weight=None if weight is None else cell(weight, *index[start:]),
+        weight=None if weight is None else cell(weight, *index[len(index) - len(axes) :]),
     )  # fmt: skip
-
-
-_RMS_NORMED = formula("x/√(s + ε)·weight")
 
 
 class _LayerNorm:
@@ -163,7 +155,7 @@ class _LayerNorm:
         return g if self.gain is None else g * cell(self.gain, *place)
 
 
-_LAYER_NORM_GRADIENT = formula("r·(g − mean − x·tilt)")
+_LAYER_NORM_GRADIENT = formula("ḡ = mean(gs); t = mean(gs·xs); r·(g − ḡ − x·t)")
 
 
 @rule("native_layer_norm_backward")
@@ -172,12 +164,9 @@ def layer_norm_gradient(call: Call, index: Index) -> e.Expression:
     x = call.view("input")
     start = x.ndim - len(call.bound["normalized_shape"])
     norm, own, axes = _LayerNorm(call, index[:start]), index[start:], running(x.shape[start:])
-    size = math.prod(axis.size for axis in axes)
-    product = norm.incoming(*axes) * norm.normed(*axes)
     return _LAYER_NORM_GRADIENT.of(
-        r=norm.root, g=norm.incoming(*own), x=norm.normed(*own),
-        mean=e.Named("ḡ", e.total(norm.incoming(*axes), *axes) / size),
-        tilt=e.Named("t", e.total(product, *axes) / size),
+        r=norm.root, g=norm.incoming(*own), x=norm.normed(*own), gs=norm.incoming(*axes),
+        xs=norm.normed(*axes), axes=axes,
     )  # fmt: skip
 
 
@@ -207,24 +196,27 @@ def layer_norm_bias_gradient(call: Call, index: Index) -> e.Expression:
 _WITH_MOMENTS = ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
 
 
-def _moments_of_channel(call: Call, channel: int) -> tuple[e.Named, e.Named]:
+def _channel(call: Call, channel: int) -> _Row:
     x = call.view("input")
     axes = tuple(e.Axis(LETTERS[axis], size) for axis, size in enumerate(x.shape) if axis != 1)
-    return _moments(cell(x, axes[0], channel, *axes[1:]), axes)
+    return cell(x, axes[0], channel, *axes[1:]), axes
 
 
 @rule("batch_norm", *_WITH_MOMENTS)
 def batch_norm(call: Call, index: Index) -> e.Expression:
     """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
-    channel, x = index[1], cell(call.view("input"), *index)
+    at = index[1:2]
     mean, variance = call.maybe_view("running_mean"), call.maybe_view("running_var")
     own = call.bound.get("training", True)  # some variants have no flag and always train
     if own or mean is None or variance is None:
-        return _normed(call, x, *_moments_of_channel(call, channel), (channel,))
-    return _normed(call, x, cell(mean, channel), cell(variance, channel), (channel,))
+        return _normed(call, index, _channel(call, *at), at)
+    return _NORMED_BY_GIVEN.of(
+        x=cell(call.view("input"), *index), mean=cell(mean, *at), variance=cell(variance, *at),
+        **_settings(call, at),
+    )  # fmt: skip
 
 
-_statistics(lambda call, index: _moments_of_channel(call, index[0]), *_WITH_MOMENTS)
+_statistics(lambda call, index: _channel(call, index[0]), *_WITH_MOMENTS)
 
 
 _MOVED = formula("(1 − momentum)·old + momentum·new")
@@ -235,7 +227,8 @@ _MOVED = formula("(1 − momentum)·old + momentum·new")
 @rule("batch_norm", output=1)
 def running_mean(call: Call, index: Index) -> e.Expression:
     """(1 − momentum) · old + momentum · μ of the batch."""
-    return _moved(call, "running_mean", index, _moments_of_channel(call, index[0])[0])
+    row, axes = _channel(call, index[0])
+    return _moved(call, "running_mean", index, e.Named("μ", _MEAN.of(row=row, axes=axes)))
 
 
 @rule("native_batch_norm", "_native_batch_norm_legit", output=4)
@@ -243,9 +236,10 @@ def running_mean(call: Call, index: Index) -> e.Expression:
 @rule("batch_norm", output=2)
 def running_variance(call: Call, index: Index) -> e.Expression:
     """(1 − momentum) · old + momentum · σ² of the batch, divided by n − 1."""
-    x, variance = call.view("input"), _moments_of_channel(call, index[0])[1]
-    count = x.numel // x.shape[1]
-    return _moved(call, "running_var", index, variance * count / (count - 1))
+    row, axes = _channel(call, index[0])
+    count = row.view.numel // row.view.shape[1]
+    new = _VARIANCE.of(row=row, axes=axes) * count / (count - 1)
+    return _moved(call, "running_var", index, new)
 
 
 def _moved(call: Call, name: str, index: Index, new: e.Expression) -> e.Expression:
@@ -255,29 +249,28 @@ def _moved(call: Call, name: str, index: Index, new: e.Expression) -> e.Expressi
     return _MOVED.of(momentum=float(call.number_of("momentum")), old=old, new=new)
 
 
-def _moments_of_group(call: Call, batch: int, channel: int) -> tuple[e.Named, e.Named]:
-    """The moments of a channel's group."""
-    x, groups = call.view("input"), _groups(call)
-    width = x.shape[1] // groups
-    channels = e.Axis("s", width, start=channel // width * width)
-    rest = running(x.shape[2:])
-    return _moments(cell(x, batch, channels, *rest), (channels, *rest))
-
-
 def _groups(call: Call) -> int:
     return call.integer("num_groups" if "num_groups" in call.bound else "group")
+
+
+def _group(call: Call, batch: int, channel: int) -> _Row:
+    """The cells of a channel's group."""
+    x = call.view("input")
+    width = x.shape[1] // _groups(call)
+    channels = e.Axis("s", width, start=channel // width * width)
+    rest = running(x.shape[2:])
+    return cell(x, batch, channels, *rest), (channels, *rest)
 
 
 @rule("group_norm", "native_group_norm")
 def group_norm(call: Call, index: Index) -> e.Expression:
     """Layer norm over the channels of a group and all positions."""
-    moments = _moments_of_group(call, *index[:2])
-    return _normed(call, cell(call.view("input"), *index), *moments, (index[1],))
+    return _normed(call, index, _group(call, *index[:2]), index[1:2])
 
 
-def _moments_of_numbered_group(call: Call, index: Index) -> tuple[e.Named, e.Named]:
+def _numbered_group(call: Call, index: Index) -> _Row:
     width = call.view("input").shape[1] // _groups(call)
-    return _moments_of_group(call, index[0], index[1] * width)
+    return _group(call, index[0], index[1] * width)
 
 
-_statistics(_moments_of_numbered_group, "native_group_norm")
+_statistics(_numbered_group, "native_group_norm")

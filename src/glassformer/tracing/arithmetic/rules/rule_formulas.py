@@ -11,7 +11,6 @@ import math
 import torch
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.arithmetic.rules.products import factors
 from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
 from glassformer.tracing.arithmetic.rules.rule_registry import (
     Build,
@@ -23,6 +22,7 @@ from glassformer.tracing.arithmetic.rules.rule_registry import (
     running,
 )
 from glassformer.tracing.arithmetic.rules.shapes_and_moves import copy, moved, pad, reshape
+from glassformer.tracing.arithmetic.rules.sums import factors
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 

@@ -1,14 +1,15 @@
 """Rules written as the formula that a reader would write, parsed once.
 
     formula("self + value·tensor1·tensor2")(call, index)      # the rule of `addcmul`
-    formula("(x − μ)/√(v + ε)").of(x=…, μ=…, v=…, ε=1e-5)      # with parts that a rule has built
+    formula("exp(x)/Σ(exp(row))").of(x=…, row=…, axes=…)       # with parts that a rule has built
 
 The syntax is Python's, parsed with `ast`: arithmetic, comparisons, `and`, `or`, `not`,
 `yes if condition else no`, and the functions of `float64_values.FUNCTIONS`; · − √ ² ³ ≤ ≥ ≠ ∞ may
 replace Python's spellings. A name is an argument of the operator: a tensor's cell (broadcast), a
 number, a string such as `'tanh'`, or None if it was not given.
 
-- `s = 1/(1 + exp(−x)); x·s` gives a part a symbol of its own (`Named`).
+- `s = 1/(1 + exp(−x)); x·s` gives a part a symbol of its own (`Named`); σ² is a symbol, too.
+- `Σ(…)`, `mean(…)` and `largest(…)` run over the part `axes`.
 - Conditions on settings alone (`… if approximate == 'tanh'`) are decided when the expression is
   built, and arithmetic on constants is folded.
 - An argument that was not given drops out of sums, products, `max` and `min`.
@@ -76,8 +77,8 @@ class RuleFormula:
         made: e.Expression = parser.write(parts)
         return made
 
-    def of(self, **parts: e.Expression | e.Scalar | None) -> e.Expression:
-        """The expression with these parts for its names."""
+    def of(self, **parts: e.Expression | e.Scalar | tuple[e.Axis, ...] | None) -> e.Expression:
+        """The expression with these parts for its names; `axes` are those of its sums."""
         parser, lifted = self._parser or self._parsed(), dict[str, Any](parts)
         for name, part in parts.items():
             if isinstance(part, _NUMBERS):
@@ -102,12 +103,12 @@ class _Parser:
         self.names: list[str] = []
         """The arguments it reads."""
         self._lets: dict[str, _Write] = {}
-        spelt = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt")
+        spelt = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt").replace("σ²", "σ2")
         *lets, last = parse_module(spelt.translate(_SPELLINGS)).body
         for let in lets:
             assert isinstance(let, ast.Assign) and isinstance(let.targets[0], ast.Name), text
             symbol = let.targets[0].id
-            self._lets[symbol] = _let(symbol, self._read(let.value))
+            self._lets[symbol] = _let(symbol.replace("σ2", "σ²"), self._read(let.value))
         assert isinstance(last, ast.Expr), text
         self.write = self._read(last.value)
 
@@ -136,6 +137,8 @@ class _Parser:
                 return _choice(self._read(test), self._read(yes), self._read(no))
             case ast.Call(func=ast.Name(id="unless"), args=[condition, yes, no]):
                 return _unless(self._read(condition), self._read(yes), self._read(no))
+            case ast.Call(func=ast.Name(id="Σ" | "mean" | "largest" as name), args=[body]):
+                return _over_axes(name, self._read(body))
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
                 return _function(name, [self._read(argument) for argument in arguments])
             case ast.Call(func=ast.Name(id=name)):
@@ -145,7 +148,7 @@ class _Parser:
                     name=name,
                 )
         raise TraceError(
-            "a formula has no {part!r}: write this rule as a function (rules/products.py has some)",
+            "a formula has no {part!r}: write this rule as a function (rules/sums.py has some)",
             part=ast.unparse(node),
         )
 
@@ -216,6 +219,17 @@ def _function(name: str, bodies: list[_Write]) -> _Write:
             if argument is None:  # a bound of `max` or `min` that was not given
                 return next(other for other in arguments if other is not None)
         return e.Function(name, arguments)
+
+    return write
+
+
+def _over_axes(kind: str, body: _Write) -> _Write:
+    def write(parts: _Parts) -> Any:
+        part, axes = body(parts), parts["axes"]
+        if kind == "largest":
+            return e.Reduce("max", part, axes) if axes else part
+        total = e.total(part, *axes)
+        return total / math.prod(axis.size for axis in axes) if kind == "mean" else total
 
     return write
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
@@ -176,12 +178,17 @@ def convolution_bias_gradient(call: Call, index: Index) -> e.Expression:
 
 # --- pooling: the maximum or the mean under a window ---
 
-_Windows = Callable[[Call, Index, int], list[e.Axis]]
+_Axes = tuple[e.Axis, ...]
+_Window = Callable[[Call, Index, int, int], e.Axis]
+"""The positions under the window of an output cell along one axis, given also by its place."""
 
 
-def _pooled(x: View, index: Index, axes: list[e.Axis]) -> e.Entry:
-    """The cells under the windows of one output cell."""
-    return e.Entry(x, (*index[: x.ndim - len(axes)], *axes))
+def _pooled(window_on: _Window, call: Call, index: Index, space: int) -> tuple[e.Entry, _Axes]:
+    """The cells under the windows of one output cell, and their axes."""
+    x = call.view("self")
+    lead = x.ndim - space
+    axes = tuple(window_on(call, index, axis, lead + axis) for axis in range(space))
+    return e.Entry(x, (*index[:lead], *axes)), axes
 
 
 def _starts(call: Call, axis: int, place: int) -> tuple[int, int]:
@@ -191,87 +198,70 @@ def _starts(call: Call, axis: int, place: int) -> tuple[int, int]:
     return place * stride - each(call.bound["padding"], axis), length
 
 
-def _sliding(call: Call, index: Index, space: int) -> list[e.Axis]:
-    """The input positions under the window of one output cell."""
-    x = call.view("self")
-    axes = []
-    for axis in range(space):
-        start, length = _starts(call, axis, index[x.ndim - space + axis])
-        dilation = each(call.bound.get("dilation", 1), axis)
-        size = x.shape[x.ndim - space + axis]
-        axes.append(window(LETTERS[axis], start, length, size, dilation)[0])
-    return axes
+def _sliding(call: Call, index: Index, axis: int, at: int) -> e.Axis:
+    start, length = _starts(call, axis, index[at])
+    dilation = each(call.bound.get("dilation", 1), axis)
+    return window(LETTERS[axis], start, length, call.view("self").shape[at], dilation)[0]
 
 
-def _adaptive(call: Call, index: Index, space: int) -> list[e.Axis]:
-    """The input positions for one output cell of a given output size."""
-    x, made = call.view("self"), call.made()
-    axes = []
-    for axis in range(space):
-        place, size, out = (part[x.ndim - space + axis] for part in (index, x.shape, made.shape))
-        start, end = place * size // out, -(-(place + 1) * size // out)
-        axes.append(e.Axis(LETTERS[axis], end - start, start=start))
-    return axes
+def _adaptive(call: Call, index: Index, axis: int, at: int) -> e.Axis:
+    """For a given output size."""
+    place, size, out = index[at], call.view("self").shape[at], call.made().shape[at]
+    start, end = place * size // out, -(-(place + 1) * size // out)
+    return e.Axis(LETTERS[axis], end - start, start=start)
 
 
-def _at_random(call: Call, index: Index, space: int) -> list[e.Axis]:
-    """The input positions for one output cell, with windows shifted at random."""
-    x, made, shares = call.view("self"), call.made(), call.view("random_samples")
-    lead = index[: x.ndim - space]
-    batch, channel = (0, *lead)[-2:]
-    axes = []
-    for axis in range(space):
-        size, out = (part[x.ndim - space + axis] for part in (x.shape, made.shape))
-        length, place = each(call.bound["kernel_size"], axis), index[x.ndim - space + axis]
-        # In 2-d, the kernel uses the first number for the last axis.
-        share = float(shares.array[batch, channel, space - 1 - axis if space == 2 else axis])
-        stride = np.float32(size - length) / np.float32(out - 1) if out > 1 else np.float32(0)
-        start = size - length
-        if place < out - 1:
-            start = int(np.float32(place + share) * stride) - int(np.float32(share) * stride)
-        axes.append(e.Axis(LETTERS[axis], length, start=start))
-    return axes
+def _at_random(call: Call, index: Index, axis: int, at: int) -> e.Axis:
+    """With windows shifted at random."""
+    space = len(index) - at + axis
+    batch, channel = (0, *index[: at - axis])[-2:]
+    place, size, out = index[at], call.view("self").shape[at], call.made().shape[at]
+    length = each(call.bound["kernel_size"], axis)
+    # In 2-d, the kernel uses the first number for the last axis.
+    number = space - 1 - axis if space == 2 else axis
+    share = float(call.view("random_samples").array[batch, channel, number])
+    stride = np.float32(size - length) / np.float32(out - 1) if out > 1 else np.float32(0)
+    start = size - length
+    if place < out - 1:
+        start = int(np.float32(place + share) * stride) - int(np.float32(share) * stride)
+    return e.Axis(LETTERS[axis], length, start=start)
 
 
-def _largest(windows: _Windows, space: int) -> Build:
+def _largest(window_on: _Window, space: int) -> Build:
     def build(call: Call, index: Index) -> e.Expression:
-        axes = windows(call, index, space)
-        return e.Reduce("max", _pooled(call.view("self"), index, axes), tuple(axes))
+        return e.Reduce("max", *_pooled(window_on, call, index, space))
 
     return build
 
 
-def _place_of_largest(windows: _Windows, space: int) -> Build:
+def _place_of_largest(window_on: _Window, space: int) -> Build:
     """The flat position of the maximum in the whole input."""
 
     def build(call: Call, index: Index) -> e.Expression:
-        x, axes = call.view("self"), windows(call, index, space)
-        found = e.Named("p", e.Reduce("argmax", _pooled(x, index, axes), tuple(axes)))
-        place: e.Expression | None = None
+        x = call.view("self")
+        cells, axes = _pooled(window_on, call, index, space)
+        found = e.Named("p", e.Reduce("argmax", cells, axes))
+        parts: list[e.Expression] = []
         for number, axis in enumerate(axes):
             inner = math.prod(other.size for other in axes[number + 1 :])
             rest: e.Expression = e.Operation("//", found, e.Number(inner)) if inner > 1 else found
             digit = e.Operation("%", rest, e.Number(axis.size)) if number else rest
-            here = axis.start + axis.step * digit
             row = math.prod(x.shape[x.ndim - space + number + 1 :])
-            part = row * here
-            place = part if place is None else place + part
-        assert place is not None
-        return place
+            parts.append(row * (axis.start + axis.step * digit))
+        return reduce(operator.add, parts)
 
     return build
 
 
-def _mean(windows: _Windows, space: int) -> Build:
+def _mean(window_on: _Window, space: int) -> Build:
     def build(call: Call, index: Index) -> e.Expression:
-        axes = windows(call, index, space)
-        cells = _pooled(call.view("self"), index, axes)
+        cells, axes = _pooled(window_on, call, index, space)
         return e.total(cells, *axes) / _divisor(call, index, axes)
 
     return build
 
 
-def _divisor(call: Call, index: Index, axes: list[e.Axis]) -> int:
+def _divisor(call: Call, index: Index, axes: _Axes) -> int:
     """What a window's sum is divided by: its number of cells, with or without the padding."""
     given = call.bound.get("divisor_override")
     if given is not None:
