@@ -311,7 +311,9 @@ class Evaluation:
             index.append(slice(part.start, end if end >= 0 else None, part.step))
         if not letters:
             return self._read_one(entry.view.array[tuple(index)].item())
-        return _align(self._read(entry.view.array[tuple(index)]), letters, scope)
+        values = self._read(entry.view.array[tuple(index)])
+        is_aligned = letters == [axis.letter for axis in scope]
+        return values if is_aligned else _align(values, letters, scope)
 
     def _lookup(self, lookup: e.Lookup, scope: tuple[e.Axis, ...]) -> Floats:
         places: list[npt.NDArray[np.int64]] = []
@@ -353,8 +355,6 @@ class RunningSums(Evaluation):
 def _align(values: Floats, letters: list[str], scope: tuple[e.Axis, ...]) -> Floats:
     """An array with axes `letters`, transposed and expanded to the axes of the scope."""
     wanted = [axis.letter for axis in scope]
-    if letters == wanted:
-        return values
     present = [letter for letter in wanted if letter in letters]
     ordered = np.transpose(values, [letters.index(letter) for letter in present])
     keep = tuple(slice(None) if letter in letters else None for letter in wanted)

@@ -23,9 +23,9 @@ from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.notation import number
 from glassformer.tracing.formula.places import Place
 
-_WEAK, _COMPARISON, _SUM, _PRODUCT, _POWER, _ATOM = 0, 1, 2, 3, 4, 9
+_WEAK, _COMPARISON, _SUM, _PRODUCT, _POWER, _ATOM, _BARE = 0, 1, 2, 3, 4, 8, 9
 """Precedence, weakest first; layout such as a fraction bar needs none."""
-_IN_TEMPLATES = {"": _WEAK, "product": _PRODUCT, "power": _POWER, "atom": _ATOM}
+_IN_TEMPLATES = {"": _WEAK, "product": _PRODUCT, "power": _POWER, "atom": _ATOM, "bare": _BARE}
 _SIGN_STRENGTHS = {
     **dict.fromkeys(("or", "xor", "and", "|", "&"), _WEAK),
     **dict.fromkeys(("+", "−"), _SUM),
@@ -52,6 +52,10 @@ def text_of(pieces: Pieces) -> str:
     return "".join([text for text, _ in pieces])
 
 
+Templates = dict[type | str, str]
+"""How kinds of formulas, and operators that are not written between their sides, are written."""
+
+
 @dataclass(frozen=True)
 class _Printer:
     """Prints formulas as text; other formats replace templates, signs and brackets.
@@ -63,19 +67,24 @@ class _Printer:
     digits: int
     language: Language
 
-    templates: ClassVar[Mapping[type, str]] = {
+    templates: ClassVar[Templates] = {
         n.Fraction: "{above:product} / {below:power}",
         n.Power: "{base:atom}^{exponent:atom}",
         n.Minus: "−{body:product}",
-        n.Root: "√({body})",
+        n.Root: "√{body:bare}",
         n.Bars: "|{body}|",
         n.BigSum: "{sign}{letters} {body:product}",
     }
+    wide: ClassVar[Templates] = {}
+    """Templates of what is too wide for the usual one."""
+    signs: ClassVar[Mapping[str, str]] = {"·": "·", "Σ": "Σ", "Π": "Π"}
+    """Operators that are not written as they are, between spaces."""
+    comma: ClassVar[str] = ", "
     laid_out: ClassVar[tuple[type, ...]] = ()
     """The kinds that the format's layout sets apart without brackets, except as bases of powers."""
     powers_of_ten: ClassVar[bool] = False
     """Whether 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
-    comma: ClassVar[str] = ", "
+    number = staticmethod(number)
 
     def whole(self, formula: n.Formula, within: Within) -> str:
         """A whole formula as one string."""
@@ -105,7 +114,7 @@ class _Printer:
                 if value < 0:
                     return _SUM if is_constant else _COMPARISON  # an operand: after any operator
                 shown = number(value, self.digits) if self.powers_of_ten else ""
-                return _PRODUCT if "e+" in shown or "e-" in shown else _ATOM
+                return _PRODUCT if "e+" in shown or "e-" in shown else _BARE
             case n.TermList(sign=sign, terms=terms, others=others):
                 return _SUM if sign == "Σ" and len(terms) + bool(others) > 1 else _PRODUCT
             case _:
@@ -115,10 +124,10 @@ class _Printer:
         """The formula without brackets around it."""
         match formula:
             case n.Value(number=value, operand=operand):
-                return [(self.number(value), operand)]
+                return [(self.number(value, self.digits), operand)]
             case n.Leaf():
                 return self.leaf(formula)
-            case n.Infix():
+            case n.Infix(sign=sign) if sign not in self.templates:
                 return self.infix(formula)
             case n.Applied():
                 return self.call(formula)
@@ -127,22 +136,25 @@ class _Printer:
                 written += [self.left_out(others, rest)] if others else []
                 return _joined(written, self.sign("+" if sign == "Σ" else "×"))
             case _:
-                return self.filled(self.template(formula), formula)
+                return self.filled(formula)
 
-    def filled(self, template: str, formula: n.Formula) -> Pieces:
-        """A template with the parts of a formula in their places."""
+    def filled(self, formula: n.Formula) -> Pieces:
+        """The template of a formula with its parts in their places; text has cases in words."""
+        kind = formula.sign if isinstance(formula, n.Infix) else type(formula)
+        template = self.templates.get(kind) or n.say["choice"].say(self.language)
+        if kind in self.wide and self.is_wide(formula):
+            template = self.wide[kind]
         pieces: Pieces = []
         for plain, name, outer in _parsed(template):
             pieces.append((plain, None))
-            match getattr(formula, name) if name else None:
-                case str() as sign:
-                    pieces.append((self.sign(sign), None))
-                case tuple() as letters:
-                    pieces.append((self.letters(letters), None))
-                case None:
-                    pass
-                case part:
-                    pieces += self.write(part, outer)
+            if name == "sign":
+                pieces.append((self.sign(getattr(formula, name)), None))
+            elif name == "letters":
+                pieces.append((self.letters(getattr(formula, name)), None))
+            elif name == "otherwise":
+                pieces.append((self.said(name), None))
+            elif name:
+                pieces += self.write(getattr(formula, name), outer)
         return pieces
 
     def infix(self, formula: n.Infix) -> Pieces:
@@ -165,27 +177,21 @@ class _Printer:
         arguments += [self.left_out(call.others, None)] if call.others else []
         return [(self.function(call), None), *self.bracketed(_joined(arguments, self.comma))]
 
+    def sign(self, sign: str) -> str:
+        """An operator with the space around it, or a Σ."""
+        return self.signs.get(sign) or f" {sign} "
+
     def said(self, key: str, **fields: object) -> str:
         """A word inside formulas."""
         return n.say[key].say(self.language, **fields)
 
     # --- what the formats write in their own way ---
 
-    def template(self, formula: n.Formula) -> str:
-        """How this kind of formula is written."""
-        match formula:
-            case n.Cases():
-                return self.said("choice", condition="{condition}", yes="{yes}", no="{no}")
-            case n.Root(body=n.Value() as body) if self.strength(body) == _ATOM:
-                return "√{body}"
-            case _:
-                return self.templates[type(formula)]
+    def is_wide(self, formula: n.Formula) -> bool:  # noqa: ARG002
+        return False
 
     def bracketed(self, pieces: Pieces) -> Pieces:
         return [("(", None), *pieces, (")", None)]
-
-    def number(self, value: e.Scalar) -> str:
-        return number(value, self.digits)
 
     def leaf(self, leaf: n.Leaf) -> Pieces:
         """A symbol with its places."""
@@ -202,10 +208,6 @@ class _Printer:
         rank = f" #{call.rank}" if call.rank else ""
         return f"{call.name}{rank}{self.letters(call.letters)}"
 
-    def sign(self, sign: str) -> str:
-        """An operator with the space around it, or a Σ."""
-        return sign if sign in "·ΣΠ" else f" {sign} "
-
     def letters(self, letters: tuple[str, ...]) -> str:
         """The letters under a Σ."""
         lowered = []
@@ -218,7 +220,7 @@ class _Printer:
         said = self.said("others", count=count)
         if rest is None:
             return [(f"… {said}", None)]
-        return [(f"({said}: {self.number(rest)})", None)]
+        return [(f"({said}: {self.number(rest, self.digits)})", None)]
 
 
 @cache
@@ -262,20 +264,17 @@ def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") ->
 _WIDEST_FRACTION = 150
 """Characters of TeX above or below a fraction bar: about half the page width."""
 _TEX_SIGNS = {
-    "≠": r"\neq",
-    "≤": r"\leq",
-    "≥": r"\geq",
-    "and": r"\wedge",
-    "or": r"\vee",
-    "xor": r"\oplus",
-    "&": r"\mathbin{\&}",
-    "|": r"\mathbin{|}",
-    "mod": r"\bmod",
-    "−": "-",
-    "·": r"\cdot",
-    "×": r"\times",
-}
-_TEX_BIG = {"Σ": r"\sum", "Π": r"\prod"}
+    **{
+        sign: f" {command} "
+        for sign, command in {
+            "≠": r"\neq", "≤": r"\leq", "≥": r"\geq", "and": r"\wedge", "or": r"\vee",
+            "xor": r"\oplus", "&": r"\mathbin{\&}", "|": r"\mathbin{|}", "mod": r"\bmod",
+            "−": "-", "·": r"\cdot", "×": r"\times",
+        }.items()
+    },
+    "Σ": r"\sum",
+    "Π": r"\prod",
+}  # fmt: skip
 _TEX_FUNCTIONS = frozenset(
     ["exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "max", "min"]
 )
@@ -329,41 +328,44 @@ def symbol_to_tex(symbol: Symbol, places: str = "") -> str:
 
 
 class _TexPrinter(_Printer):
-    templates: ClassVar = {
+    templates: ClassVar[Templates] = {
         n.Fraction: r"\frac{{{above}}}{{{below}}}",
         n.Power: "{{{base:atom}}}^{{{exponent}}}",
         n.Minus: "-{body:product}",
         n.Root: r"\sqrt{{{body}}}",
         n.Bars: r"\left|{body}\right|",
         n.BigSum: "{sign}{letters} {body:product}",
-        n.Infix: r"\left\lfloor \frac{{{left}}}{{{right}}} \right\rfloor",
         n.Cases: r"\begin{{cases}} \displaystyle {yes} & {condition} \\ \displaystyle {no} & "
-        r"\text{{OTHERWISE}} \end{{cases}}",
+        r"\text{{{otherwise}}} \end{{cases}}",
+        "÷": r"\left\lfloor \frac{{{left}}}{{{right}}} \right\rfloor",
     }
+    wide: ClassVar[Templates] = {
+        n.Fraction: r"{{}}{above:product} \mathbin{{/}} {below:power}",  # _ON_ONE_LINE
+        n.Root: "({body})^{{1/2}}",
+    }
+    signs = _TEX_SIGNS
     laid_out = (n.Fraction, n.Cases)
     powers_of_ten = True
+    number = staticmethod(number_to_tex)
 
-    def template(self, formula: n.Formula) -> str:
-        """Wide fractions stand on one line, without a bar; wide roots are powers."""
+    def said(self, key: str, **fields: object) -> str:
+        return escaped(super().said(key, **fields))
+
+    def is_wide(self, formula: n.Formula) -> bool:
+        """Whether a fraction bar or the line of a root would be about as long as the page."""
         match formula:
-            case n.Fraction(above=above, below=below) if self._is_wide(above, below):
-                return r"{{}}{above:product} \mathbin{{/}} {below:power}"
-            case n.Root(body=body) if self._is_wide(body):
-                return "({body})^{{1/2}}"
+            case n.Fraction(above=above, below=below):
+                parts: tuple[n.Formula, ...] = (above, below)
+            case n.Root(body=body):
+                parts = (body,)
             case _:
-                otherwise = escaped(self.said("otherwise"))
-                return self.templates[type(formula)].replace("OTHERWISE", otherwise)
-
-    def _is_wide(self, *parts: n.Formula) -> bool:
+                return False
         return any(len(text_of(self.write(part))) > _WIDEST_FRACTION for part in parts)
 
     def bracketed(self, pieces: Pieces) -> Pieces:
         inside = text_of(pieces)
         tall = re.search(r"\\(frac|sum|prod|begin)", inside) and len(inside) < _WIDEST_FRACTION
         return [(rf"\left({inside}\right)" if tall else f"({inside})", None)]
-
-    def number(self, value: e.Scalar) -> str:
-        return number_to_tex(value, self.digits)
 
     def leaf(self, leaf: n.Leaf) -> Pieces:
         places = text_of(_joined(map(self.place, leaf.places), ","))
@@ -374,11 +376,6 @@ class _TexPrinter(_Printer):
             return self.write(place)
         shown = str(place).replace("÷", r"\div ").replace(" mod ", r" \bmod ")
         return [(shown.replace("−", "-"), None)]
-
-    def infix(self, formula: n.Infix) -> Pieces:
-        if formula.sign == "÷":
-            return self.filled(self.templates[n.Infix], formula)
-        return super().infix(formula)
 
     def call(self, call: n.Applied) -> Pieces:
         if call.name == "not":
@@ -391,16 +388,13 @@ class _TexPrinter(_Printer):
         word = f"\\{name}" if name in _TEX_FUNCTIONS else rf"\operatorname{{{escaped(name)}}}"
         return f"{word}{rank}{self.letters(call.letters)}"
 
-    def sign(self, sign: str) -> str:
-        return _TEX_BIG.get(sign) or f" {_TEX_SIGNS.get(sign, sign)} "
-
     def letters(self, letters: tuple[str, ...]) -> str:
         return f"_{{{','.join(letters)}}}".replace("≤", r" \le ") if letters else ""
 
     def left_out(self, count: int, rest: float | None) -> Pieces:
-        note = rf"\text{{{escaped(self.said('others', count=count))}}}"
+        note = rf"\text{{{self.said('others', count=count)}}}"
         if rest is not None:
-            note = f"{note}: {self.number(rest)}"
+            note = f"{note}: {self.number(rest, self.digits)}"
         return [(rf"\underbrace{{\cdots}}_{{{note}}}", None)]
 
 
@@ -447,7 +441,7 @@ def symbol_to_mathml(symbol: Symbol, places: str = "") -> str:
 
 
 class _MathmlPrinter(_Printer):
-    templates: ClassVar = {
+    templates: ClassVar[Templates] = {
         n.Fraction: "<mfrac><mrow>{above}</mrow><mrow>{below}</mrow></mfrac>",
         n.Power: "<msup><mrow>{base:atom}</mrow><mrow>{exponent}</mrow></msup>",
         n.Minus: "<mo>−</mo>{body:product}",
@@ -455,21 +449,18 @@ class _MathmlPrinter(_Printer):
         n.Bars: "<mrow><mo>|</mo>{body}<mo>|</mo></mrow>",
         n.BigSum: "<munder>{sign}{letters}</munder>{body:product}",
         n.Cases: "<mrow><mo>{{</mo><mtable><mtr><mtd>{yes}</mtd><mtd>{condition}</mtd></mtr>"
-        "<mtr><mtd>{no}</mtd><mtd><mtext>OTHERWISE</mtext></mtd></mtr></mtable></mrow>",
+        "<mtr><mtd>{no}</mtd><mtd><mtext>{otherwise}</mtext></mtd></mtr></mtable></mrow>",
     }
     laid_out = (n.Fraction, n.Cases, n.Power)
     powers_of_ten = True
     comma = "<mo>,</mo>"
+    number = staticmethod(number_to_mathml)
 
-    def template(self, formula: n.Formula) -> str:
-        otherwise = escape(self.said("otherwise"))
-        return self.templates[type(formula)].replace("OTHERWISE", otherwise)
+    def said(self, key: str, **fields: object) -> str:
+        return escape(super().said(key, **fields))
 
     def bracketed(self, pieces: Pieces) -> Pieces:
         return [(_mathml_bracketed(text_of(pieces)), None)]
-
-    def number(self, value: e.Scalar) -> str:
-        return number_to_mathml(value, self.digits)
 
     def leaf(self, leaf: n.Leaf) -> Pieces:
         if all(isinstance(place, Place) for place in leaf.places):
@@ -496,8 +487,8 @@ class _MathmlPrinter(_Printer):
         return f"<mi>{','.join(letters)}</mi>"
 
     def left_out(self, count: int, rest: float | None) -> Pieces:
-        note = f"<mtext>{escape(self.said('others', count=count))}</mtext>"
-        shown = "<mo>…</mo>" if rest is None else self.number(rest)
+        note = f"<mtext>{self.said('others', count=count)}</mtext>"
+        shown = "<mo>…</mo>" if rest is None else self.number(rest, self.digits)
         return [(f"<munder><mrow>{shown}</mrow>{note}</munder>", None)]
 
 
