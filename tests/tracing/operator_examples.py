@@ -255,6 +255,7 @@ PRODUCTS: dict[str, Function] = {
     "einsum, diagonal": lambda: (torch.einsum("ii->", SQUARE), torch.einsum("ii->i", SQUARE)),
     "einsum, three": lambda: torch.einsum("ij,kj,k->i", A, B, torch.tensor([1.0, -2.0])),
     "einsum, outer sum": lambda: torch.einsum("i,j->", ROW, ROW),
+    "einsum of nothing": lambda: torch.einsum("ki,kj->ij", NOTHING, NOTHING),
 }
 
 

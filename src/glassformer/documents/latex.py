@@ -263,6 +263,7 @@ def _paragraph_columns(part: p.Table, widths: Sequence[int]) -> list[str]:
 Properties = dict[str, str]
 
 _SVG = "{http://www.w3.org/2000/svg}"
+_AT_RULE = re.compile(r"@[^{}]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}")
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _VARIABLE = re.compile(r"var\((--[\w-]+)(?:,\s*((?:[^()]|\([^()]*\))+))?\)")
 _NUMBER = r"-?\d+(?:\.\d+)?"
@@ -277,7 +278,7 @@ class _Style:
     def __init__(self, sheet: str) -> None:
         self._rules: list[tuple[str, Properties]] = []
         self.variables: Properties = {}
-        for selectors, body in _RULE.findall(_without_media(sheet)):
+        for selectors, body in _RULE.findall(_AT_RULE.sub("", sheet)):
             found = _declarations(body)
             for selector in selectors.split(","):
                 self._rules.append((selector.split()[-1], found))
@@ -293,20 +294,6 @@ class _Style:
         found |= own
         known = self.variables | found
         return {key: _resolved(value, known) for key, value in found.items()}
-
-
-def _without_media(sheet: str) -> str:
-    """The sheet without its at-rules, which nest braces."""
-    kept, at = [], 0
-    for found in re.finditer(r"@[^{]*\{", sheet):
-        if found.start() < at:
-            continue
-        kept.append(sheet[at : found.start()])
-        depth, at = 1, found.end()
-        while depth:
-            depth += {"{": 1, "}": -1}.get(sheet[at], 0)
-            at += 1
-    return "".join([*kept, sheet[at:]])
 
 
 def _declarations(body: str) -> Properties:

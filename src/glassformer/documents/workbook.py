@@ -292,24 +292,21 @@ class TraceSheets:
 
     def __init__(self, book: Workbook, front: str, words: TraceWords) -> None:
         self.formats = Formats(book)
-        self.frozen: dict[int, str] = {}
-        """The steps of the trace added last that no formula can express, with the reason."""
         self._book = book
         self._front = front
         self._words = words
         self._taken = [front]
         self._layouts: dict[int, Layout] = {}
 
-    def add(self, trace: Trace, live: Iterable[Step]) -> Layout:
+    def add(self, trace: Trace, live: Iterable[Step]) -> WorkbookSetting:
         """Write steps as formulas, and what they read."""
         layout = lay_out(trace, live, self._taken)
         self._taken += layout.sheets
         self._layouts[id(trace)] = layout
-        self.frozen = {}
-        setting = WorkbookSetting(layout, Addresses(), self.formats, self._words, self.frozen)
+        setting = WorkbookSetting(layout, Addresses(), self.formats, self._words)
         for name, blocks in layout.sheets.items():
             _write_sheet(self._book.add_worksheet(name), name, blocks, setting, self._front)
-        return layout
+        return setting
 
     def address(self, step: Step, index: Index) -> str:
         """`'sheet'!B7`: where a cell of a step (or of a view of one) stands."""
@@ -351,8 +348,7 @@ def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: TraceWords
     book = new_book(memory, "glassformer")
     index = book.add_worksheet(words["index"])
     sheets = TraceSheets(book, words["index"], words)
-    layout = sheets.add(trace, live)
-    _write_index(index, trace, layout, sheets.formats, words, sheets.frozen)
+    _write_index(index, trace, sheets.add(trace, live))
     book.close()
     return memory.getvalue()
 
@@ -376,58 +372,38 @@ def _fit_paper(sheet: Worksheet) -> None:
     sheet.fit_to_pages(1, 0)
 
 
-def _write_index(
-    sheet: Worksheet,
-    trace: Trace,
-    layout: Layout,
-    formats: Formats,
-    words: TraceWords,
-    frozen: dict[int, str],
-) -> None:
+def _write_index(sheet: Worksheet, trace: Trace, setting: WorkbookSetting) -> None:
+    formats, words = setting.formats, setting.words
     _fit_paper(sheet)
-    sheet.set_column(0, 0, 44)
-    sheet.set_column(1, 4, 16)
-    sheet.set_column(5, 5, 70)
-    sheet.write_string(0, 0, words["workbook title"], formats.title)
-    row = 1
-    infinity = f"{INFINITY:.0E}"
-    for key in ("workbook how", "workbook float64", "workbook infinity", "workbook frozen"):
-        sheet.write_string(row, 0, words[key].format(infinity=infinity), formats.quiet)
-        row += 1
-    for role in ("parameter", "input", "constant"):
-        sheet.write_string(row, 0, words[role], formats.by_role[role])
-        row += 1
-    for note in trace.notes:
-        sheet.write_string(row, 0, note_in(words, note), formats.quiet)
-        row += 1
-    heads = ("step", "shape", "operator", "role", "sheet", "source")
-    for column, head in enumerate(heads):
-        sheet.write_string(row + 1, column, words[head], formats.column_head)
-    row += 2
-    sheet.freeze_panes(row, 1)
-    outputs = {step.number for step in trace.outputs.values()}
-    for block in sorted(layout.blocks.values(), key=lambda block: block.step.number):
-        _write_index_row(sheet, row, block, formats, words, frozen, outputs)
-        row += 1
+    for first, last, width in ((0, 0, 44), (1, 4, 16), (5, 5, 70)):
+        sheet.set_column(first, last, width)
+    how = ("workbook how", "workbook float64", "workbook infinity", "workbook frozen")
+    lines = [
+        (words["workbook title"], formats.title),
+        *((words[key].format(infinity=f"{INFINITY:.0E}"), formats.quiet) for key in how),
+        *((words[role], formats.by_role[role]) for role in ("parameter", "input", "constant")),
+        *((note_in(words, note), formats.quiet) for note in trace.notes),
+    ]
+    for row, (said, look) in enumerate(lines):
+        sheet.write_string(row, 0, said, look)
+    first = len(lines) + 2
+    for column, head in enumerate(("step", "shape", "operator", "role", "sheet", "source")):
+        sheet.write_string(first - 1, column, words[head], formats.column_head)
+    sheet.freeze_panes(first, 1)
+    blocks = sorted(setting.layout.blocks.values(), key=lambda block: block.step.number)
+    for row, block in enumerate(blocks, start=first):
+        step = block.step
+        target = f"internal:'{block.sheet}'!{cell_name(block.top - 3, 0)}"
+        sheet.write_url(row, 0, target, formats.link, step.name)
+        source = f"{step.line.place}  {step.line.text}" if step.line is not None else ""
+        role = _role_in_words(step, setting)
+        for column, text in enumerate((shape_text(step.shape), step.op, role, block.sheet, source)):
+            sheet.write_string(row, column + 1, text, formats.quiet)
 
 
-def _write_index_row(
-    sheet: Worksheet,
-    row: int,
-    block: SheetBlock,
-    formats: Formats,
-    words: TraceWords,
-    frozen: dict[int, str],
-    outputs: set[int],
-) -> None:
-    step = block.step
-    target = f"internal:'{block.sheet}'!{cell_name(block.top - 3, 0)}"
-    sheet.write_url(row, 0, target, formats.link, step.name)
-    role = words[step.role]
-    if step.number in outputs:
-        role = f"{role}, {words['output']}"
-    if step.number in frozen:
-        role = f"{words['frozen']}: {frozen[step.number]}"
-    source = f"{step.line.place}  {step.line.text}" if step.line is not None else ""
-    for column, text in enumerate((shape_text(step.shape), step.op, role, block.sheet, source)):
-        sheet.write_string(row, column + 1, text, formats.quiet)
+def _role_in_words(step: Step, setting: WorkbookSetting) -> str:
+    words = setting.words
+    if step.number in setting.frozen:
+        return f"{words['frozen']}: {setting.frozen[step.number]}"
+    is_output = step.number in {one.number for one in step.trace.outputs.values()}
+    return f"{words[step.role]}, {words['output']}" if is_output else words[step.role]

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -105,23 +106,16 @@ def eye(_call: Call, index: Index) -> e.Expression:
     return e.Number(int(index[0] == index[1]))
 
 
-def _triangle_indices(lower: bool) -> Build:
+def _triangle_indices(places: Callable[..., tuple[npt.NDArray[np.int64], ...]]) -> Build:
     def build(call: Call, index: Index) -> e.Expression:
-        rows, columns = call.integer("row"), call.integer("col")
-        offset = call.integer("offset")
-        places = [
-            (i, j)
-            for i in range(rows)
-            for j in range(columns)
-            if (j - i <= offset if lower else j - i >= offset)
-        ]
-        return e.Number(places[index[1]][index[0]])
+        rows, offset, columns = (call.integer(name) for name in ("row", "offset", "col"))
+        return e.Number(int(places(rows, offset, columns)[index[0]][index[1]]))
 
     return build
 
 
-rule("tril_indices", constant=True)(_triangle_indices(lower=True))
-rule("triu_indices", constant=True)(_triangle_indices(lower=False))
+rule("tril_indices", constant=True)(_triangle_indices(np.tril_indices))
+rule("triu_indices", constant=True)(_triangle_indices(np.triu_indices))
 
 
 # --- copies and moves ---

@@ -129,7 +129,7 @@ def einsum(call: Call, index: Index) -> e.Expression:
     sizes: dict[str, int] = {}
     for letters, view in zip(inputs, operands, strict=True):
         for letter, size in zip(letters, view.shape, strict=True):
-            sizes[letter] = max(size, sizes.get(letter, 1))
+            sizes[letter] = size if size != 1 else sizes.get(letter, 1)
     running = [letter for letter in sizes if letter not in places]
     axes = [
         e.Axis(LETTERS[place] if place < len(LETTERS) else f"k{place}", sizes[letter])
@@ -154,25 +154,18 @@ def einsum_letters(equation: str, operands: list[View]) -> tuple[list[list[str]]
     """The letters of each operand's axes and of the output's; `...` becomes numbered letters."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
-    widest = (
-        max(
-            view.ndim - len(part.replace("...", ""))
-            for part, view in zip(parts, operands, strict=True)
-            if "..." in part
-        )
-        if "..." in left
-        else 0
-    )
+    left_over = [
+        view.ndim - len(part.replace("...", "")) for part, view in zip(parts, operands, strict=True)
+    ]
+    widest = max((dots for part, dots in zip(parts, left_over, strict=True) if "..." in part),
+                 default=0)  # fmt: skip
 
     def spread(part: str, dots: int) -> list[str]:
         before, mark, after = part.partition("...")
         names = [f"…{place}" for place in range(widest - dots, widest)] if mark else []
         return [*before, *names, *after]
 
-    inputs = [
-        spread(part, view.ndim - len(part.replace("...", "")))
-        for part, view in zip(parts, operands, strict=True)
-    ]
+    inputs = [spread(part, dots) for part, dots in zip(parts, left_over, strict=True)]
     if arrow:
         return inputs, spread(right, widest)
     counts = left.replace(",", "").replace("...", "")
