@@ -471,3 +471,16 @@ def test_a_negated_summand_is_subtracted() -> None:
     assert cell.formula == expected
     assert to_tex(cell.card().tree) == "x_{0} - x_{1} + x_{2} - x_{3}"
     assert cell.reproduced and "+ −" not in cell.numbers
+
+
+def test_the_mean_that_the_gradient_of_a_norm_reads_has_its_own_symbol() -> None:
+    module = nn.LayerNorm(4)
+    traced = trace_training_step(
+        module,
+        torch.randn(3, 4),
+        loss=lambda normed: normed.square().sum(),
+        optimiser=torch.optim.SGD(module.parameters(), lr=0.1),
+    )
+    cell = traced["gradients.weight"][3]
+    assert cell.formula.endswith("(input[k, 3] − μ[k])·r[k]"), cell.formula
+    assert to_tex(Leaf(Symbol("ḡ"))) == r"\bar{g}"

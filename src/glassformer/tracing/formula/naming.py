@@ -334,8 +334,8 @@ class Names:
         attends = step.expanded or "attention" in step.module or "attn" in step.module
         if attends and step.op in _ATTENDING and (known := _STAGES.get(_READ_AS.get(word, word))):
             return known
-        if step.op in NORMS:
-            return Symbol("N")
+        if step.op in NORMS:  # beside the vectors, the mean and 1/√(σ² + ε), for the gradient
+            return Symbol(("N", "r" if "rms" in step.op else "μ", "r")[step.output])
         operands = [operand.step for operand in step.operands if operand.step is not None]
         if step.op in LINEAR_MAPS or step.op in ("embedding", "mul", "add"):
             made = (self._made_by(p, step.op) for p in self._parameters(operands, step.op))

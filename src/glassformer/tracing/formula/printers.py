@@ -278,7 +278,10 @@ _TEX_SIGNS = {
 _TEX_FUNCTIONS = frozenset(
     ["exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "max", "min"]
 )
-_TEX_LETTERS = {"μ": r"\mu", "σ": r"\sigma", "γ": r"\gamma", "β": r"\beta", "σ²": r"\sigma^2"}
+_TEX_LETTERS = {
+    "μ": r"\mu", "σ": r"\sigma", "γ": r"\gamma", "β": r"\beta", "σ²": r"\sigma^2",
+    "ḡ": r"\bar{g}",
+}  # fmt: skip
 _TEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
