@@ -130,12 +130,22 @@ def lossless(part: npt.NDArray[np.generic]) -> str:
 # --- equations ---
 # A step as an equation of matrices: `Q × Kᵀ = S`, `x × Wᵀ + b = y`, `softmax( S ) = A`.
 #
-# Its panels are the step and its operands in the shape in which the operator saw them. Which slice
-# of an operand belongs to a slice of the step is read off the arithmetic of the slice's first cell;
-# which labels its axes have, off the steps that wrote its cells.
+# Panels and the signs between them are listed once; what the screen shows and the LaTeX follow from
+# the list. Panels are the step and its operands in the shape in which the operator saw them. Which
+# slice of an operand belongs to a slice of the step is read off the arithmetic of the slice's first
+# cell; which labels its axes have, off the steps that wrote its cells.
 
 
-Part = PanelInfo | str
+@dataclass(frozen=True)
+class _Sign:
+    """What stands between panels: on the screen (None: nothing), and in LaTeX."""
+
+    text: str | None
+    tex: str
+
+
+Part = PanelInfo | _Sign
+_TIMES, _PLUS, _COMMA = _Sign("×", r" \, "), _Sign("+", " + "), _Sign(",", ", ")
 _SIGNS = {
     "add": ("+", "+"), "sub": ("−", "-"), "mul": ("⊙", r"\odot"), "div": ("÷", r"\oslash"),
     "maximum": ("max", r"\max"), "minimum": ("min", r"\min"),
@@ -144,12 +154,11 @@ _SIGNS = {
     "bitwise_and": ("∧", r"\wedge"), "__and__": ("∧", r"\wedge"),
     "bitwise_or": ("∨", r"\vee"), "__or__": ("∨", r"\vee"),
 }  # fmt: skip
+_SIGNS_OF_NUMBERS = {"mul": ("×", r"\cdot"), "div": ("÷", "/")}
 _NAMES = {"_safe_softmax": "softmax", "_softmax": "softmax", "native_layer_norm": "layer_norm"}
 _TEX_NAMES = {"layer_norm": "LayerNorm", "rms_norm": "RMSNorm", "relu": "ReLU", "gelu": "GELU"}
 _MATMUL = ("matmul", "mm", "bmm")
 _JOINED = ("cat", "concat", "concatenate")
-Side = tuple[list[Part], str]
-"""What stands right of the equals sign: on the screen, and in LaTeX."""
 
 
 def equation(info: TraceInfo, step: Step, lead: Index) -> Equation:
@@ -171,39 +180,34 @@ class _Equation:
 
     def written(self) -> Equation:
         tex = symbol_to_tex(self._sight.symbol(self._step))
-        parts: list[Part] = [self._own()]
+        parts: list[PanelInfo | str] = [self._own()]
         if self._operands:
-            side, tex_side = self._side()
-            parts, tex = [*side, "=", *parts], f"{tex} = {tex_side}"
+            side = self._side()
+            tex = f"{tex} = {''.join(map(_tex, side))}"
+            shown = [part.text if isinstance(part, _Sign) else part for part in side]
+            parts = [*(part for part in shown if part is not None), "=", *parts]
         return Equation(step=self._step.number, lead=list(self._lead), tex=tex, parts=parts)
 
-    def _side(self) -> Side:
+    def _side(self) -> list[Part]:
+        """The other side of the equation."""
         op = self._step.op
         if op == "linear":
-            return self._linear()
+            x, matrix = self._panel("input"), self._panel("weight", transposed=True)
+            with_bias = any(operand.argument == "bias" for operand in self._operands)
+            bias: list[Part] = [_PLUS, self._panel("bias")] if with_bias else []
+            return [x, _TIMES, matrix, *bias]
         if op in _MATMUL and len(self._operands) == 2:
-            left, right = self._panel(0), self._panel(1)
-            return [left, "×", right], rf"{_tex(left)} \, {_tex(right)}"
+            return [self._panel(0), _TIMES, self._panel(1)]
         if op in _SIGNS:
             return self._between()
         if op == "embedding":
             table, ids = self._panel("weight"), self._panel("indices")
-            return [table, "[", ids, "]"], f"{_tex(table)}[{_tex(ids)}]"
+            return [table, _Sign("[", "["), ids, _Sign("]", "]")]
         return self._masked() if op == "masked_fill" else self._function()
 
-    def _linear(self) -> Side:
-        x, w = self._panel("input"), self._panel("weight", transposed=True)
-        parts: list[Part] = [x, "×", w]
-        tex = rf"{_tex(x)} \, {_tex(w)}"
-        if any(operand.argument == "bias" for operand in self._operands):
-            b = self._panel("bias")
-            parts += ["+", b]
-            tex += f" + {_tex(b)}"
-        return parts, tex
-
-    def _between(self) -> Side:
+    def _between(self) -> list[Part]:
         """An operator between two tensors, or a tensor and a number."""
-        sign, tex_sign = _SIGNS[self._step.op]
+        op = self._step.op
         first, *others = (self._panel(place) for place in range(len(self._operands)))
         factor = self._settings.get("alpha", 1)  # add and sub: how often the second is taken
         times, tex_times = (
@@ -211,28 +215,24 @@ class _Equation:
         )
         parts: list[Part]
         if others:
-            parts = [first, f"{sign}{times}", *others]
-            tex = f"{_tex(first)} {tex_sign} {tex_times}{_tex(others[0])}"
+            sign, tex = _SIGNS[op]
+            parts = [first, _Sign(f"{sign}{times}", f" {tex} {tex_times}"), *others]
         else:
+            sign, tex = _SIGNS_OF_NUMBERS.get(op, _SIGNS[op])
             value = self._settings.get("other")
             number = f"{value:.6g}" if isinstance(value, int | float) else "…"
-            sign = {"⊙": "×"}.get(sign, sign)
-            tex_sign = {r"\odot": r"\cdot", r"\oslash": "/"}.get(tex_sign, tex_sign)
-            parts = [first, f"{sign}{times} {number}"]
-            tex = f"{_tex(first)} {tex_sign} {tex_times}{number}"
+            parts = [first, _Sign(f"{sign}{times} {number}", f" {tex} {tex_times}{number}")]
         rounding = self._settings.get("rounding_mode")  # div: floor or trunc
-        if rounding is None:
-            return parts, tex
-        return [f"{rounding}(", *parts, ")"], rf"\operatorname{{{rounding}}}({tex})"
+        return parts if rounding is None else _called(rounding, parts)
 
-    def _masked(self) -> Side:
+    def _masked(self) -> list[Part]:
         given, mask, value = self._panel("self"), self._panel("mask"), self._settings.get("value")
         fill = f"{value:.4g}".replace("-inf", "−∞") if isinstance(value, int | float) else "…"
-        tex_fill = fill.replace("−∞", r"-\infty")
-        inside = f"{_tex(given)}, {_tex(mask)}, {tex_fill}"
-        return [given, f"{fill} ⟵", mask], rf"\operatorname{{fill}}({inside})"
+        tex = fill.replace("−∞", r"-\infty")
+        start, end = _Sign(None, r"\operatorname{fill}("), _Sign(None, f", {tex})")
+        return [start, given, _Sign(f"{fill} ⟵", ", "), mask, end]
 
-    def _function(self) -> Side:
+    def _function(self) -> list[Part]:
         op = _NAMES.get(self._step.op, self._step.op)
         # What holds no number takes no part: the keys before the first, in a fresh cache.
         places = [n for n, operand in enumerate(self._operands) if 0 not in operand.view.shape]
@@ -242,14 +242,8 @@ class _Equation:
         )
         panels = [self._panel(place) for place in order]
         if op in _JOINED and len(panels) == 1:
-            return [panels[0]], _tex(panels[0])
-        parts = [part for panel in panels for part in (",", panel)][1:]
-        inside = ", ".join(map(_tex, panels))
-        return [
-            f"{op}(",
-            *parts,
-            ")",
-        ], rf"\operatorname{{{escaped(_TEX_NAMES.get(op, op))}}}({inside})"
+            return [panels[0]]
+        return _called(op, [part for panel in panels for part in (_COMMA, panel)][1:])
 
     # --- panels ---
 
@@ -320,8 +314,16 @@ class _Equation:
         return _broadcast_lead(operand.view.shape, self._lead)
 
 
-def _tex(panel: PanelInfo) -> str:
-    return panel.symbol or rf"\mathrm{{{escaped(panel.title)}}}"
+def _called(name: str, parts: list[Part]) -> list[Part]:
+    """A function of some panels."""
+    tex = rf"\operatorname{{{escaped(_TEX_NAMES.get(name, name))}}}("
+    return [_Sign(f"{name}(", tex), *parts, _Sign(")", ")")]
+
+
+def _tex(part: Part) -> str:
+    if isinstance(part, _Sign):
+        return part.tex
+    return part.symbol or rf"\mathrm{{{escaped(part.title)}}}"
 
 
 def _broadcast_lead(shape: Index, lead: Index) -> Index:
