@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -259,8 +259,7 @@ def _list(*, as_json: bool) -> None:
     for name in EXERCISES:
         called = title(name)
         if as_json:
-            titles = {"en": called.en, "zh": called.zh}
-            entry = {"name": name, "title": titles, "done": name in done}
+            entry = {"name": name, "title": asdict(called), "done": name in done}
             sys.stdout.write(json.dumps(entry, ensure_ascii=False) + "\n")
         else:
             mark = "✓" if name in done else "·"
@@ -277,8 +276,8 @@ def _show(name: str, *, solution: bool, as_json: bool) -> None:
     if as_json:
         shown = {
             "name": name,
-            "title": {"en": task.title.en, "zh": task.title.zh},
-            "statement": {"en": task.statement.en, "zh": task.statement.zh},
+            "title": asdict(task.title),
+            "statement": asdict(task.statement),
             "signature": track.signature(task.function),
             "uses": track.parts_of(task.function),
             "lesson": task.lesson,

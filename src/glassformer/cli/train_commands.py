@@ -16,6 +16,8 @@ from glassformer.language import words
 say = words("glassformer.cli.messages")
 known = words("glassformer.training.reference")
 
+_FACTS = ("name", "about", "licence", "cite", "source")
+
 
 def train(*recipe: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> None:
     """Train a model by a recipe; the result is one JSON object."""
@@ -78,15 +80,9 @@ def data(
         return
     for corpus in CORPORA.values():
         place = locate(corpus, folder)
-        row = {
-            "name": corpus.name,
-            "about": corpus.about,
-            "licence": corpus.licence,
-            "cite": corpus.cite,
-            "source": corpus.source,
-            "folder": None if place is None else str(place),
-        }
         if as_json:
+            facts = {name: getattr(corpus, name) for name in _FACTS}
+            row = {**facts, "folder": None if place is None else str(place)}
             sys.stdout.write(f"{json.dumps(row, ensure_ascii=False)}\n")
             continue
         of = words("glassformer.data.corpora").of

@@ -80,9 +80,8 @@ class WordScores(Result):
         return [{"position": at, "token": token, "score": score} for at, (token, score) in pairs]
 
     def facts(self) -> dict[str, Any]:
-        value = float(self.measured.value)
         given = {} if self.baseline is None else {"baseline": self.baseline}
-        return {"cell": self.measured.name, "value": value, "method": self.method, **given}
+        return {**Result.facts(self), "method": self.method, **given}
 
     def note(self, language: str = "en") -> str:
         spoken = as_language(language)
