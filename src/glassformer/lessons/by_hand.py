@@ -142,7 +142,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield say.step("flatten", "flatten", flattened)
     *steps, last = prediction_steps(
         run, say, names.vocabulary, names.vocabulary.index("you"),
-        remarks=remarker.verdict("probabilities"),
+        remarks=remarker.on("probabilities"),
     )  # fmt: skip
     yield from steps
     strip = Figure("strip", strip_figure(run, names, say.language))
@@ -164,9 +164,9 @@ def _words(example: Example, names: WordNames, remarker: Remarker, say: Speaker)
     count = example["vocab_size"].printed
     assert isinstance(count, PrintedDigits)
     sentence = " ".join(str(word) for word in given.items)
-    yield remarker.overview("by-hand")
+    yield remarker.overview()
     yield say("words", count=int(count.values), sentence=sentence)
-    yield from remarker.verdict("sentence_words")
+    yield from remarker.on("sentence_words")
     yield say("six")
     ids = (str(names.vocabulary.index(word)) for word in names.sentence)
     yield say.table([(say("number"), *ids)], "word head", more=names.sentence)
@@ -215,7 +215,7 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
                     phrase="sum after feed-forward")  # fmt: skip
     yield norm_step(
         run, f"{_ENCODER}.feed_forward_norm", say, _PLAY, 1,
-        lambda _role, _cell: remarker.verdict("stats_2"), say("second norm"), "norm again",
+        lambda _role, _cell: remarker.on("stats_2"), say("second norm"), "norm again",
     )  # fmt: skip
 
 

@@ -154,4 +154,4 @@ def _rounded(run: Trace, example: Example, say: Speaker) -> Parts:
     yield formula(marked)
     yield heat_map(run["context"], say, title=say("exact outputs"))
     yield heat_map(coarse["context"], say, marked, title=say("rounded outputs"), rows=names)
-    yield from Remarker("illustrated", say).verdict("softmax_rounded")
+    yield from Remarker("illustrated", say).on("softmax_rounded")

@@ -430,53 +430,41 @@ class Remarker:
         self._audit = _audited(example)
         self._ids = ids or {}
 
-    def overview(self, example: str) -> str:
+    def overview(self) -> str:
         """How many steps of the text hold, for the opening of a lesson."""
         counts = self._audit.counts
         checked = sum(counts[verdict] for verdict in ("agrees", "wrong", "follows"))
-        key = "text checked" if counts["follows"] else "text checked, none follows"
         return self._say(
-            key, checked=checked, wrong=counts["wrong"], follows=counts["follows"],
-            example=example,
+            "text checked" if counts["follows"] else "text checked, none follows", checked=checked,
+            wrong=counts["wrong"], follows=counts["follows"], example=self._audit.example.name,
         )  # fmt: skip
 
-    def at(self, place: str, cell: Cell) -> tuple[Remark, ...]:
+    def at(self, role: str, cell: Cell) -> tuple[Remark, ...]:
         """The remark on a role, about the cell shown; none if the text prints nothing there."""
-        if place not in self._ids:
-            return ()
-        return self.on(self._ids[place], cell)
+        return self.on(self._ids[role], cell) if role in self._ids else ()
 
-    def on(self, id_: str, cell: Cell, *, transposed: bool = False) -> tuple[Remark, ...]:
-        """The remark on a step of the example, about the cell shown."""
+    def on(
+        self, id_: str, cell: Cell | None = None, *, transposed: bool = False
+    ) -> tuple[Remark, ...]:
+        """The remark on a step of the example, about the cell shown.
+
+        Without a cell, or where the text does not print it: verdict and slip, if it is wrong.
+        """
         result = self._audit[id_]
-        verdict = self._verdict(result)
-        printed = _printed(result, cell, transposed)
-        if result.verdict == "agrees":
-            said = self._say("printed agrees", verdict=verdict, what=self._say("numbers"))
-        elif printed is None or result.verdict not in ("wrong", "follows"):
-            return self.verdict(id_)
+        printed = None if cell is None else _printed(result, cell, transposed)
+        slip = self._slip(result)
+        if result.verdict == "agrees" and cell is not None:
+            key = "printed agrees"
+        elif result.verdict in ("wrong", "follows") and (printed or slip):
+            key = f"printed {result.verdict}" if printed else "verdict only"
         else:
-            said = self._say(
-                f"printed {result.verdict}",
-                verdict=verdict,
-                slip=self._slip(result),
-                printed=printed,
-                right=number(cell.value),
-            )
-        return (self._remark(result, said),)
-
-    def verdict(self, id_: str) -> tuple[Remark, ...]:
-        """Verdict and slip without numbers; nothing if nothing is wrong."""
-        result = self._audit[id_]
-        if result.verdict not in ("wrong", "follows") or not self._slip(result):
             return ()
-        verdict = self._verdict(result)
-        said = self._say("verdict only", verdict=verdict, slip=self._slip(result))
-        return (self._remark(result, said),)
-
-    def _remark(self, result: StepResult, said: str) -> Remark:
+        verdict = _capital(VERDICT_NAMES[result.verdict].say(self._say.language))
+        said = self._say(
+            key, verdict=verdict, slip=slip, printed=printed, right=cell, what=self._say("numbers")
+        )
         lead = f"{MARKS[result.verdict]} {self._say('in the text')}"
-        return Remark(result.verdict, said, lead, LOOKS[result.verdict])
+        return (Remark(result.verdict, said, lead, LOOKS[result.verdict]),)
 
     def _slip(self, result: StepResult) -> str:
         """The slip in words; of several that are each made of several, the first."""
@@ -485,9 +473,6 @@ class Remarker:
             return _capital(result.slip(language, counted_from=1) or "")
         first = replace(result, explanations=found[:1]).slip(language, counted_from=1)
         return _capital(self._say("likely slip", slip=first))
-
-    def _verdict(self, result: StepResult) -> str:
-        return _capital(VERDICT_NAMES[result.verdict].say(self._say.language))
 
 
 def _capital(said: str) -> str:

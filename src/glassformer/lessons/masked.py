@@ -72,7 +72,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
             for part in remarker.on(id_, cell)
         ]
 
-    opening: Parts = [remarker.overview("masked"), say("inputs"), heat_map(run["x"], say)]
+    opening: Parts = [remarker.overview(), say("inputs"), heat_map(run["x"], say)]
     yield say.step("inputs", "inputs", opening)
     walk = AttentionWalk(
         run, "attention", say, query=1, key=0, entry=0, unit="position", remarks=remarks

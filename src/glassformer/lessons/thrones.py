@@ -173,7 +173,7 @@ def _word_step(learned: TrainedTranslator, say: Speaker) -> Parts:
     ids = [*learned.source[0].tolist(), *learned.target[0].tolist()]
     numbers = {token: str(id_) for token, id_ in zip(tokens, ids, strict=True)}
     yield say("words", question=QUESTION, answer=ANSWER)
-    yield from Remarker("thrones", say).verdict("sentence_words")
+    yield from Remarker("thrones", say).on("sentence_words")
     yield say.table([(say("number"), *numbers.values())], "word head", more=numbers)
 
 
