@@ -12,15 +12,15 @@ after each sum, before each sublayer, or without one; mean accuracy of three see
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 from glassformer.claims.block_claims import learn_left_neighbour
-from glassformer.claims.training_studies import learn_at_depth
+from glassformer.claims.training_studies import NormPlace, learn_at_depth
 
 STORE = Path(__file__).parents[1] / "src" / "glassformer" / "claims" / "stored.json"
 LENGTHS = (8, 16, 32)
 DEPTHS = (2, 4, 8, 16)
 SEEDS = 3
-NORMS = {"post": (True, False), "pre": (True, True), "none": (False, False)}
 
 
 def neighbours() -> dict[str, float]:
@@ -38,17 +38,17 @@ def depths() -> dict[str, float]:
     """Accuracy by residual, norm and depth, the mean of the seeds."""
     figures = {}
     for residual in (True, False):
-        for name, (norm, norm_first) in NORMS.items():
+        for norm in get_args(NormPlace):
             for depth in DEPTHS:
                 right = sum(
                     learn_at_depth(
-                        depth, residual=residual, norm=norm, norm_first=norm_first, steps=100,
-                        learning_rate=0.003, seed=seed,
+                        depth, residual=residual, norm=norm, steps=100, learning_rate=0.003,
+                        seed=seed,
                     ).accuracy
                     for seed in range(SEEDS)
                 ) / SEEDS  # fmt: skip
-                figures[f"{'on' if residual else 'off'} {name} {depth}"] = round(right, 4)
-                print(f"residual {residual}, norm {name}, {depth} layers: {right:.3f}", flush=True)
+                figures[f"{'on' if residual else 'off'} {norm} {depth}"] = round(right, 4)
+                print(f"residual {residual}, norm {norm}, {depth} layers: {right:.3f}", flush=True)
     return figures
 
 

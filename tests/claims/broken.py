@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.claims.properties import weighted_sum
-from glassformer.claims.training_studies import SwitchedBlock
+from glassformer.claims.training_studies import NormPlace, SwitchedBlock
 from glassformer.nn import attention as functions
 from glassformer.nn import attention as masks
 from glassformer.nn import attention as multi_head
@@ -219,8 +219,8 @@ def no_residual(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(blocks.Block, "forward", forward)
     build = SwitchedBlock.__init__
 
-    def switched_off(self: SwitchedBlock, *, residual: bool, norm: bool, norm_first: bool) -> None:
-        build(self, residual=False, norm=norm, norm_first=norm_first)
+    def switched_off(self: SwitchedBlock, *, residual: bool, norm: NormPlace) -> None:
+        build(self, residual=False, norm=norm)
 
     patch.setattr(SwitchedBlock, "__init__", switched_off)
 

@@ -1,6 +1,7 @@
 """B05, B06, B09, B13, B14: the robust part of each claim over several seeds, and where it fails."""
 
 import math
+from functools import partial
 from statistics import mean
 
 import pytest
@@ -153,7 +154,7 @@ def test_two_heads_read_both_neighbours_and_one_head_half_of_them(seed: int) -> 
 
 def test_with_both_switches_on_the_block_is_ours() -> None:
     torch.manual_seed(0)
-    studied = SwitchedBlock(residual=True, norm=True)
+    studied = SwitchedBlock(residual=True, norm="post")
     d_model = studied.attention.d_model
     ours = Block(
         ModelConfig(
@@ -172,7 +173,7 @@ def test_with_both_switches_on_the_block_is_ours() -> None:
 def test_without_residuals_a_zero_sublayer_loses_its_input(silent: str) -> None:
     torch.manual_seed(0)
     for residual in (True, False):
-        block = SwitchedBlock(residual=residual, norm=False)
+        block = SwitchedBlock(residual=residual, norm="none")
         for parameter in block.get_submodule(silent).parameters():
             torch.nn.init.zeros_(parameter)
         x = torch.randn(2, 1, 5, block.attention.d_model)
@@ -182,10 +183,8 @@ def test_without_residuals_a_zero_sublayer_loses_its_input(silent: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_four_layers_train_well_only_with_residuals_and_best_with_norms(seed: int) -> None:
-    both, no_norm, no_residual = (
-        learn_at_depth(4, residual=residual, norm=norm, steps=100, learning_rate=0.003, seed=seed)
-        for residual, norm in ((True, True), (True, False), (False, True))
-    )
+    learn = partial(learn_at_depth, 4, steps=100, learning_rate=0.003, seed=seed)
+    both, no_norm, no_residual = learn(), learn(norm="none"), learn(residual=False)
     assert both.accuracy > 0.9
     assert no_norm.accuracy < both.accuracy - 0.1
     assert no_residual.accuracy < 0.5
@@ -194,7 +193,7 @@ def test_four_layers_train_well_only_with_residuals_and_best_with_norms(seed: in
 
 def test_two_layers_do_not_need_norms() -> None:
     """Where the claim fails: it is about depth."""
-    assert learn_at_depth(2, norm=False).accuracy > 0.95
+    assert learn_at_depth(2, norm="none").accuracy > 0.95
 
 
 # --- B14 ----------------------------------------------------------------------------------------

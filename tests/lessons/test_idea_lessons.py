@@ -19,6 +19,7 @@ from glassformer.claims.claim import stored_results
 from glassformer.claims.training_studies import (
     PROMPT_LENGTH,
     TEXT_LENGTH,
+    NormPlace,
     SwitchedStack,
     learn_next_token,
     signals_at_depth,
@@ -462,11 +463,10 @@ def test_a_pre_norm_block_is_that_of_torch() -> None:
 
 
 @pytest.mark.parametrize(("residual", "norm"), depth.VARIANTS)
-def test_signals_are_those_of_the_stack_and_of_its_loss(residual: str, norm: str) -> None:
-    settings = {"residual": residual == "on", "norm": norm != "none", "norm_first": norm == "pre"}
-    found = signals_at_depth(3, **settings)
+def test_signals_are_those_of_the_stack_and_of_its_loss(residual: str, norm: NormPlace) -> None:
+    found = signals_at_depth(3, residual=residual == "on", norm=norm)
     torch.manual_seed(0)
-    model = SwitchedStack(3, **settings)
+    model = SwitchedStack(3, residual=residual == "on", norm=norm)
     torch.manual_seed(1)
     ids = torch.randint(8, (32, 6))
     kept: list[torch.Tensor] = []

@@ -86,10 +86,8 @@ def layer_norm_acts_on_each_vector() -> Figures:
 )
 def residuals_and_norms_help_deep_nets(depth: int = 4, steps: int = 100) -> Figures:
     """A stack after some steps: with everything, without norms, without residuals."""
-    both, no_norm, no_residual = (
-        learn_at_depth(depth, residual=residual, norm=norm, steps=steps, learning_rate=0.003)
-        for residual, norm in ((True, True), (True, False), (False, True))
-    )
+    learn = partial(learn_at_depth, depth, steps=steps, learning_rate=0.003)
+    both, no_norm, no_residual = learn(), learn(norm="none"), learn(residual=False)
     return {
         "depth": depth,
         "steps": steps,

@@ -48,21 +48,26 @@ class DepthResult:
     """Share of words right on new sequences; chance is 1/8."""
 
 
-class SwitchedBlock(nn.Module):
-    """A block, post-norm or pre-norm, in which the residuals or the norms may be missing."""
+NormPlace = Literal["post", "pre", "none"]
+"""After each sum, before each sublayer, or nowhere."""
 
-    def __init__(self, *, residual: bool, norm: bool, norm_first: bool = False) -> None:
+
+class SwitchedBlock(nn.Module):
+    """A block in which the residuals or the norms may be missing."""
+
+    def __init__(self, *, residual: bool = True, norm: NormPlace = "post") -> None:
         super().__init__()
-        self.residual, self.norm_first = residual, norm_first
+        self.residual, self.norm_first = residual, norm == "pre"
         self.attention = MultiHeadAttention(_D_MODEL, AttentionConfig(n_heads=2))
         self.feed_forward = FeedForward(_D_MODEL, FeedForwardConfig(d_ff=4 * _D_MODEL))
-        self.attention_norm = nn.LayerNorm(_D_MODEL) if norm else nn.Identity()
-        self.feed_forward_norm = nn.LayerNorm(_D_MODEL) if norm else nn.Identity()
+        self.attention_norm, self.feed_forward_norm = (
+            nn.Identity() if norm == "none" else nn.LayerNorm(_D_MODEL) for _ in range(2)
+        )
 
     def forward(self, resid_pre: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """norm(x + attention(x)), then norm(x + feed_forward(x)), less what is switched off.
 
-        With `norm_first`, x + attention(norm(x)), then x + feed_forward(norm(x)).
+        With the norm before it, x + attention(norm(x)), then x + feed_forward(norm(x)).
         """
         attention_in = self.attention_norm(resid_pre) if self.norm_first else resid_pre
         attended = self.attention(attention_in)
@@ -78,18 +83,13 @@ class SwitchedBlock(nn.Module):
 class SwitchedStack(nn.Module):
     """Blocks that learn to reverse a sequence; a pre-norm stack ends with one more norm."""
 
-    def __init__(
-        self, n_layers: int, *, residual: bool, norm: bool, norm_first: bool = False
-    ) -> None:
+    def __init__(self, n_layers: int, *, residual: bool = True, norm: NormPlace = "post") -> None:
         super().__init__()
         self.words = nn.Embedding(_N_WORDS, _D_MODEL)
         self.positions = nn.Embedding(_N_POSITIONS, _D_MODEL)
-        blocks = [
-            SwitchedBlock(residual=residual, norm=norm, norm_first=norm_first)
-            for _ in range(n_layers)
-        ]
+        blocks = [SwitchedBlock(residual=residual, norm=norm) for _ in range(n_layers)]
         self.blocks = nn.Sequential(*blocks)
-        self.final_norm = nn.LayerNorm(_D_MODEL) if norm and norm_first else nn.Identity()
+        self.final_norm = nn.LayerNorm(_D_MODEL) if norm == "pre" else nn.Identity()
         self.to_words = nn.Linear(_D_MODEL, _N_WORDS)
         initialise(self.blocks, "xavier")
 
@@ -107,26 +107,18 @@ class SwitchedStack(nn.Module):
 
 
 def learn_at_depth(
-    n_layers: int,
-    *,
-    residual: bool = True,
-    norm: bool = True,
-    norm_first: bool = False,
-    steps: int = 150,
-    learning_rate: float = 0.002,
-    seed: int = 0,
-) -> DepthResult:
+    n_layers: int, *, residual: bool = True, norm: NormPlace = "post", steps: int = 150,
+    learning_rate: float = 0.002, seed: int = 0,
+) -> DepthResult:  # fmt: skip
     """Train a stack of this depth for a few steps; all variants get the same data and budget."""
     with seeded(seed):
-        model = SwitchedStack(n_layers, residual=residual, norm=norm, norm_first=norm_first)
+        model = SwitchedStack(n_layers, residual=residual, norm=norm)
     with seeded(seed + 1):
         similarity = _similarity(model.transform(_random_ids(_BATCH)))
         loss = fit(
-            model.parameters(),
-            lambda: model.loss(_random_ids(_BATCH)),
-            steps=steps,
+            model.parameters(), lambda: model.loss(_random_ids(_BATCH)), steps=steps,
             learning_rate=learning_rate,
-        )
+        )  # fmt: skip
         fresh = _random_ids(16 * _BATCH)
     with torch.no_grad():
         right = accuracy(model(fresh), fresh.flip(dims=(1,)))
@@ -146,12 +138,11 @@ class DepthSignals:
 
 
 def signals_at_depth(
-    n_layers: int, *, residual: bool = True, norm: bool = True, norm_first: bool = False,
-    seed: int = 0,
-) -> DepthSignals:  # fmt: skip
+    n_layers: int, *, residual: bool = True, norm: NormPlace = "post", seed: int = 0
+) -> DepthSignals:
     """The stack that `learn_at_depth` trains, with its first batch, before any training."""
     with seeded(seed):
-        model = SwitchedStack(n_layers, residual=residual, norm=norm, norm_first=norm_first)
+        model = SwitchedStack(n_layers, residual=residual, norm=norm)
     with seeded(seed + 1):
         ids = _random_ids(_BATCH)
     stream = [model.words(ids) + model.positions.weight]

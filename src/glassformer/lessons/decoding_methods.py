@@ -14,6 +14,7 @@ from torch import nn
 from glassformer.decoding import Beam, Decoded, Greedy, Ledger, Sampling, Stop, beam_search
 from glassformer.decoding.greedy import MostProbable, collect
 from glassformer.decoding.greedy import steps as decoding_steps
+from glassformer.decoding.hypotheses import Candidate
 from glassformer.decoding.sampling import RandomChooser
 from glassformer.documents.parts import Figure
 from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
@@ -201,38 +202,26 @@ def _tree(method: str, temperature: float, say: Speaker) -> Parts:
         size=_BEAM, temperature=f"{temperature:g}",
     )  # fmt: skip
     considered = tree_steps(found.ledger)
-    drawing = search_tree(
-        considered, say(f"tree {method} figure"), say("legend kept"), say("legend dropped")
-    )
     rows = (
-        (text, number(one.total), say(f"legend {'kept' if one.kept else 'dropped'}"))
+        (text, number(one.total), say(f"legend {'dropped' if one.fate == 'dropped' else 'kept'}"))
         for text, one in beginnings(considered)
     )
+    drawing = search_tree(considered, say(f"tree {method} figure"), say)
     yield Figure("tree", drawing, say.table(rows, "beginning", "log-probability", "fate"))
 
 
-def tree_steps(ledger: Ledger) -> list[list[TreeStep]]:
+def tree_steps(ledger: Ledger) -> list[list[Candidate]]:
     """What a search considered at each step; what the table never says is left out."""
-    return [
-        [
-            TreeStep(
-                WORDS[one.token], one.parent, one.log_probability, one.total, one.fate != "dropped",
-                one.fate == "kept",
-            )
-            for one in step.candidates
-            if math.isfinite(one.total)
-        ]
-        for step in ledger.steps
-    ]  # fmt: skip
+    return [[one for one in step.candidates if math.isfinite(one.total)] for step in ledger.steps]
 
 
-def beginnings(considered: list[list[TreeStep]]) -> Iterator[tuple[str, TreeStep]]:
+def beginnings(considered: list[list[Candidate]]) -> Iterator[tuple[str, Candidate]]:
     """Every candidate of a search with the words from the start to it."""
     known = [""]
     for step in considered:
-        texts = [f"{known[one.parent]} {one.word}".strip() for one in step]
+        texts = [f"{known[one.parent]} {WORDS[one.token]}".strip() for one in step]
         yield from zip(texts, step, strict=True)
-        known = [text for text, one in zip(texts, step, strict=True) if one.goes_on]
+        known = [text for text, one in zip(texts, step, strict=True) if one.fate == "kept"]
 
 
 def _compare(greedy: Decoded, beam: Decoded, say: Speaker) -> Parts:
@@ -359,29 +348,14 @@ def _translation(say: Speaker) -> Parts:
 _NODE, _DOWN = (96.0, 40.0), 56.0
 
 
-@dataclass(frozen=True, slots=True)
-class TreeStep:
-    """A word that a search considered: after which of the words kept before, and at what price."""
-
-    word: str
-    parent: int
-    log_probability: float
-    total: float
-    kept: bool
-    goes_on: bool
-    """Whether later words continue it; `parent` counts those that do."""
-
-
-def search_tree(
-    columns: Sequence[Sequence[TreeStep]], title: str, kept: str, dropped: str
-) -> SvgDrawing:
+def search_tree(columns: Sequence[Sequence[Candidate]], title: str, say: Speaker) -> SvgDrawing:
     """Words from left to right with their sums; on each line, what the word adds to the sum."""
     across, top, left = _NODE[0] + 92, 58.0, 24.0
     most = max(len(column) for column in columns)
     canvas = Canvas(
         2 * left + len(columns) * across + 8, max(top + most * _DOWN + 8, 200), title
     )  # fmt: skip
-    _legend(canvas, left, kept, dropped)
+    _legend(canvas, left, say("legend kept"), say("legend dropped"))
     middle = top + (canvas.height - top) / 2
     parents = [Box(left - 8, middle - 4, 16, 8)]
     canvas.dot(left, middle, 6)
@@ -395,14 +369,15 @@ def search_tree(
             boxes[at] = Box(x, y - _NODE[1] / 2, *_NODE)
         for at, box in boxes.items():
             _branch(canvas, column[at], parents[column[at].parent], box)
-        parents = [boxes[at] for at, step in enumerate(column) if step.goes_on]
+        parents = [boxes[at] for at, step in enumerate(column) if step.fate == "kept"]
     return canvas.done()
 
 
-def _branch(canvas: Canvas, step: TreeStep, start: Box, box: Box) -> None:
-    role: Role = "output" if step.kept else "quiet"
+def _branch(canvas: Canvas, step: Candidate, start: Box, box: Box) -> None:
+    kept = step.fate != "dropped"
+    role: Role = "output" if kept else "quiet"
     ends = (start.right + 2, start.y), (box.left - 2, box.y)
-    canvas.line(*ends, role=role, width=2.2 if step.kept else 1.2, dashed=not step.kept)
+    canvas.line(*ends, role=role, width=2.2 if kept else 1.2, dashed=not kept)
     x = ends[0][0] + 0.62 * (ends[1][0] - ends[0][0])
     y = ends[0][1] + 0.62 * (ends[1][1] - ends[0][1])
     said = cell_number(step.log_probability)
@@ -410,8 +385,8 @@ def _branch(canvas: Canvas, step: TreeStep, start: Box, box: Box) -> None:
     canvas.add(f'<rect class="paper" x="{x - wide / 2:.1f}" y="{y - 9:.1f}" '
                f'width="{wide:.1f}" height="18"/>')  # fmt: skip
     canvas.text(x, y, said, size=12, role="quiet")
-    canvas.box(box, "part" if step.kept else "empty", role, corner=8, dashed=not step.kept)
-    canvas.text(box.x, box.y - 9, step.word, size=14, bold=step.kept, role=role)
+    canvas.box(box, "part" if kept else "empty", role, corner=8, dashed=not kept)
+    canvas.text(box.x, box.y - 9, WORDS[step.token], size=14, bold=kept, role=role)
     canvas.text(box.x, box.y + 10, f"Σ {cell_number(step.total)}", size=12)
 
 

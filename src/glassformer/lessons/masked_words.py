@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 
 import torch
@@ -14,7 +14,8 @@ from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
+from glassformer.lessons.figures.canvas import Canvas, SvgDrawing
+from glassformer.lessons.figures.sheet import FigurePart, Label, ModelBox, TableFigure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
 from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn import LanguageModel, MaskedLanguageModel, presets
@@ -150,7 +151,7 @@ def steps(say: Speaker, *, word: str = "great") -> Iterator[LessonStep]:
 
 
 def _corpus(place: int, say: Speaker) -> Parts:
-    drawing = gap_figure(SENTENCE, place, say("masked"), say("left to right"), say("gap figure"))
+    drawing = gap_figure(place, say)
     facts = {"count": len(corpus()), "gap": " ".join(hide(SENTENCE, place))}
     shown = [corpus()[at] for at in (0, 5, 17, 31)]
     yield say("corpus", **facts)
@@ -243,36 +244,27 @@ def _change(place: int, say: Speaker) -> Parts:
 # --- a gap, drawn -------------------------------------------------------------------------------
 
 
-def gap_figure(
-    words: Sequence[str], gap: int, both: str, left: str, title: str
-) -> SvgDrawing:  # fmt: skip
+def gap_figure(gap: int, say: Speaker) -> SvgDrawing:
     """What may be looked at to fill a gap: both sides, or only what comes before."""
-    widths = [text_width(word, 15) + 22 for word in words]
-    labels = 1.15 * max(text_width(label, 14) for label in (both, left)) + 30  # bold is wider
-    canvas = Canvas(labels + sum(widths) + 8 * len(words) + 30, 236, title)
-    for row, label in enumerate((both, left)):
-        y = 78 + 104 * row
-        canvas.text(16, y, label, anchor="start", bold=True)
-        boxes, x = [], labels
-        for width in widths:
-            boxes.append(Box(x, y - 17, width, 34))
-            x += width + 8
-        for place, (word, box) in enumerate(zip(words, boxes, strict=True)):
+    table = TableFigure(8, 44)
+    for row, key in enumerate(("masked", "left to right")):
+        table.put(Label(say(key), "ink", 14, bold=True), row, 0, align="start").after = 24
+        boxes = []
+        for place, word in enumerate(SENTENCE):
             seen = place < gap or (row == 0 and place > gap)
             if place == gap:
-                canvas.box(box, "part", "query", corner=6, dashed=True)
-                canvas.text(box.x, box.y, "?", size=16, bold=True, role="query")
-                continue
-            role: Role = "ink" if seen else "quiet"
-            canvas.box(box, "part" if seen else "empty", corner=6, dashed=not seen)
-            canvas.text(box.x, box.y, word if seen else "…", size=15, role=role)
+                boxes.append(ModelBox("?", "query"))
+            else:
+                boxes.append(ModelBox(word if seen else "…", "ink", done=seen, bold=False))
+            table.put(boxes[-1], row, place + 1, align="fill")
+            boxes[-1].above = 36  # for the arcs
             if seen:
-                _arc(canvas, box, boxes[gap])
-    return canvas.done()
+                table.mark(partial(_arc, boxes, place, gap))
+    return table.drawing(say("gap figure"))
 
 
-def _arc(canvas: Canvas, start: Box, end: Box) -> None:
-    height = 12 + 0.07 * abs(start.x - end.x)
-    top = min(start.top, end.top) - height
-    path = f"M{start.x:.1f} {start.top - 2:.1f} Q{(start.x + end.x) / 2:.1f} {top - 8:.1f} "
+def _arc(boxes: Sequence[FigurePart], place: int, gap: int, canvas: Canvas) -> None:
+    start, end = boxes[place].box, boxes[gap].box
+    top = start.top - 20 - 0.07 * abs(start.x - end.x)
+    path = f"M{start.x:.1f} {start.top - 2:.1f} Q{(start.x + end.x) / 2:.1f} {top:.1f} "
     canvas.path(path + f"{end.x:.1f} {end.top - 3:.1f}", role="score", width=1.4)

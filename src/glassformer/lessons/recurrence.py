@@ -119,7 +119,7 @@ def _path(kind: Kind, say: Speaker) -> Parts:
     chosen = _cell(kind)
     yield say("question", **facts)
     yield say(f"path {kind}", **facts)
-    yield Figure("path", path_figure(kind, WORDS, (_FROM, _TO), say(f"path {kind} figure")))
+    yield Figure("path", path_figure(kind, say(f"path {kind} figure")))
     if kind == "recurrence":
         both = chosen.operands[0]
         yield say("state", **facts)
@@ -286,22 +286,17 @@ def _origin(stored: Stored, say: Speaker) -> Paragraph:
 _ACROSS, _UP, _DOT = 96.0, 74.0, 9.0
 
 
-def path_figure(
-    kind: Literal["recurrence", "attention", "convolution"], words: Sequence[str],
-    ends: tuple[int, int], title: str,
-) -> SvgDrawing:  # fmt: skip
+def path_figure(kind: Kind, title: str) -> SvgDrawing:
     """How far it is from one word to another: every link that exists, and the shortest path."""
-    start, end = ends
-    layers = end - start if kind == "convolution" else 1
-    canvas = Canvas(len(words) * _ACROSS + 30, layers * _UP + 110, title)
+    layers = path_length(kind, _TO - _FROM) if kind == "convolution" else 1
+    canvas = Canvas(len(WORDS) * _ACROSS + 30, layers * _UP + 110, title)
     bottom = canvas.height - 52
 
     def at(place: int, layer: int) -> tuple[float, float]:
         return 15 + (place + 0.5) * _ACROSS, bottom - layer * _UP
 
-    links = _links(kind, len(words), layers)
-    path = _shortest(kind, start, end)
-    for one, other in links:
+    path = _shortest(kind, _FROM, _TO)
+    for one, other in _links(kind, len(WORDS), layers):
         if (one, other) not in path:
             canvas.line(at(*one), at(*other), role="quiet", width=0.8)
     for hop, (one, other) in enumerate(path, start=1):
@@ -312,12 +307,12 @@ def path_figure(
         canvas.text(x, y, str(hop), size=13, bold=True, role="query")
     on_path = {place for link in path for place in link}
     for layer in range(layers + 1):
-        for place in range(len(words)):
+        for place in range(len(WORDS)):
             fill = "var(--gf-query)" if (place, layer) in on_path else "var(--gf-quiet)"
             canvas.dot(*at(place, layer), _DOT, fill=fill)
-    for place, word in enumerate(words):
+    for place, word in enumerate(WORDS):
         x, y = at(place, 0)
-        canvas.text(x, y + 28, word, size=15, bold=place in ends)
+        canvas.text(x, y + 28, word, size=15, bold=place in (_FROM, _TO))
     return canvas.done()
 
 

@@ -13,6 +13,7 @@ from glassformer.claims.properties import influence
 from glassformer.claims.specimens import seeded
 from glassformer.claims.training_studies import (
     DepthSignals,
+    NormPlace,
     SwitchedBlock,
     WidthResult,
     learn_at_depth,
@@ -34,7 +35,7 @@ DEPTHS = (2, 4, 8, 16)
 _DEEPEST = DEPTHS[-1]
 _TRAINED_HERE = (2, 4)
 _WIDTH, _POSITIONS = 16, 4
-VARIANTS: dict[tuple[str, str], tuple[Role, bool]] = {
+VARIANTS: dict[tuple[str, NormPlace], tuple[Role, bool]] = {
     ("on", "post"): ("output", False), ("on", "pre"): ("score", False),
     ("on", "none"): ("key", False), ("off", "post"): ("output", True),
     ("off", "pre"): ("score", True), ("off", "none"): ("query", True),
@@ -43,21 +44,18 @@ VARIANTS: dict[tuple[str, str], tuple[Role, bool]] = {
 
 
 @lru_cache(maxsize=8)
-def signals(residual: str, norm: str) -> DepthSignals:
-    return signals_at_depth(
-        _DEEPEST, residual=residual == "on", norm=norm != "none", norm_first=norm == "pre"
-    )
+def signals(residual: str, norm: NormPlace) -> DepthSignals:
+    return signals_at_depth(_DEEPEST, residual=residual == "on", norm=norm)
 
 
 @lru_cache(maxsize=16)
-def accuracy_at(n_layers: int, residual: str, norm: str) -> float:
+def accuracy_at(n_layers: int, residual: str, norm: NormPlace) -> float:
     return learn_at_depth(
-        n_layers, residual=residual == "on", norm=norm != "none", norm_first=norm == "pre",
-        steps=100, learning_rate=0.003,
-    ).accuracy  # fmt: skip
+        n_layers, residual=residual == "on", norm=norm, steps=100, learning_rate=0.003
+    ).accuracy
 
 
-def steps(say: Speaker, *, residual: str = "on", norm: str = "post") -> Iterator[LessonStep]:
+def steps(say: Speaker, *, residual: str = "on", norm: NormPlace = "post") -> Iterator[LessonStep]:
     block = switched_block(residual, norm)
     x = torch.randn(1, _POSITIONS, _WIDTH, generator=torch.Generator().manual_seed(2))
     run = trace(block, x)
@@ -70,21 +68,19 @@ def steps(say: Speaker, *, residual: str = "on", norm: str = "post") -> Iterator
     yield say.step("width", "width", _width(say))
 
 
-def switched_block(residual: str, norm: str) -> SwitchedBlock:
+def switched_block(residual: str, norm: NormPlace) -> SwitchedBlock:
     with seeded(0):
-        block = SwitchedBlock(
-            residual=residual == "on", norm=norm != "none", norm_first=norm == "pre"
-        )
+        block = SwitchedBlock(residual=residual == "on", norm=norm)
     set_attention(block.eval(), "written")
     return block
 
 
-def _named(say: Speaker, residual: str, norm: str) -> str:
+def _named(say: Speaker, residual: str, norm: NormPlace) -> str:
     """`residual, norm after the sum`: what a line of a chart is called."""
     return say("variant", residual=say(f"residual {residual}"), norm=say(f"norm {norm}"))
 
 
-def _block(run: Trace, say: Speaker, residual: str, norm: str) -> Parts:
+def _block(run: Trace, say: Speaker, residual: str, norm: NormPlace) -> Parts:
     """One block drawn as it is switched, and one number of its stream."""
     yield say(
         "block", residual=say("choice residual"), residual_is=say(f"choice residual {residual}"),
@@ -166,7 +162,7 @@ def _growth(first: float, last: float) -> str:
     return "grows" if last > 10 * first else "shrinks" if last < 0.1 * first else "stays"
 
 
-def _forwards(say: Speaker, residual: str, norm: str) -> Parts:
+def _forwards(say: Speaker, residual: str, norm: NormPlace) -> Parts:
     """The size of the numbers from block to block."""
     sizes = signals(residual, norm).sizes
     yield say(
@@ -176,7 +172,7 @@ def _forwards(say: Speaker, residual: str, norm: str) -> Parts:
     yield from _by_block("size", lambda found: found.sizes, say)
 
 
-def _alike(say: Speaker, residual: str, norm: str) -> Parts:
+def _alike(say: Speaker, residual: str, norm: NormPlace) -> Parts:
     """How alike all positions become."""
     found = signals(residual, norm).similarities
     key = "alike soon" if found[4] > 0.99 else "alike late" if found[-1] > 0.99 else "alike not"
@@ -187,7 +183,7 @@ def _alike(say: Speaker, residual: str, norm: str) -> Parts:
     yield from _by_block("alike", lambda found: found.similarities, say, log_up=False, digits=3)
 
 
-def _backwards(say: Speaker, residual: str, norm: str) -> Parts:
+def _backwards(say: Speaker, residual: str, norm: NormPlace) -> Parts:
     """The gradient on its way back to the first block."""
     found = signals(residual, norm).gradients
     yield say(
@@ -197,7 +193,7 @@ def _backwards(say: Speaker, residual: str, norm: str) -> Parts:
     yield from _by_block("gradient", lambda found: found.gradients, say)
 
 
-def _training(say: Speaker, residual: str, norm: str) -> Parts:
+def _training(say: Speaker, residual: str, norm: NormPlace) -> Parts:
     """Small stacks trained here; all of them as stored."""
     (stored,) = stored_results("depth")
     figures = stored.figures
@@ -218,7 +214,7 @@ def _training(say: Speaker, residual: str, norm: str) -> Parts:
     yield Paragraph(with_code(say("stored", command=stored.command, date=stored.date)), "quiet")
 
 
-def _key(variant: tuple[str, str], depth: int) -> str:
+def _key(variant: tuple[str, NormPlace], depth: int) -> str:
     residual, norm = variant
     return f"{residual} {norm} {depth}"
 

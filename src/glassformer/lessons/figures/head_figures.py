@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 
 from glassformer.colours import Scale
 from glassformer.documents.heat_maps import shape_text
@@ -26,7 +28,7 @@ from glassformer.lessons.figures.sheet import (
     speaker,
 )
 from glassformer.lessons.lesson import Speaker
-from glassformer.nn.tensors import Tensor
+from glassformer.nn.tensors import Bool, Tensor
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.capture.module_stack import join
 
@@ -70,13 +72,10 @@ class PipelineSteps:
         place = np.unravel_index(np.abs(scores).argmax(), scores.shape)
         return float(scores[place] / scaled[place])
 
-    def hidden(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which keys (columns) each query (row) may not see."""
-        step = self.step("hidden")
-        found = np.asarray(step.value.numpy(), dtype=np.bool_)
-        first: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-        first = found.reshape(-1, *found.shape[-2:])[0]
-        return first
+    def hidden(self) -> Bool[Tensor, "Q K"]:
+        """Which keys each query may not see."""
+        found: Tensor = self.step("hidden").value
+        return found.reshape(-1, *found.shape[-2:])[0]
 
     def names(self, axis: int) -> Sequence[str]:
         return self.labels or self.step("weights").labels[axis] or ()
@@ -85,12 +84,9 @@ class PipelineSteps:
 class MaskFigure(MatrixFigure):
     """Who may see whom: a tick, or a crossed-out cell."""
 
-    def __init__(
-        self, hidden: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], title: str,
-        rows: Sequence[str] = (), columns: Sequence[str] = (), cell: tuple[float, float] = SMALL,
-    ) -> None:  # fmt: skip
-        numbers = ColouredNumbers(hidden.astype(np.float64), Scale("probability"))
-        super().__init__(numbers, "quiet", title=title, rows=rows, columns=columns, cell=cell)
+    def __init__(self, hidden: Bool[Tensor, "Q K"], **labels: Any) -> None:
+        numbers = ColouredNumbers(hidden.double().numpy(), Scale("probability"))
+        super().__init__(numbers, "quiet", **labels)
         self._hidden = hidden
 
     def _draw_cell(self, canvas: Canvas, row: int, column: int) -> None:
@@ -162,7 +158,7 @@ def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
     # Two rows of two, so that they are large enough to read on a page.
     pieces = (
         shown("scaled", "score", say("scores"), rows),
-        MaskFigure(steps.hidden(), say("who sees whom"), columns=columns),
+        MaskFigure(steps.hidden(), title=say("who sees whom"), columns=columns, cell=SMALL),
         shown("masked", "score", say("masked scores"), rows),
         shown("weights", "output", say("weights")),
     )
@@ -180,9 +176,9 @@ def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
 def visible_figure(tokens: Sequence[str], visible: Tensor | None, say: Speaker) -> SvgDrawing:
     """What each position may attend to (everything if `visible` is None), and what it predicts."""
     count, table = len(tokens), TableFigure()
-    hidden = np.zeros((count, count), np.bool_) if visible is None else ~visible.numpy()
+    hidden = torch.zeros(count, count).bool() if visible is None else ~visible
     rows = [f"{place}: {token}" for place, token in enumerate(tokens, start=1)]
-    grid = MaskFigure(hidden, say("sees"), rows, tokens, cell=(44.0, 40.0))
+    grid = MaskFigure(hidden, title=say("sees"), rows=rows, columns=tokens, cell=(44.0, 40.0))
     grid.after = 24 + text_width(say("to predict"), 13)
     table.put(grid, 0, 0)
     table.note(say("to predict"), lambda at: (at.right + 16, at.top - 12), grid, role="quiet",
