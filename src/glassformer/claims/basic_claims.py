@@ -11,7 +11,7 @@ from glassformer.claims.attention_studies import (
     Relatedness,
     learn_relatedness,
 )
-from glassformer.claims.claim import Figures, Group, VerdictRule, stored_results
+from glassformer.claims.claim import Figures, Group, stored_results
 from glassformer.claims.properties import (
     equivariance,
     influence,
@@ -219,13 +219,11 @@ long that takes."""
 
 @group.claim(
     "C13",
-    VerdictRule(
-        lambda f: (
-            f["noun_verb_least"] > max(f["noun_place_most"], f["the_most"])
-            and f["both_noun_verb"] > f["both_noun_place"]
-        ),
-        partly=lambda f: f["noun_verb"] > 2 and f["above_place"] > 0 and f["above_the"] > 0,
+    lambda f: (
+        f["noun_verb_least"] > max(f["noun_place_most"], f["the_most"])
+        and f["both_noun_verb"] > f["both_noun_place"]
     ),
+    partly=lambda f: f["noun_verb"] > 2 and f["above_place"] > 0 and f["above_the"] > 0,
 )
 def training_relates_cat_and_walks() -> Figures:
     """Products of embeddings, trained on who does what (and where) in 64 sentences."""
@@ -282,11 +280,9 @@ def signs_and_sizes_make_the_score() -> Figures:
 
 @group.claim(
     "C15",
-    VerdictRule(
-        lambda f: f["noisy"] > 0.8 and f["control"] < 0.3 and f["genres"] > 0.95,
-        partly=lambda f: (
-            f["noisy"] > 0.5 and f["control"] < 0.3 and f["genres"] > f["genres_control"] + 0.1
-        ),
+    lambda f: f["noisy"] > 0.8 and f["control"] < 0.3 and f["genres"] > 0.95,
+    partly=lambda f: (
+        f["noisy"] > 0.5 and f["control"] < 0.3 and f["genres"] > f["genres_control"] + 0.1
     ),
 )
 def likes_reveal_content() -> Figures:
@@ -303,10 +299,8 @@ def likes_reveal_content() -> Figures:
 
 @group.claim(
     "C16",
-    VerdictRule(
-        lambda f: f["basic"] == f["heads"] == f["narrow_values"] == f["input"],
-        partly=lambda f: f["basic"] == f["heads"] == f["input"],
-    ),
+    lambda f: f["basic"] == f["heads"] == f["narrow_values"] == f["input"],
+    partly=lambda f: f["basic"] == f["heads"] == f["input"],
 )
 def outputs_are_as_wide_as_inputs() -> Figures:
     """Output widths: without parameters, with heads and output map, with narrower values."""

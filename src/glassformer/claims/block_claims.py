@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.claims.claim import Figures, Group, VerdictRule
+from glassformer.claims.claim import Figures, Group
 from glassformer.claims.costs import (
     DERIVED_CONSTANT,
     PRINTED_CONSTANT,
@@ -100,10 +100,8 @@ def residuals_and_norms_help_deep_nets(depth: int = 4, steps: int = 100) -> Figu
 
 @block_group.claim(
     "C54",
-    VerdictRule(
-        lambda f: f["k_hard"] > f["less_hard"] + 0.05 and f["less_easy"] < 0.95,
-        partly=lambda f: f["wide_hard"] > f["less_hard"] + 0.05 and f["less_easy"] > 0.95,
-    ),
+    lambda f: f["k_hard"] > f["less_hard"] + 0.05 and f["less_easy"] < 0.95,
+    partly=lambda f: f["wide_hard"] > f["less_hard"] + 0.05 and f["less_easy"] > 0.95,
 )
 def a_feed_forward_is_at_least_as_wide_as_k() -> Figures:
     """Accuracy at widths k/4, k and 4k on memorised pairs; k/4 on an easy task."""
@@ -168,9 +166,8 @@ def epsilon_prevents_division_by_zero() -> Figures:
 
 @block_group.claim(
     "C58",
-    VerdictRule(
-        lambda f: max(f["ordinary"], f["small"]) < 1e-3, partly=lambda f: f["ordinary"] < 1e-3
-    ),
+    lambda f: max(f["ordinary"], f["small"]) < 1e-3,
+    partly=lambda f: f["ordinary"] < 1e-3,
     times=(10, 100, 1000),
 )
 def epsilon_beside_the_deviation(times: int = 1000) -> Figures:
@@ -262,7 +259,8 @@ def _trained_rows(lengths: tuple[int, ...]) -> int:
 
 @position_group.claim(
     "C61",
-    VerdictRule(lambda f: f["longest"] < f["every"], partly=lambda f: f["short"] < f["every"]),
+    lambda f: f["longest"] < f["every"],
+    partly=lambda f: f["short"] < f["every"],
 )
 def every_length_is_needed() -> Figures:
     """Position vectors trained by texts of every length, of the longest, and by short ones."""
@@ -317,10 +315,8 @@ def learn_left_neighbour(kind: str, lengths: tuple[int, ...], *, steps: int = 40
 
 @position_group.claim(
     "C63",
-    VerdictRule(
-        lambda f: max(f["sinusoidal_32"], f["rotary_32"]) < 0.8,
-        partly=lambda f: min(f["sinusoidal_32"], f["rotary_32"]) < 0.8,
-    ),
+    lambda f: max(f["sinusoidal_32"], f["rotary_32"]) < 0.8,
+    partly=lambda f: min(f["sinusoidal_32"], f["rotary_32"]) < 0.8,
     command="glassformer claims C63 --slow",
 )
 def longer_texts_fare_worse() -> Figures:
@@ -352,9 +348,7 @@ def encodings_need_no_learning(by: int = 5, width: int = 16) -> Figures:
     }
 
 
-@position_group.claim(
-    "C65", VerdictRule(lambda f: f["gap"] > ROUNDING, decidable=lambda f: f["gap"] > ROUNDING)
-)
+@position_group.claim("C65", lambda f: f["gap"] > ROUNDING, decidable=lambda f: f["gap"] > ROUNDING)
 def adding_is_a_kind_of_joining() -> Figures:
     """W (x + p) compared with [W W] [x; p]: a sum is a concatenation with equal maps."""
     words, places = vectors(5, 16), sinusoidal_table(5, 16)
@@ -391,10 +385,8 @@ def _least_width(vocab_size: int) -> int:
 
 @position_group.claim(
     "C67",
-    VerdictRule(
-        lambda f: abs(f["rule"] / f["exact"] - 1) < 0.02 and f["text_width"] > f["rule"],
-        partly=lambda f: abs(f["rule"] / f["exact"] - 1) < 0.2,
-    ),
+    lambda f: abs(f["rule"] / f["exact"] - 1) < 0.02 and f["text_width"] > f["rule"],
+    partly=lambda f: abs(f["rule"] / f["exact"] - 1) < 0.2,
     words=(23, 1000, 30000),
 )
 def the_rule_for_the_embedding_size(words: int = 23) -> Figures:

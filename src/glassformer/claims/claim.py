@@ -317,15 +317,17 @@ class Group:
     def claim(
         self,
         id_: str,
-        rule: VerdictRule | Decision,
+        holds: Decision,
         *,
+        partly: Decision = _never,
+        decidable: Decision = _always,
         command: str | None = None,
         **switches: Sequence[float],
     ) -> Callable[[Experiment], Experiment]:
         """Register an experiment under a claim's id; a claim with a `command` is slow.
 
-        A bare condition as the rule says when the claim holds; otherwise it fails. `switches` are
-        the values that the arguments of the experiment may take besides their defaults.
+        The conditions are those of its `VerdictRule`. `switches` are the values that the arguments
+        of the experiment may take besides their defaults.
         """
 
         def register(measure: Experiment) -> Experiment:
@@ -336,7 +338,7 @@ class Group:
                 found=self._words[f"{id_} found"],
                 remark=self._words.get(f"{id_} remark"),
                 measure=measure,
-                rule=rule if isinstance(rule, VerdictRule) else VerdictRule(rule),
+                rule=VerdictRule(holds, partly, decidable),
                 slow=command is not None,
                 command=command,
                 stored=next(iter(stored_results(id_)), None),

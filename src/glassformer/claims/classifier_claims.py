@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.claims.bloem import SelfAttention, Transformer, attend_folded
-from glassformer.claims.claim import Figures, Group, VerdictRule
+from glassformer.claims.claim import Figures, Group
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
     ROUNDING,
@@ -86,10 +86,8 @@ def depth_6_and_length_512_reach_85_percent() -> Figures:
 
 @group.claim(
     "C70",
-    VerdictRule(
-        lambda f: f["accuracy"] > f["recurrent"] - 0.01 and f["ratio"] > 2,
-        partly=lambda f: f["accuracy"] > f["recurrent"] - 0.01 or f["ratio"] > 2,
-    ),
+    lambda f: f["accuracy"] > f["recurrent"] - 0.01 and f["ratio"] > 2,
+    partly=lambda f: f["accuracy"] > f["recurrent"] - 0.01 or f["ratio"] > 2,
     command="glassformer claims C70 --slow",
 )
 def as_good_as_an_rnn_and_faster() -> Figures:
@@ -112,7 +110,8 @@ def as_good_as_an_rnn_and_faster() -> Figures:
 
 @group.claim(
     "C71",
-    VerdictRule(lambda f: f["more"] >= 0.95, partly=lambda f: f["more"] > f["plain"] + 0.01),
+    lambda f: f["more"] >= 0.95,
+    partly=lambda f: f["more"] > f["plain"] + 0.01,
     command="glassformer claims C71 --slow",
 )
 def more_data_and_depth_help() -> Figures:
@@ -215,10 +214,8 @@ _READ_TEXTS = "GLASSFORMER_TEXTS=… glassformer claims {} --slow"
 
 @group.claim(
     "C72",
-    VerdictRule(
-        lambda f: f["compiled"] == f["blocks"] and f["compiled_classes"] == f["classes"],
-        partly=lambda f: f["compiled_classes"] == f["classes"],
-    ),
+    lambda f: f["compiled"] == f["blocks"] and f["compiled_classes"] == f["classes"],
+    partly=lambda f: f["compiled_classes"] == f["classes"],
     command=_READ_TEXTS.format("C72"),
 )
 def the_printed_code_runs() -> Figures:

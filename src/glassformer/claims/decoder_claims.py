@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
-from glassformer.claims.claim import Figures, Group, VerdictRule
+from glassformer.claims.claim import Figures, Group
 from glassformer.claims.classifier_claims import held_out_accuracy
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
@@ -162,10 +162,8 @@ def masking_helps_against_overfitting() -> Figures:
 
 @group.claim(
     "C82",
-    VerdictRule(
-        lambda f: max(f["unpadded"], f["padded"]) < ROUNDING,
-        partly=lambda f: f["unpadded"] < ROUNDING,
-    ),
+    lambda f: max(f["unpadded"], f["padded"]) < ROUNDING,
+    partly=lambda f: f["unpadded"] < ROUNDING,
 )
 @torch.no_grad()
 def an_encoder_needs_no_mask() -> Figures:
@@ -212,10 +210,8 @@ def the_largest_logit_wins() -> Figures:
 
 @group.claim(
     "C85",
-    VerdictRule(
-        lambda f: f["ends"] > 0 and f["ended"] == f["texts"],
-        partly=lambda f: f["ends"] > 0 and f["ended"] > 0,
-    ),
+    lambda f: f["ends"] > 0 and f["ended"] == f["texts"],
+    partly=lambda f: f["ends"] > 0 and f["ended"] > 0,
 )
 def generation_ends_with_the_end_token() -> Figures:
     """Columns of the printed output layer, `<end>` among them; a translator with such a column."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.claims.attention_studies import ONE_HEAD_BOUND, learn_neighbours, learn_roles
 from glassformer.claims.bloem import FOLDS, attend_einsum, attend_folded
-from glassformer.claims.claim import Figures, Group, VerdictRule
+from glassformer.claims.claim import Figures, Group
 from glassformer.claims.costs import attention_cost, attention_parameters, time_calls
 from glassformer.claims.properties import influence, of_vectors
 from glassformer.claims.specimens import (
@@ -32,9 +32,8 @@ group = Group("head_claims")
 
 @group.claim(
     "C38",
-    VerdictRule(
-        lambda f: f["in_scores"] < 0.5 and f["added"] < 0.5, partly=lambda f: f["in_scores"] < 0.5
-    ),
+    lambda f: f["in_scores"] < 0.5 and f["added"] < 0.5,
+    partly=lambda f: f["in_scores"] < 0.5,
 )
 def one_head_mixes_giver_and_receiver() -> Figures:
     """Both roles read from y_gave after training, with positions in the scores only or added."""
@@ -163,10 +162,8 @@ def heads_add_no_parameters(k: int = 256, heads: int = 4) -> Figures:
 
 @group.claim(
     "C43",
-    VerdictRule(
-        lambda f: f["gap"] < ROUNDING and f["folded"] <= f["with_map"],
-        partly=lambda f: f["gap"] < ROUNDING,
-    ),
+    lambda f: f["gap"] < ROUNDING and f["folded"] <= f["with_map"],
+    partly=lambda f: f["gap"] < ROUNDING,
 )
 @torch.no_grad()
 def the_output_map_may_go() -> Figures:
@@ -257,10 +254,8 @@ def vectors_of_heads_make_a_matrix() -> Figures:
 
 @group.claim(
     "C49",
-    VerdictRule(
-        lambda f: f["narrow"] == f["tried"],
-        partly=lambda f: f["divisors"] == f["divisors_run"] and f["with_width"] == f["tried"],
-    ),
+    lambda f: f["narrow"] == f["tried"],
+    partly=lambda f: f["divisors"] == f["divisors_run"] and f["with_width"] == f["tried"],
     width=(12, 16, 30),
 )
 def the_number_of_heads_is_free(width: int = 12) -> Figures:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
-from glassformer.claims.claim import Figures, Group, VerdictRule
+from glassformer.claims.claim import Figures, Group
 from glassformer.claims.costs import growth, time_calls
 from glassformer.claims.properties import RecurrentLayer, layer_cost, make_layer, path_lengths
 from glassformer.claims.specimens import (
@@ -192,7 +192,8 @@ def the_product_with_v_relates() -> Figures:
 
 @model_group.claim(
     "C94",
-    VerdictRule(lambda f: f["accuracy"] > 0.95, partly=lambda f: f["loss"] < 0.5 * f["start"]),
+    lambda f: f["accuracy"] > 0.95,
+    partly=lambda f: f["loss"] < 0.5 * f["start"],
 )
 def adam_trains_it() -> Figures:
     """A small encoder-decoder learns to copy five tokens."""
@@ -226,9 +227,7 @@ def three_sentences() -> list[str]:
     return [text for text in printed.items if text is not None]
 
 
-@token_group.claim(
-    "C95", VerdictRule(lambda f: f["kept"] == 23, partly=lambda f: f["ignored"] == 23)
-)
+@token_group.claim("C95", lambda f: f["kept"] == 23, partly=lambda f: f["ignored"] == 23)
 def the_vocabulary_has_23_words() -> Figures:
     """Distinct words of the corpus, case-sensitive and not."""
     corpus = three_sentences()
@@ -251,10 +250,8 @@ _LEARNED = (
 
 @token_group.claim(
     "C96",
-    VerdictRule(
-        lambda f: all(0.7 <= f[kind] <= 0.8 for kind in ("everyday", "learned", "letters")),
-        partly=lambda f: f["letters"] < f["learned"] < 0.75 < f["everyday"],
-    ),
+    lambda f: all(0.7 <= f[kind] <= 0.8 for kind in ("everyday", "learned", "letters")),
+    partly=lambda f: f["letters"] < f["learned"] < 0.75 < f["everyday"],
 )
 def a_token_is_three_quarters_of_a_word() -> Figures:
     """Words per token: everyday and learned English in subwords, and in letters."""
@@ -268,9 +265,7 @@ def a_token_is_three_quarters_of_a_word() -> Figures:
     }
 
 
-@token_group.claim(
-    "C97", VerdictRule(lambda f: f["gigabytes"] == 570, decidable=lambda f: f["copies"] > 0)
-)
+@token_group.claim("C97", lambda f: f["gigabytes"] == 570, decidable=lambda f: f["copies"] > 0)
 def the_data_set_has_570_gigabytes() -> Figures:
     """Recipes that read such a data set, and what 570 GB would be in tokens."""
     shipped = load("en-de").reader

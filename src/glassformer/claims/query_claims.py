@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.claims.claim import Figures, Group, VerdictRule
+from glassformer.claims.claim import Figures, Group
 from glassformer.claims.properties import score_spread
 from glassformer.claims.specimens import (
     ROUNDING,
@@ -210,7 +210,8 @@ def _copy_the_left_neighbour(*, shared: bool) -> tuple[float, float]:
 
 @query_group.claim(
     "C27",
-    VerdictRule(lambda f: f["shared_runs"] == 0, partly=lambda f: f["own"] < 0.1 < f["shared"]),
+    lambda f: f["shared_runs"] == 0,
+    partly=lambda f: f["own"] < 0.1 < f["shared"],
 )
 def queries_and_keys_need_their_own_maps() -> Figures:
     """A task with a direction, with separate maps and with one map for queries and keys."""
@@ -289,10 +290,8 @@ def large_scores_saturate(times: int = 32, width: int = 64) -> Figures:
 
 @scaling_group.claim(
     "C31",
-    VerdictRule(
-        lambda f: f["mean_wide"] > 2 * max(abs(f["mean_narrow"]), f["error"]),
-        partly=lambda f: f["deviation_wide"] > 2 * f["deviation_narrow"],
-    ),
+    lambda f: f["mean_wide"] > 2 * max(abs(f["mean_narrow"]), f["error"]),
+    partly=lambda f: f["deviation_wide"] > 2 * f["deviation_narrow"],
 )
 def the_average_product_grows() -> Figures:
     """Products of random vectors with mean 0 and mean 1, at the least and the largest width."""
@@ -403,10 +402,8 @@ def look_up(width: int, *, steps: int = 80, seed: int = 0, **settings: Any) -> f
 
 @scaling_group.claim(
     "C37",
-    VerdictRule(
-        lambda f: f["additive"] > f["unscaled"] + 0.05 and f["scaled"] > f["unscaled"] + 0.05,
-        partly=lambda f: f["scaled"] > f["unscaled"] + 0.05,
-    ),
+    lambda f: f["additive"] > f["unscaled"] + 0.05 and f["scaled"] > f["unscaled"] + 0.05,
+    partly=lambda f: f["scaled"] > f["unscaled"] + 0.05,
     command="glassformer claims C37 --slow",
 )
 def additive_scores_beat_unscaled_products() -> Figures:
