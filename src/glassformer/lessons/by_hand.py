@@ -204,9 +204,10 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
     yield from _asked(walk, run, say)
     added = run[f"{_ENCODER}.attention_sum"][_PLAY, 1]
     yield role_step("sum", added, say, after=remarker.on("add_1", added))
+    normed = run[f"{_ENCODER}.attention_norm.normed"][_PLAY, 1]
     yield norm_step(
-        run, f"{_ENCODER}.attention_norm", say, _PLAY, 1,
-        lambda _role, cell: remarker.on("norm_1", cell), say("first norm"),
+        run, f"{_ENCODER}.attention_norm", say, _PLAY, 1, title=say("first norm"),
+        after=remarker.on("norm_1", normed),
     )  # fmt: skip
     yield feed_forward_step(
         run, f"{_ENCODER}.feed_forward", say, _PLAY, 1, note=say("unprinted", seed=SEED)
@@ -214,8 +215,8 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
     yield role_step("sum", run[f"{_ENCODER}.feed_sum"][_PLAY, 1], say,
                     phrase="sum after feed-forward")  # fmt: skip
     yield norm_step(
-        run, f"{_ENCODER}.feed_forward_norm", say, _PLAY, 1,
-        lambda _role, _cell: remarker.on("stats_2"), say("second norm"), "norm again",
+        run, f"{_ENCODER}.feed_forward_norm", say, _PLAY, 1, title=say("second norm"),
+        phrase="norm again", after=remarker.on("stats_2"),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -161,10 +161,6 @@ Remarks = Callable[[str, Cell], Sequence[Part]]
 """From the role and the chosen cell to remarks on what a text printed there."""
 
 
-def _nothing(_role: str, _cell: Cell) -> Sequence[Part]:
-    return ()
-
-
 @dataclass(frozen=True)
 class AttentionWalk:
     """The steps of one attention layer of a trace, from queries to output.
@@ -180,7 +176,7 @@ class AttentionWalk:
     entry: int = 0
     head: int = 0
     unit: str = "word"
-    remarks: Remarks = field(default=_nothing)
+    remarks: Remarks = lambda _role, _cell: ()
 
     def step(self, name: str) -> Step:
         return self.trace[join(self.path, name)]
@@ -263,14 +259,7 @@ class AttentionWalk:
 
 
 def norm_step(
-    trace: Trace,
-    path: str,
-    say: Speaker,
-    place: int,
-    entry: int,
-    remarks: Remarks = _nothing,
-    title: str | None = None,
-    phrase: str = "norm",
+    trace: Trace, path: str, say: Speaker, place: int, entry: int, **settings: Any
 ) -> LessonStep:
     """The plain norm of one row: mean, deviation, quotient."""
     normed, mean, deviation = (trace[f"{path}.{name}"] for name in ("normed", "mean", "deviation"))
@@ -284,10 +273,7 @@ def norm_step(
         "deviation": deviation[place, 0],
     }
     beside = [heat_map(mean, say, mean[place, 0]), heat_map(deviation, say, deviation[place, 0])]
-    return role_step(
-        "norm", cell, say, before=[divisor], beside=beside, after=remarks("norm", cell),
-        phrase=phrase, title=title, facts=said,
-    )  # fmt: skip
+    return role_step("norm", cell, say, before=[divisor], beside=beside, facts=said, **settings)
 
 
 def feed_forward_step(
