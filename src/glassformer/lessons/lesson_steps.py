@@ -69,17 +69,14 @@ def heat_map(
     title: str | None = None,
 ) -> HeatMap:
     """A step, or one head of it, with the chosen cell framed if it is part of it."""
-    at = None
-    if cell is not None and cell.step is step:
-        at = cell.index[:-2]
-    elif head is not None:
-        at = (*(0,) * (len(step.shape) - 3), head)
-    marked = None
+    at, marked, turned = None, None, is_turned(step)
     if cell is not None and cell.step is step:
         row, column = (0, *cell.index)[-2:]
-        marked = (column, row) if is_turned(step) else (row, column)
+        at, marked = cell.index[:-2], (column, row) if turned else (row, column)
+    elif head is not None:
+        at = (*(0,) * (len(step.shape) - 3), head)
     several = head if head is not None and step.shape[-3] > 1 else None
-    found, turned = matrix(step, at), is_turned(step)
+    found = matrix(step, at)
     labels = [place_labels(step, axis) for axis in ((-1, -2) if turned else (-2, -1))]
     shown = Matrix(
         step,
