@@ -359,7 +359,13 @@ class Model(TraceableModel):
         )
 
     def _cannot(self, asked: Task) -> ConfigError:
-        return ConfigError(f"{self.name} is {self.kind}: it cannot {asked}, use {self.task}")
+        return ConfigError(
+            "{name} is {kind}: it cannot {asked}, use {task}",
+            name=self.name,
+            kind=self.kind,
+            asked=asked,
+            task=self.task,
+        )
 
 
 def texts_of(texts: Iterable[str]) -> list[str]:
