@@ -596,6 +596,30 @@ def test_results_written_into_given_memory_pass_gradients_on() -> None:
     assert traced.verify().ok
 
 
+def test_what_torch_refuses_names_the_operator_that_writes_to_a_parameter() -> None:
+    """A table that is read and then shortened to its largest norm."""
+    torch.manual_seed(0)
+    table = nn.Embedding(5, 4, max_norm=0.5)
+
+    class ReadBefore(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = table
+
+        def forward(self, ids: Tensor) -> Tensor:
+            size = self.table.weight.square().sum()
+            looked_up: Tensor = self.table(ids)
+            return looked_up * size
+
+    model = ReadBefore()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    match = "in which embedding_renorm writes to table.weight: one of the variables"
+    with pytest.raises(TraceError, match=match):
+        trace_training_step(
+            model, torch.tensor([1, 2]), loss=lambda y: y.sum(), optimiser=optimiser
+        )
+
+
 def test_parameters_may_be_written_to_without_autograd() -> None:
     """A table with a largest norm shortens its rows, another model clips its weights."""
     torch.manual_seed(0)

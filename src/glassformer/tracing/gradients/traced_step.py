@@ -186,14 +186,32 @@ class _Step:
         try:
             loss.backward()
         except RuntimeError as error:
-            raise TraceError(
-                "torch itself refuses the backward pass of this model: {error}",
-                error=str(error).partition(". ")[0].partition("\n")[0],
-            ) from error
+            raise self._refused(error) from error
         agreement.compare_gradients(self._gradients)
         self._optimiser.step()
         agreement.compare_weights(self._weights, self._updates.method.rescales)
         self._notes += agreement.notes
+
+    def _refused(self, error: RuntimeError) -> TraceError:
+        """torch's own refusal, with what wrote to a parameter that was read before."""
+        said = str(error).partition(". ")[0].partition("\n")[0]
+        parameters = {s.view.version: s.name for s in self._sources if s.role == "parameter"}
+        written = {
+            call.operator.name: parameters[old.first]
+            for call in self._recorder.calls
+            for old, _ in call.writes
+            if old.first in parameters
+        }
+        if not written or "inplace" not in said:
+            return TraceError(
+                "torch itself refuses the backward pass of this model: {error}", error=said
+            )
+        return TraceError(
+            "torch itself refuses the backward pass of this model, in which {operators} writes to "
+            "{names}: {error}",
+            operators=", ".join(written), names=", ".join(dict.fromkeys(written.values())),
+            error=said,
+        )  # fmt: skip
 
     def trace(self) -> Trace:
         return Trace(self._recording())
