@@ -181,6 +181,13 @@ def test_the_pieces_of_the_arithmetic_are_its_text(client: TestClient, translate
     assert any(piece["cell"] for piece in told["pieces"])
 
 
+def test_a_comparison_stands_in_brackets_on_its_card(held: State, client: TestClient) -> None:
+    opened = held.store.add(OpenTrace(trace_of(lambda x: x == 2, torch.ones(2)), "two", "module"))
+    told = card(client, {"id": opened.id}, opened.steps[-1].number, 1)
+    assert (told["formula"], told["numbers"]) == ("(x[1] = 2)", "(1 = 2)")
+    assert "".join(piece["text"] for piece in told["pieces"]) == told["numbers"]
+
+
 def test_complex_numbers_are_pairs_with_cards_of_their_own(held: State, client: TestClient) -> None:
     recorded = trace_of(lambda x: torch.fft.fft(x).abs() * 2, torch.ones(2, 2))
     opened = held.store.add(OpenTrace(recorded, "waves", "module"))

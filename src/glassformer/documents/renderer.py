@@ -1,4 +1,4 @@
-"""What a format is, a class that writes each kind of part; and the formats there are.
+"""What a format is, a class that writes each kind of part; the formats there are, and their words.
 
 A format must write paragraphs, formulas, heat maps, tables, code and sections. The other parts are
 made of those unless it has something better: a remark is a paragraph, facts and a question are

@@ -72,12 +72,15 @@ def card_info(
     whole = (
         card.name_tree if expression is None else Infix(card.relation, card.name_tree, card.tree)
     )
+    formula, numbers = card.sides
     is_real = expression is not None and cell.step.dtype.is_floating_point
     return schemas.CardInfo.copy_of(
         card,
         cell=link(cell),
         exact=UNWRITTEN if card.is_unwritten else number(cell.value, 9),
         tex=to_tex(whole, language=language),
+        formula=formula,
+        numbers=numbers,
         pieces=[] if expression is None else _pieces(card, card.number_tree, link),
         definitions=[
             schemas.DefinitionInfo.copy_of(part, pieces=_pieces(card, part.number_tree, link))
@@ -101,7 +104,7 @@ def _pieces(card: Card, formula: Formula, link: Link) -> list[schemas.Piece]:
     """Arithmetic in numbers, its operands as links."""
     return [
         schemas.Piece(text=text, cell=None if operand is None else link(next(leaves(operand))))
-        for text, operand in to_pieces(formula, language=card.language)
+        for text, operand in to_pieces(formula, language=card.language, within="equation")
     ]
 
 

@@ -145,6 +145,14 @@ class Card:
         """The formula in numbers as text; empty where there is none."""
         return "" if self.expression is None else self._text(self.number_tree)
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        """Both texts as they stand beside an equals sign: a comparison in brackets."""
+        if self.expression is None:
+            return "", ""
+        write = partial(self._text, within="equation")
+        return write(self.tree), write(self.number_tree)
+
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
         """The symbols that stand for parts, each after those it needs."""
@@ -290,8 +298,7 @@ def _lines(card: Card, most: int, digits: int) -> list[str]:
             lines.append(say("no rule", op=step.op, operands=operands))
         return lines
     sign = card.relation
-    write = partial(to_text, digits=digits, language=card.language, within="equation")
-    symbols, numbers = write(card.tree), write(card.number_tree)
+    symbols, numbers = card.sides
     has_symbol = str(card.sight.symbol(step)) != step.name
     lines.append(f"  {f'{card.name} ' if has_symbol else ''}{sign} {symbols}")
     if legend := ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items()):

@@ -86,12 +86,12 @@ class _Printer:
     """Whether 1.5e-05 is written as the product 1.5 × 10⁻⁵."""
     number = staticmethod(number)
 
-    def whole(self, formula: n.Formula, within: Within) -> str:
-        """A whole formula as one string."""
+    def whole(self, formula: n.Formula, within: Within) -> Pieces:
+        """A whole formula."""
         outer = _PRODUCT if within == "sum" else _WEAK
         if within == "equation" and isinstance(formula, n.Infix):
             outer = _SUM
-        return text_of(self.write(formula, outer))
+        return self.write(formula, outer)
 
     def write(self, formula: n.Formula, outer: int = _WEAK) -> Pieces:
         """The formula, in brackets if it is weaker than its surroundings."""
@@ -244,13 +244,15 @@ def to_text(
     formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
 ) -> str:
     """The formula as plain text."""
-    return _Printer(digits, language).whole(formula, within)
+    return text_of(_Printer(digits, language).whole(formula, within))
 
 
-def to_pieces(formula: n.Formula, digits: int = 4, language: Language = "en") -> Pieces:
+def to_pieces(
+    formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
+) -> Pieces:
     """The text in pieces, operands with their expressions, the text between them joined."""
     joined: Pieces = []
-    for text, operand in _Printer(digits, language).write(formula):
+    for text, operand in _Printer(digits, language).whole(formula, within):
         if operand is None and joined and joined[-1][1] is None:
             joined[-1] = (joined[-1][0] + text, None)
         elif text:
@@ -405,7 +407,7 @@ def to_tex(
     formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
 ) -> str:
     """The formula as LaTeX math, without dollar signs."""
-    return _TexPrinter(digits, language).whole(formula, within)
+    return text_of(_TexPrinter(digits, language).whole(formula, within))
 
 
 # --- MathML ---
@@ -499,4 +501,4 @@ def to_mathml(
     formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
 ) -> str:
     """The formula as MathML, without the enclosing `<math>`."""
-    return _MathmlPrinter(digits, language).whole(formula, within)
+    return text_of(_MathmlPrinter(digits, language).whole(formula, within))
