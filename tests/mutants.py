@@ -37,7 +37,7 @@ PACKAGES = sorted(file.parent.name for file in (ROOT / SOURCE).glob("*/__init__.
 REST = {
     "cli": ("tests/test_cli*.py", "tests/test_tasks_command.py", "tests/test_experiment_command.py",
             "tests/audit/test_audit_command.py", "tests/claims/test_claims_command.py",
-            "tests/lessons/test_learner_file.py"),
+            "tests/lessons/test_learner_file.py", "tests/lessons/test_lesson_formats.py"),
     "tasks": ("tests/test_tasks*.py", "tests/tasks/test_*.py", "tests/test_run_*.py",
               "tests/test_recommending.py"),
     "checkpoint": ("tests/test_checkpoint.py", "tests/test_weights.py", "tests/test_tasks.py",
