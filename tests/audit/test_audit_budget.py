@@ -13,7 +13,7 @@ from glassformer.audit.example_file import read_example
 from glassformer.audit.formulas import BoundedNumbers, Node, evaluate, exactly, parse, show
 from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import write_out
-from glassformer.audit.formulas.terms import Name, Numeral, replace_all, walk
+from glassformer.audit.formulas.terms import Name, Numeral, replace_each, walk
 from glassformer.audit.judgement import audit
 from glassformer.documents import render_text
 from glassformer.language import Bilingual
@@ -65,7 +65,7 @@ def test_equal_parts_are_one() -> None:
     assert len({parse("a + b"), parse("a+b"), parse("b + a"), parse("a - b")}) == 3
     assert parse("f(a, k=b)") != parse("f(a, b)")
     assert parse("'a'") != parse("a")
-    assert replace_all(parse("a * (a + 1)"), Name("a"), Numeral(2)) == parse("2 * (2 + 1)")
+    assert replace_each(parse("a * (a + 1)"), {Name("a"): Numeral(2)}) == parse("2 * (2 + 1)")
 
 
 def test_a_budget_of_work_ends_with_its_own_error() -> None:

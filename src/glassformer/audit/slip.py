@@ -26,7 +26,6 @@ from glassformer.audit.formulas.terms import (
     Node,
     Numeral,
     Partly,
-    replace_all,
     replace_each,
     show,
     walk,
@@ -187,7 +186,7 @@ def anywhere(
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
         for node in _parts(tree, not_below):
             for new, detail in rule(node, scene):
-                yield Change(replace_all(tree, node, new), detail)
+                yield Change(replace_each(tree, {node: new}), detail)
 
     return rewrite
 

@@ -281,6 +281,17 @@ def _with_prefix(prefix: str, state: dict[str, Tensor], head: str) -> dict[str, 
     }
 
 
+def _with_biases(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Biases of zero where our maps have none: those of Marian, Pegasus and GPT-2 always do."""
+    maps = re.compile(r"(attention\.to_\w+|expand|contract)\.weight$")
+    zeros = {
+        name.removesuffix("weight") + "bias": torch.zeros(len(tensor))
+        for name, tensor in state.items()
+        if maps.search(name)
+    }
+    return zeros | state
+
+
 # --- Marian and Pegasus ---
 # Both are the Transformer of 2017. Their position vectors hold all sines first and then all
 # cosines, where ours (and the paper's) alternate. The two are the same up to the order of the
@@ -349,15 +360,11 @@ def _marian_state(ours: dict[str, Tensor], config: ModelConfig) -> dict[str, Ten
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     state = {
         f"model.{_marian_name(name)}": _reorder(name, tensor, order)
-        for name, tensor in ours.items()
+        for name, tensor in _with_biases(ours).items()
         if not name.startswith("to_vocabulary")
     }
     if config.output.tied == "all":  # one table, under the name that all others are tied to
         state["model.shared.weight"] = state.pop("model.encoder.embed_tokens.weight")
-    # Their linear maps always have a bias.
-    for name in [name for name in state if re.search(r"(_proj|\.fc[12])\.weight$", name)]:
-        bias = name.removesuffix("weight") + "bias"
-        state.setdefault(bias, torch.zeros(state[name].size(0)))
     no_bias = torch.zeros(config.target_vocab_size or config.vocab_size)
     state["final_logits_bias"] = ours.get("to_vocabulary.bias", no_bias)[None]
     return state
@@ -412,15 +419,10 @@ def _llama_config(config: ModelConfig) -> dict[str, Any]:
 
 
 def _gpt2_state(ours: dict[str, Tensor]) -> dict[str, Tensor]:
-    """GPT-2 stores matrices transposed, and each of its maps has a bias."""
-    whole = dict(ours)
-    for name, tensor in ours.items():
-        if re.search(r"(attention\.to_\w+|expand|contract)\.weight$", name):
-            bias = name.removesuffix("weight") + "bias"
-            whole.setdefault(bias, torch.zeros(len(tensor)))
+    """GPT-2 stores matrices transposed."""
     return {
         f"transformer.{name}": tensor.T if ".c_" in name and name.endswith("weight") else tensor
-        for name, tensor in rename_back(whole, NAMES["gpt2"]).items()
+        for name, tensor in rename_back(_with_biases(ours), NAMES["gpt2"]).items()
     }
 
 

@@ -223,7 +223,7 @@ def power(x: BoundedNumbers, y: BoundedNumbers) -> BoundedNumbers:
 
 
 def proportion(x: BoundedNumbers, axis: int) -> BoundedNumbers:
-    """x / Σ x. That x is a term of the sum is left out of account, which only widens the bounds."""
+    """x / Σ x. The bounds ignore that x is a term of the sum, which only widens them."""
 
     def ends() -> tuple[Array, Array]:
         low, high = (part.sum(axis=axis, keepdims=True) for part in (x.low, x.high))

@@ -288,13 +288,8 @@ def _with_below(node: Node, below: tuple[Node, ...]) -> Node:
     return made(*map(put, node._parts()), node.column)
 
 
-def replace_all(node: Node, old: Node, new: Node) -> Node:
-    """The formula with every node that equals `old` replaced; `new` itself is not searched."""
-    return rebuild(node, known={old.digest: new})
-
-
 def replace_each(node: Node, exchanged: Mapping[Node, Node]) -> Node:
-    """The same for several nodes at once; replacements are not searched again."""
+    """The formula with every node that equals a key replaced; replacements are not searched."""
     return rebuild(node, known={old.digest: new for old, new in exchanged.items()})
 
 
