@@ -269,7 +269,7 @@ def test_a_message_is_short_whatever_came(value: Any) -> None:
         assert len(str(caught.value)) < 600
 
 
-def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)
     endless = tmp_path / "endless.json"
@@ -290,7 +290,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
         load_example(file)
 
 
-def test_what_is_no_example() -> None:
+def test_anything_but_an_example_is_refused() -> None:
     for wrong in (None, 5, ["by-hand"]):
         with pytest.raises(ConfigError, match="expected the name or the file of an example, got"):
             load_example(wrong)  # type: ignore[arg-type]
@@ -298,7 +298,7 @@ def test_what_is_no_example() -> None:
             audit(wrong)  # type: ignore[arg-type]
 
 
-def test_a_mark_at_the_beginning_of_the_file_is_no_part_of_it(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     """Notepad on Windows writes a byte order mark."""
     file = tmp_path / "my.json"
     file.write_text(json.dumps({"steps": [GIVEN]}), encoding="utf-8-sig")
