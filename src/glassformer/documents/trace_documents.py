@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -222,8 +221,9 @@ def page_text(trace: Trace, **options: Any) -> str:
     Options: `steps` (only these and what they read), `lang`, `title`, `max_bytes`, `max_cells`. The
     page is the explorer's, looked up when asked for: this package imports nothing above itself.
     """
-    made: str = import_module("glassformer.explorer.saved_page").page_text(trace, **options)
-    return made
+    from glassformer.explorer.saved_page import page_text as saved
+
+    return saved(trace, **options)
 
 
 def trace_file(thing: Traced, to: str, language: str, options: dict[str, Any]) -> str | bytes:

@@ -6,10 +6,14 @@ A note is its English sentence; it keeps its kind and values, so that it can be 
 from __future__ import annotations
 
 import re
-from importlib import import_module
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from glassformer.language import words
+
+if TYPE_CHECKING:
+    from glassformer.tracing.cells import Cell
+    from glassformer.tracing.steps import Step
+    from glassformer.tracing.trace import Trace
 
 NOTES = words(__name__)
 
@@ -60,10 +64,11 @@ class Explanation(ShownAsText, str):
     __slots__ = ()
 
 
-def notebook_markdown(thing: object) -> str:
+def notebook_markdown(thing: Trace | Step | Cell) -> str:
     """What a notebook shows for a trace, a step or a cell.
 
     `documents` is imported on use: it depends on `tracing`, not the other way round.
     """
-    shown: str = import_module("glassformer.documents").notebook_markdown(thing)
-    return shown
+    from glassformer.documents import notebook_markdown as shown_by
+
+    return shown_by(thing)
