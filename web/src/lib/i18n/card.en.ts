@@ -1,5 +1,4 @@
 export const cardEn = {
-  'card.close': 'Close',
   'card.back': 'Back',
   'card.edit': 'Change this number (F2)',
   'card.taller': 'Show more of the card',

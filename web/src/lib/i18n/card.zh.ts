@@ -1,7 +1,6 @@
 import type { cardEn } from './card.en';
 
 export const cardZh: Record<keyof typeof cardEn, string> = {
-  'card.close': '关闭',
   'card.back': '返回',
   'card.edit': '修改这个数（F2）',
   'card.taller': '展开卡片',

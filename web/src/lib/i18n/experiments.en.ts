@@ -4,7 +4,6 @@ export const experimentsEn = {
   'live.slider': 'Move it: the answer follows',
   'live.hint': 'Letting go makes it an edit.',
   'live.done': 'Set to {value}. Undo takes it back.',
-  'live.close': 'Close',
 
   'region.isOff': '{part} off',
   'region.isSet': '{part} = {value}',

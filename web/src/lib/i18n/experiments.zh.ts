@@ -6,7 +6,6 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'live.slider': '拖动它，答案随之变化',
   'live.hint': '松手即成为一处修改。',
   'live.done': '已设为 {value}，可用“撤销”还原。',
-  'live.close': '关闭',
 
   'region.isOff': '关闭{part}',
   'region.isSet': '{part} = {value}',
@@ -65,7 +64,7 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'experiments.about': '解释的数：',
   'experiments.which': '解释',
   'experiments.isAnswer': '即模型的答案；打开任何一个数的卡片，就改为解释那个数',
-  'experiments.isUndecided': '未定：与另一答案同样可能；打开任何一个数的卡片，就改为解释那个数',
+  'experiments.isUndecided': '无法判定：与另一答案同样可能；打开任何一个数的卡片，就改为解释那个数',
   'experiments.isCard': '即卡片上的数',
   'experiments.noSubject': '请先打开一个数的卡片。',
   'experiments.words': '按词归因',

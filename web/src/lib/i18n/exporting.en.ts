@@ -18,7 +18,6 @@ export const exportingEn = {
   'exporting.making': 'Making the file …',
   'exporting.download': 'Download',
   'exporting.saved': 'Saved {name} ({size}).',
-  'exporting.close': 'Close',
   'exporting.tooMany':
     'This module has {n} steps; {most} at most can be exported. Take the whole run.',
 } as const;

@@ -20,6 +20,5 @@ export const exportingZh: Record<keyof typeof exportingEn, string> = {
   'exporting.making': '正在生成文件……',
   'exporting.download': '下载',
   'exporting.saved': '已保存 {name}（{size}）。',
-  'exporting.close': '关闭',
   'exporting.tooMany': '该模块有 {n} 个步骤，最多可导出 {most} 个。请导出整次运行。',
 };

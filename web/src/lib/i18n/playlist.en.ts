@@ -32,7 +32,6 @@ export const playlistEn = {
   'playlist.page': 'Web page (one file)',
   'playlist.pdf': 'PDF …',
   'playlist.clear': 'Remove all',
-  'playlist.close': 'Close',
   'playlist.cancel': 'Cancel',
   'playlist.opened': '{n} views opened.',
   'playlist.making': 'Making view {n} of {of} …',

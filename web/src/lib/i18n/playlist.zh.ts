@@ -31,7 +31,6 @@ export const playlistZh: Record<keyof typeof playlistEn, string> = {
   'playlist.page': '网页（单个文件）',
   'playlist.pdf': 'PDF…',
   'playlist.clear': '全部移除',
-  'playlist.close': '关闭',
   'playlist.cancel': '取消',
   'playlist.opened': '已打开 {n} 个画面。',
   'playlist.making': '正在生成第 {n} 个画面，共 {of} 个…',
