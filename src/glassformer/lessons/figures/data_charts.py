@@ -156,7 +156,7 @@ def line_chart(
 
 def bar_chart(
     title: str, groups: Sequence[str], series: Sequence[Series], axes: Axes, *,
-    write: Callable[[float], str] | None = None, least: float | None = None,
+    write: Callable[[float], str] = tick_label, least: float | None = None,
     most: float | None = None, width: float = 640, height: float = 340,
 ) -> SvgDrawing:  # fmt: skip
     """For each group one bar per series, with its number above it as `write` writes it."""
@@ -176,7 +176,9 @@ def bar_chart(
             value = one.values[place]
             if math.isfinite(value):
                 left = middle + bar * (at - len(series) / 2)
-                _draw_bar(canvas, one, value, Box(left + 2, 0, bar - 4, 0), up, write or tick_label)
+                top, bottom = sorted((up(value), up(0.0)))
+                drawn = Box(left + 2, top, bar - 4, max(1.5, bottom - top))
+                _draw_bar(canvas, drawn, one.role, write(value))
     canvas.line((inside.left, up(0.0)), (inside.right, up(0.0)), role="quiet")
     return canvas.done()
 
@@ -222,28 +224,15 @@ def _draw_line(
         return  # a curve: markers would cover it
     for x, y in zip(across, one.values, strict=True):
         if up.shows(y):
-            mark(
-                canvas,
-                along(x),
-                up(y),
-                one.role,
-                f"{one.name}: {tick_label(x)}, {number_text(y, 4)}",
-            )
+            said = f"{one.name}: {tick_label(x)}, {number_text(y, 4)}"
+            mark(canvas, along(x), up(y), one.role, said)
 
 
-def _draw_bar(
-    canvas: Canvas,
-    one: Series,
-    value: float,
-    place: Box,
-    up: AxisScale,
-    write: Callable[[float], str],
-) -> None:
-    top, bottom = sorted((up(value), up(0.0)))
-    canvas.bar(Box(place.left, top, place.width, max(1.5, bottom - top)), one.role)
-    said = write(value)
-    size = min(_SIZE, max(9.0, _SIZE * (place.width + 3) / text_width(said, _SIZE)))
-    canvas.text(place.x, top - 9, said, size=size)
+def _draw_bar(canvas: Canvas, bar: Box, role: Role, said: str) -> None:
+    """A bar, with its number above it, no wider than the bar."""
+    canvas.bar(bar, role)
+    size = min(_SIZE, max(9.0, _SIZE * (bar.width + 3) / text_width(said, _SIZE)))
+    canvas.text(bar.x, bar.top - 9, said, size=size)
 
 
 # --- markers ---------------------------------------------------------------------------------
