@@ -27,6 +27,7 @@ VIEWS = {
     "decoding": f"{DE}&view=decoding",
     "run": f"{TOY}&view=walk&at=3",
 }
+LONGER = "#/en-de?text=A dog runs through the snow."
 SCREENS = (1920, 1080), (960, 540)
 """A projector, and a projector with the page at 200 %."""
 SVG = "{http://www.w3.org/2000/svg}"
@@ -103,6 +104,18 @@ def test_no_text_is_smaller_than_24_px(visit: Visit, view: str) -> None:
         assert not small, width
         for part in ("banner", "tree", "contentinfo"):
             expect(page.get_by_role(part)).to_have_count(0)
+
+
+def test_the_result_of_an_equation_shows_all_its_rows(visit: Visit) -> None:
+    """Nobody scrolls on a projector: what it is made from is lower instead, with its tokens."""
+    page = visit("#/toy")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page = lecture(visit, f"{LONGER}&step=encoder.blocks.0.attention.scores")
+    figures = page.locator(".parts figure")
+    rows = figures.last.locator(".scroller")
+    assert rows.evaluate("one => one.scrollHeight <= one.clientHeight")
+    expect(figures.last.get_by_role("gridcell")).to_have_count(64)
+    expect(figures.first.locator(".beside")).to_contain_text("dog")
 
 
 def test_a_key_and_a_button_enter_and_escape_leaves(visit: Visit) -> None:
