@@ -19,6 +19,7 @@ from glassformer.errors import (
     did_you_mean,
 )
 from glassformer.language import (
+    _SENTENCES,
     Bilingual,
     Language,
     Words,
@@ -366,6 +367,160 @@ def test_an_error_keeps_its_fields_across_processes() -> None:
     error = pickle.loads(pickle.dumps(DataError("there is no CSV file {path}", path=Path("a"))))
     assert (str(error), error.template) == ("there is no CSV file a", "there is no CSV file {path}")
     assert error.fields == {"path": Path("a")}
+
+
+# --- every error has Chinese ---
+
+# Functions that a message, or a part of one, is given to: its place among their arguments.
+TAKES_A_MESSAGE = {
+    "Fragment.of": 0,
+    "UnknownNameError": 0,
+    "_damaged": 3,
+    "_expect_list": 1,
+    "_require": 1,
+    "damaged": 0,
+    "expect": 2,
+    "os_errors_as": 1,
+    "refused": 0,
+}
+TAKES_A_PART = {"read_object", "parse_object", "_check_is_token"}  # by keyword, such as what=
+
+
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    nodes = (node for tree in trees().values() for node in ast.walk(tree))
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+@cache
+def error_classes() -> set[str]:
+    """The names of GlassformerError and of all classes below it."""
+    found = {"GlassformerError"}
+    while (
+        more := {
+            name
+            for name, node in classes().items()
+            if found & {ast.unparse(base) for base in node.bases}
+        }
+        - found
+    ):
+        found |= more
+    return found
+
+
+@cache
+def takes_a_message() -> dict[str, int]:
+    """`TAKES_A_MESSAGE`, and the classes of errors that do not write their message themselves."""
+    found = {"error": 0}  # a parameter of several functions: the class to raise
+    for name in error_classes():
+        made = [part for part in classes()[name].body if getattr(part, "name", "") == "__init__"]
+        given = [arg.arg for part in made for arg in ast.walk(part) if isinstance(arg, ast.arg)]
+        if not made or {"message", "template"} & set(given):
+            found[name] = 0
+    return found | TAKES_A_MESSAGE
+
+
+Names = Mapping[str, list[ast.expr]]
+
+
+def assigned(tree: ast.Module) -> Names:
+    """What a file assigns to each name, at its top and in its functions."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, []).append(node.value)
+    return found
+
+
+@cache
+def constants() -> Names:
+    """The constants of all modules, which others import."""
+    tops = (ast.Module(tree.body, []) for tree in trees().values())
+    return {
+        name: given for tree in tops for name, given in assigned(tree).items() if name.isupper()
+    }
+
+
+def texts_of(node: ast.expr, names: Names) -> list[str | None]:
+    """The texts that an expression may be; None for one that only running it would tell."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.IfExp(body=one, orelse=other):
+            return texts_of(one, names) + texts_of(other, names)
+        case ast.Name(id=name) if name in names or name in constants():
+            given = names.get(name) or constants()[name]
+            return [text for one in given for text in texts_of(one, names)]
+        case ast.Dict(values=values):
+            return [text for one in values for text in texts_of(one, names)]
+        case ast.Subscript(value=ast.Name() as table):
+            return texts_of(table, names)
+        case ast.Call(func=ast.Attribute(value=ast.Name() as table, attr="get")):
+            return texts_of(table, names)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="Fragment"), attr="of")):
+            return []  # looked at by itself
+    return [None]
+
+
+def messages_in(call: ast.Call) -> Iterator[ast.expr]:
+    """The arguments of a call that are a message, or the constant part of one."""
+    name = ast.unparse(call.func).removeprefix("self.")
+    place = takes_a_message().get(name, len(call.args))
+    yield from call.args[place : place + 1]
+    if name in TAKES_A_PART | set(takes_a_message()):
+        for given in call.keywords:
+            if given.arg in _SENTENCES and isinstance(given.value, ast.Constant):
+                yield given.value
+
+
+def without_chinese(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of each message that is not in errors.toml, or not a plain string."""
+    known = words("glassformer.errors")
+    names = assigned(tree)
+    passed_on = {  # parameters of the functions that take a message: it is their caller's
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        and function.name in {"__init__", "of", *takes_a_message(), *TAKES_A_PART}
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and node.id in {arg.arg for arg in function.args.args}
+    }
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        for said in messages_in(call):
+            if id(said) not in passed_on:
+                for text in texts_of(said, names):
+                    if text is None or text not in known:
+                        yield said.lineno, text or ast.unparse(said)
+
+
+def test_every_error_has_chinese() -> None:
+    """A message is a template in errors.toml, and what varies in it is a field: no f-string."""
+    wrong = [
+        f"{file.relative_to(PACKAGE)}:{line}: {text}"
+        for file, tree in trees().items()
+        if file.relative_to(PACKAGE).parts[0] not in ("audit", "text", "tracing")  # not yet
+        for line, text in without_chinese(tree)
+    ]
+    assert not wrong, "without Chinese in errors.toml:\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'raise InputError("no such message")',
+        'raise InputError(f"got {n} texts")',
+        'raise InputError("got " + what)',
+        'raise TraceTooLargeError("no such message", n=1)',
+        'raise error("no such message" if n else "the work was cancelled")',
+        'raise DataError("cannot read {path}: {reason}", path=path, reason="no such reason")',
+        'raise UnknownNameError("no such thing", name, known)',
+        'expect(model, nn.Module, "no such kind")',
+        'near = Fragment.of("no such part")',
+        'message = "no such message"\nraise InputError(message)',
+    ],
+)
+def test_an_error_without_chinese_is_found(code: str) -> None:
+    assert len(list(without_chinese(ast.parse(code)))) == 1
 
 
 def test_languages_are_what_the_type_says() -> None:

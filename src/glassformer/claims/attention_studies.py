@@ -180,14 +180,14 @@ def learn_neighbours(
     with seeded(seed):
         model = NeighbourReader(n_heads, n_positions, width)
 
-        def error(n_sequences: int) -> Tensor:
+        def loss(n_sequences: int) -> Tensor:
             vectors = torch.randn(n_sequences, n_positions, width)
             neighbours = torch.cat([vectors.roll(1, dims=1), vectors.roll(-1, dims=1)], dim=-1)
             return F.mse_loss(model(vectors), neighbours)
 
-        fit(model.parameters(), lambda: error(64), steps=steps, learning_rate=0.02)
+        fit(model.parameters(), lambda: loss(64), steps=steps, learning_rate=0.02)
         with torch.no_grad():
-            final = float(error(1000))
+            final = float(loss(1000))
     return Resolution(final, count_parameters(model), model.eval())
 
 

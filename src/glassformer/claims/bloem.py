@@ -85,7 +85,9 @@ class Transformer(nn.Module):
 
 def _check_divisible(k: int, heads: int) -> None:
     if k < 1 or heads < 1 or k % heads:
-        raise ConfigError(f"k must be a multiple of heads, got k={k} and heads={heads}")
+        raise ConfigError(
+            "k must be a multiple of heads, got k={k} and heads={heads}", k=k, heads=heads
+        )
 
 
 def _fold_by_view(x: Float[Tensor, "B T K"], heads: int) -> Float[Tensor, "BH T S"]:
@@ -122,7 +124,9 @@ def attend_folded(
     """Multi-head attention with the heads folded into the batch, so that `bmm` does them all."""
     _check_divisible(queries.size(-1), heads)
     if fold not in FOLDS:
-        raise ConfigError(f"fold must be one of {', '.join(FOLDS)}, got {fold!r}")
+        raise ConfigError(
+            "fold must be one of {folds}, got {fold!r}", folds=", ".join(FOLDS), fold=fold
+        )
     folded_queries = FOLDS[fold](queries, heads)
     folded_keys = FOLDS[fold](keys, heads)
     folded_values = FOLDS[fold](values, heads)

@@ -16,7 +16,7 @@ from timeit import Timer
 
 import torch
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, expect_whole
 from glassformer.nn.config import AttentionConfig
 
 
@@ -108,15 +108,13 @@ _N_ANGLES = 20_000
 
 def least_embedding_size(vocab_size: int, constant: float = PRINTED_CONSTANT) -> float:
     """The bound n > constant · ln(vocab_size); 26.1 for the 23 words of the by-hand text."""
-    if vocab_size < 1:
-        raise ConfigError(f"vocab_size must be at least 1, got {vocab_size}")
+    expect_whole(vocab_size, "vocab_size")
     return constant * math.log(vocab_size)
 
 
 def pair_entropy(vocab_size: int, width: int) -> float:
     """H for N words in n dimensions without the large-n approximation, in nats."""
-    if vocab_size < 1:
-        raise ConfigError(f"vocab_size must be at least 1, got {vocab_size}")
+    expect_whole(vocab_size, "vocab_size")
     return 2 * math.log(vocab_size) - entropy_lost_by_angle(width)
 
 
@@ -126,7 +124,9 @@ def entropy_lost_by_angle(width: int) -> float:
     By the midpoint rule in logarithms, because exp(n cos θ) overflows at n = 710.
     """
     if width < 2:
-        raise ConfigError(f"directions have an angle in 2 dimensions or more, got {width}")
+        raise ConfigError(
+            "directions have an angle in 2 dimensions or more, got {width}", width=width
+        )
     angles = (torch.arange(_N_ANGLES, dtype=torch.float64) + 0.5) * (math.pi / _N_ANGLES)
     log_density = (width - 2) * angles.sin().log()
     products = width * angles.cos()

@@ -59,7 +59,8 @@ class ConvolutionLayer(nn.Module):
         super().__init__()
         if kernel_size % 2 == 0 or kernel_size < 1:
             raise ConfigError(
-                f"kernel_size must be odd, so that it has a middle, got {kernel_size}"
+                "kernel_size must be odd, so that it has a middle, got {kernel_size}",
+                kernel_size=kernel_size,
             )
         self.mix = nn.Conv1d(d_model, d_model, kernel_size, padding=kernel_size // 2, bias=False)
 
@@ -143,14 +144,16 @@ def path_length(kind: LayerKind, distance: int, kernel_size: int = 3) -> int:
     """
     _check_kind(kind)
     if distance < 0:
-        raise ConfigError(f"distance must not be negative, got {distance}")
+        raise ConfigError("distance must not be negative, got {distance}", distance=distance)
     if kind == "recurrence":
         return distance
     if kind != "convolution":
         return min(distance, 1)
     reach = kernel_size // 2
     if reach == 0 and distance:
-        raise ConfigError(f"a kernel of {kernel_size} sees no other position")
+        raise ConfigError(
+            "a kernel of {kernel_size} sees no other position", kernel_size=kernel_size
+        )
     return math.ceil(distance / reach) if distance else 0
 
 
@@ -200,7 +203,9 @@ def influence(function: Callable[[Tensor], Tensor], x: Float[Tensor, "*N T D"]) 
     The function is called batch first, with one sequence (1, T, D), and returns (1, O, …).
     """
     if x.dim() not in (2, 3):
-        raise ShapeError(f"influence expects x of shape (T, D) or (N, T, D), got {tuple(x.shape)}")
+        raise ShapeError(
+            "influence expects x of shape (T, D) or (N, T, D), got {shape}", shape=tuple(x.shape)
+        )
     points = x if x.dim() == 3 else x.unsqueeze(0)
     strengths = [_block_norms(function, point) for point in points]
     return Influence(torch.stack(strengths).amax(dim=0))
@@ -213,8 +218,8 @@ def _block_norms(
         outputs = function(vectors.unsqueeze(0))
         if outputs.dim() < 2 or outputs.size(0) != 1:
             raise ShapeError(
-                "the function must return (1, positions, …) for one sequence, got "
-                f"{tuple(outputs.shape)}"
+                "the function must return (1, positions, …) for one sequence, got {shape}",
+                shape=tuple(outputs.shape),
             )
         return outputs.reshape(outputs.size(1), -1)
 
@@ -237,8 +242,10 @@ def of_vectors(
         def replace(_module: nn.Module, _inputs: object, looked_up: Tensor) -> Tensor:
             if looked_up.shape != vectors.shape:
                 raise ShapeError(
-                    f"the embedding gives {tuple(looked_up.shape)} for these inputs, "
-                    f"the vectors to put there are {tuple(vectors.shape)}"
+                    "the embedding gives {looked_up} for these inputs, the vectors to put "
+                    "there are {vectors}",
+                    looked_up=tuple(looked_up.shape),
+                    vectors=tuple(vectors.shape),
                 )
             return vectors
 
@@ -320,7 +327,10 @@ def shuffle_words(
     Nothing is trained: without positions the probabilities agree for any parameters.
     """
     if config.architecture != "classifier":
-        raise ConfigError(f"shuffle_words needs a classifier, got {config.architecture!r}")
+        raise ConfigError(
+            "shuffle_words needs a classifier, got {architecture!r}",
+            architecture=config.architecture,
+        )
     with seeded(seed):
         model = Classifier(config).eval()
     return invariance(lambda words: torch.softmax(model(words), dim=-1), ids, permutation)
@@ -343,8 +353,10 @@ def repeated_word_spread(outputs: Float[Tensor, "T D"], ids: Int[Tensor, " T"]) 
 def _check_permutation(permutation: Tensor, n_positions: int) -> None:
     if sorted(permutation.tolist()) != list(range(n_positions)):
         raise ConfigError(
-            f"a permutation of {n_positions} positions holds 0..{n_positions - 1} once each, "
-            f"got {permutation.tolist()}"
+            "a permutation of {n_positions} positions holds 0..{last} once each, got {permutation}",
+            n_positions=n_positions,
+            last=n_positions - 1,
+            permutation=permutation.tolist(),
         )
 
 

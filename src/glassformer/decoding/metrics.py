@@ -40,7 +40,7 @@ def bleu(
     """
     _check_pairs(hypotheses, references)
     if form not in ("cased", "lower", "tokenised"):
-        raise ConfigError(f"form must be 'cased', 'lower' or 'tokenised', got {form!r}")
+        raise ConfigError("form must be 'cased', 'lower' or 'tokenised', got {form!r}", form=form)
     metric = _sacrebleu().BLEU(
         lowercase=form != "cased",
         tokenize="none" if form == "tokenised" else None,
@@ -71,7 +71,7 @@ def perplexity(total_loss: float, n_tokens: int) -> float:
     A mean of batch means would depend on the batch size.
     """
     if n_tokens < 1:
-        raise InputError(f"perplexity needs at least one token, got {n_tokens}")
+        raise InputError("perplexity needs at least one token, got {n_tokens}", n_tokens=n_tokens)
     return math.exp(total_loss / n_tokens)
 
 
@@ -97,8 +97,10 @@ def _check_pairs(answers: Sequence[object], references: Sequence[object]) -> Non
         raise InputError("expected lists of texts, got one string: write [text]")
     if len(answers) != len(references):
         raise InputError(
-            f"each answer needs one reference, got {len(answers)} answers and "
-            f"{len(references)} references"
+            "each answer needs one reference, got {n_answers} answers and "
+            "{n_references} references",
+            n_answers=len(answers),
+            n_references=len(references),
         )
     if not references:
         raise InputError("a score needs at least one answer, got none")

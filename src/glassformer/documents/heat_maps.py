@@ -72,8 +72,13 @@ def matrix(step: Step, at: Sequence[int] | None = None) -> Matrix:
     )
     if not fits:
         raise TraceError(
-            f"{step.name} has no slice at {tuple(at or ())}: its shape is {tuple(step.shape)}, "
-            f"so give {len(lead_shape)} positions within {tuple(lead_shape)}"
+            "{name} has no slice at {at}: its shape is {shape}, so give {count} "
+            "positions within {sizes}",
+            name=step.name,
+            at=tuple(at or ()),
+            shape=tuple(step.shape),
+            count=len(lead_shape),
+            sizes=tuple(lead_shape),
         )
     values = as_floats(step.view.array[given])
     shape = step.shape

@@ -306,7 +306,9 @@ def _resolved(value: str, known: Mapping[str, str]) -> str:
     while (found := _VARIABLE.search(value)) is not None:
         chosen = known.get(found[1], found[2])
         if chosen is None:
-            raise TraceError(f"a drawing uses {found[1]}, which its style does not define")
+            raise TraceError(
+                "a drawing uses {name}, which its style does not define", name=found[1]
+            )
         value = value[: found.start()] + chosen + value[found.end() :]
     return value
 
@@ -388,13 +390,13 @@ def _route(tag: str, element: ElementTree.Element) -> str:
         return f"{' -- '.join(f'({corner})' for corner in corners)} -- cycle"
     if tag == "path":
         return "".join(_segments(element.get("d", "")))
-    raise TraceError(f"a drawing has <{tag}>, which LaTeX does not know")
+    raise TraceError("a drawing has <{tag}>, which LaTeX does not know", tag=tag)
 
 
 def _segments(path: str) -> Iterator[str]:
     """The pieces of a path; a quadratic curve becomes the cubic one that is equal to it."""
     if _COMMAND.sub("", path).strip():
-        raise TraceError(f"a drawing has the path {path!r}, which LaTeX does not know")
+        raise TraceError("a drawing has the path {path!r}, which LaTeX does not know", path=path)
     x = y = 0.0
     for command, written in _COMMAND.findall(path):
         if command == "Z":
@@ -420,7 +422,7 @@ def _colour(colour: str) -> str:
     """A colour as TikZ takes it without a definition."""
     digits = colour.removeprefix("#")
     if not re.fullmatch("[0-9A-Fa-f]{6}", digits):
-        raise TraceError(f"a drawing has the colour {colour!r}; expected #RRGGBB")
+        raise TraceError("a drawing has the colour {colour!r}; expected #RRGGBB", colour=colour)
     red, green, blue = (int(digits[at : at + 2], 16) for at in (0, 2, 4))
     return f"{{rgb,255:red,{red};green,{green};blue,{blue}}}"
 

@@ -25,6 +25,6 @@ from glassformer.errors import ConfigError
 def not_installed(error: ModuleNotFoundError) -> ConfigError:
     """The error for a missing dependency; here, since every other module imports one."""
     return ConfigError(
-        f"the explorer needs {error.name}, which is not installed: "
-        "pip install 'glassformer[explorer]'"
+        "the explorer needs {name}, which is not installed: pip install 'glassformer[explorer]'",
+        name=error.name,
     )

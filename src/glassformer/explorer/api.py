@@ -72,19 +72,23 @@ _BYTES = _content("The cells row by row, little-endian; `X-Shape: rows,columns`,
 _WEIGHTS = _content("float32, little-endian; `X-Shape: heads,queries,keys`.")
 
 
-def parse_numbers(text: str, what: str) -> list[int]:
+def parse_numbers(text: str, name: str) -> list[int]:
     """`1,2,3`; an empty string has none."""
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise InputError(f"{what} is whole numbers with commas between, got {text!r:.40}") from None
+        raise InputError(
+            "{name} must be whole numbers separated by commas, got {text!r:.40}",
+            name=name,
+            text=text,
+        ) from None
 
 
 def parse_index(text: str) -> tuple[int, ...]:
     """An index such as `0,1,2`; negative positions are refused."""
-    index = tuple(parse_numbers(text, "an index"))
+    index = tuple(parse_numbers(text, "index"))
     if any(place < 0 for place in index):
-        raise InputError(f"an index counts from 0, got {text!r:.40}")
+        raise InputError("index must not be negative, got {text!r:.40}", text=text)
     return index
 
 

@@ -53,7 +53,11 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
         place < size for place, size in zip(index, view.shape, strict=True)
     )
     if not fits:
-        raise InputError(f"that operand has no cell {list(index)}: its shape is {list(view.shape)}")
+        raise InputError(
+            "that operand has no cell {index}: its shape is {shape}",
+            index=list(index),
+            shape=list(view.shape),
+        )
     return Cell(*view.owner(index))
 
 

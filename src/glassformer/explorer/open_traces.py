@@ -103,7 +103,11 @@ class OpenTrace:
 
     def step(self, number: int) -> Step:
         if not 0 <= number < len(self.steps):
-            raise NoStepError(f"this trace has no step {number}: it has {len(self.steps)}")
+            raise NoStepError(
+                "this trace has no step {number}: it has {count}",
+                number=number,
+                count=len(self.steps),
+            )
         return self.steps[number]
 
     def close(self) -> None:
@@ -309,7 +313,9 @@ class Runs:
             self._limiter = CapacityLimiter(self._at_once)
         waiting = self._limiter.statistics().tasks_waiting
         if waiting >= self._most_waiting:
-            raise BusyError(f"{waiting} runs are waiting already: try again in a moment")
+            raise BusyError(
+                "{waiting} runs are waiting already: try again in a moment", waiting=waiting
+            )
         left = threading.Event()
         watching = asyncio.create_task(_watch(request, left))
         try:

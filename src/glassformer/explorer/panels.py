@@ -31,7 +31,12 @@ MOST_MASKED = 1 << 14
 def operand_of(step: Step, place: int) -> Operand:
     operands = step.operands
     if not 0 <= place < len(operands):
-        raise InputError(f"{step.name} has no operand {place}: it was made from {len(operands)}")
+        raise InputError(
+            "{name} has no operand {place}: it was made from {count}",
+            name=step.name,
+            place=place,
+            count=len(operands),
+        )
     return operands[place]
 
 
@@ -49,8 +54,13 @@ def fitting_lead(shape: Index, lead: Index, name: str) -> Index:
     )
     if not fits:
         raise InputError(
-            f"{name} has no slice at {list(lead)}: its shape is {list(shape)}, so give "
-            f"{len(sizes)} places within {list(sizes)}"
+            "{name} has no slice at {at}: its shape is {shape}, so give {count} positions "
+            "within {sizes}",
+            name=name,
+            at=list(lead),
+            shape=list(shape),
+            count=len(sizes),
+            sizes=list(sizes),
         )
     return whole
 
@@ -101,20 +111,26 @@ class Window:
         across = parse_range(self.columns, n_columns, "columns")
         count = (down.stop - down.start) * (across.stop - across.start)
         if count > most:
-            raise InputError(f"{count:,} cells are too many at once: ask for at most {most:,}")
+            raise InputError(
+                "{count:,} cells are too many at once: ask for at most {most:,}",
+                count=count,
+                most=most,
+            )
         return lead, down, across
 
 
-def parse_range(text: str | None, size: int, what: str) -> slice:
+def parse_range(text: str | None, size: int, name: str) -> slice:
     """A range such as `0:64`, clipped to `size`; None: everything."""
     if text is None:
         return slice(0, size)
     first, colon, last = text.partition(":")
     if not (colon and first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
-        raise InputError(f"{what} is a range such as 0:64, got {text!r:.40}")
+        raise InputError(
+            "{name} must be a range such as 0:64, got {text!r:.40}", name=name, text=text
+        )
     start, stop = min(int(first[:18]), size), min(int(last[:18]), size)
     if stop < start:
-        raise InputError(f"{what} ends before it begins: {text!r:.40}")
+        raise InputError("{name} ends before it begins: {text!r:.40}", name=name, text=text)
     return slice(start, stop)
 
 

@@ -572,7 +572,7 @@ def export_file(opened: OpenTrace, wanted: schemas.ExportRequest) -> bytes:
     options: dict[str, Any] = {"max_bytes": MOST_BYTES_EXPORTS} if wanted.format == "json" else {}
     made = render(steps or opened.trace, to=wanted.format, lang=wanted.language, **options)
     if not isinstance(made, str | bytes):
-        raise TraceError(f"there is no {wanted.format} file of this")
+        raise TraceError("there is no {format} file of this", format=wanted.format)
     return made.encode() if isinstance(made, str) else made
 
 

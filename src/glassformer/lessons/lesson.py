@@ -394,7 +394,7 @@ def lesson_card(cell: Cell) -> Card:
     """
     card = Card(cell, names=textbook(cell.step.trace))
     if card.relation != "=":
-        raise TraceError(f"{cell.name}: {NOT_REPRODUCED}")
+        raise TraceError("{name}: {reason}", name=cell.name, reason=NOT_REPRODUCED)
     return card
 
 

@@ -58,8 +58,9 @@ def check_mask(mask: Tensor, scores_shape: tuple[int, ...] | None = None) -> Non
     """Refuse a mask that would be misread: not boolean, or a shape that does not broadcast."""
     if mask.dtype is not torch.bool:
         raise MaskError(
-            f"a mask must be boolean (True = may attend), got {mask.dtype}; "
-            "write `mask.bool()` for a 0/1 mask, `bias == 0` for an additive one"
+            "a mask must be boolean (True = may attend), got {dtype}; write "
+            "`mask.bool()` for a 0/1 mask, `bias == 0` for an additive one",
+            dtype=mask.dtype,
         )
     if scores_shape is None:
         return
@@ -68,12 +69,15 @@ def check_mask(mask: Tensor, scores_shape: tuple[int, ...] | None = None) -> Non
     fits = mask.dim() <= len(scores_shape) and all(size in (1, wanted) for size, wanted in sizes)
     if fits and mask.dim() == 3 and len(scores_shape) == 4 and mask.size(0) > 1:
         raise ShapeError(
-            f"a mask with three axes, {tuple(mask.shape)}, is ambiguous: write mask[:, None] for "
-            "one mask per sequence, mask[None] for one per head"
+            "a mask with three axes, {shape}, is ambiguous: write mask[:, None] for "
+            "one mask per sequence, mask[None] for one per head",
+            shape=tuple(mask.shape),
         )
     if not fits:
         raise ShapeError(
-            f"a mask must broadcast to the scores {tuple(scores_shape)}, got {tuple(mask.shape)}"
+            "a mask must broadcast to the scores {scores}, got {shape}",
+            scores=tuple(scores_shape),
+            shape=tuple(mask.shape),
         )
 
 
@@ -246,7 +250,9 @@ def _divisor(given: float | None, queries: Tensor) -> float:
     if given is None:
         return math.sqrt(queries.size(-1))
     if not given > 0:
-        raise ConfigError(f"divisor must be above 0, got {given}")
+        raise ConfigError(
+            "{name} must be above {least:,}, got {value}", name="divisor", least=0, value=given
+        )
     return given
 
 
@@ -259,26 +265,36 @@ def share_heads(x: Float[Tensor, "... G K E"], n_heads: int) -> Float[Tensor, ".
 def _check_widths(queries: Tensor, keys: Tensor, values: Tensor) -> None:
     if min(queries.dim(), keys.dim(), values.dim()) < 3:
         raise ShapeError(
-            "queries, keys and values must have shape (..., heads, positions, width), got "
-            f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
+            "queries, keys and values must have shape (..., heads, positions, width), "
+            "got {queries}, {keys} and {values}",
+            queries=tuple(queries.shape),
+            keys=tuple(keys.shape),
+            values=tuple(values.shape),
         )
     if queries.size(-1) != keys.size(-1):
         raise ShapeError(
-            f"queries and keys must have the same width, got {queries.size(-1)} and {keys.size(-1)}"
+            "queries and keys must have the same width, got {queries} and {keys}",
+            queries=queries.size(-1),
+            keys=keys.size(-1),
         )
     if keys.size(-2) != values.size(-2):
         raise ShapeError(
-            f"each key needs one value, got {keys.size(-2)} keys and {values.size(-2)} values"
+            "each key needs one value, got {keys} keys and {values} values",
+            keys=keys.size(-2),
+            values=values.size(-2),
         )
     if keys.size(-3) != values.size(-3):
         raise ShapeError(
-            "keys and values must have the same number of heads, got "
-            f"{keys.size(-3)} and {values.size(-3)}"
+            "keys and values must have the same number of heads, got {keys} and {values}",
+            keys=keys.size(-3),
+            values=values.size(-3),
         )
     if queries.size(-3) % keys.size(-3):
         raise ShapeError(
-            "the number of query heads must be a multiple of the number of key heads, got "
-            f"{queries.size(-3)} and {keys.size(-3)}"
+            "the number of query heads must be a multiple of the number of key heads, "
+            "got {queries} and {keys}",
+            queries=queries.size(-3),
+            keys=keys.size(-3),
         )
 
 
@@ -431,14 +447,20 @@ class MultiHeadAttention(nn.Module):
 def _check_input(name: str, x: Tensor, d_model: int) -> None:
     if x.dim() != 3 or x.size(-1) != d_model:
         raise ShapeError(
-            f"attention expects {name} of shape (batch, positions, {d_model}), got {tuple(x.shape)}"
+            "attention expects {name} of shape (batch, positions, {d_model}), got {shape}",
+            name=name,
+            d_model=d_model,
+            shape=tuple(x.shape),
         )
 
 
 def set_attention(module: nn.Module, implementation: Implementation) -> nn.Module:
     """Switch every attention in a module to "written" or "fused"; returns the module."""
     if implementation not in ("written", "fused"):
-        raise ConfigError(f"attention must be 'written' or 'fused', got {implementation!r}")
+        raise ConfigError(
+            "attention must be 'written' or 'fused', got {implementation!r}",
+            implementation=implementation,
+        )
     expect(module, nn.Module, "a module")
     for part in module.modules():
         if isinstance(part, MultiHeadAttention):

@@ -219,15 +219,17 @@ class Stack(nn.Module):
         return rotation
 
 
-def _check_is_token(name: str, is_token: Tensor | None, vectors: Tensor | None) -> None:
+def _check_is_token(what: str, is_token: Tensor | None, vectors: Tensor | None) -> None:
     """Refuse a mask that is not boolean or does not have one entry per position."""
     if is_token is None or vectors is None:
         return
     check_mask(is_token)
     if is_token.shape != vectors.shape[:2]:
         raise ShapeError(
-            f"{name} must have one entry per position, {tuple(vectors.shape[:2])}, got "
-            f"{tuple(is_token.shape)}"
+            "{what} must have one entry per position, {wanted}, got {shape}",
+            what=what,
+            wanted=tuple(vectors.shape[:2]),
+            shape=tuple(is_token.shape),
         )
 
 

@@ -135,13 +135,17 @@ class TokenEmbedding(nn.Module):
     def _look_up(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
         if not isinstance(ids, Tensor):
             raise InputError(
-                f"{self.what} ids must be a tensor, got {type(ids).__name__}: "
-                "write torch.tensor(ids)"
+                "{what} ids must be a tensor, got {kind}: write torch.tensor(ids)",
+                what=self.what,
+                kind=type(ids).__name__,
             )
         if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
             raise InputError(
-                f"{self.what} ids must be whole numbers (int64 or int32) of shape "
-                f"(batch, positions), got {ids.dtype} of shape {tuple(ids.shape)}"
+                "{what} ids must be whole numbers (int64 or int32) of shape (batch, "
+                "positions), got {dtype} of shape {shape}",
+                what=self.what,
+                dtype=ids.dtype,
+                shape=tuple(ids.shape),
             )
         if ids.size(1) == 0:
             raise InputError("the text is empty: a model needs at least one token")
@@ -151,9 +155,12 @@ class TokenEmbedding(nn.Module):
             return F.embedding(ids, self.weight)
         except IndexError:  # raised by the lookup; checking first would slow down every call
             raise InputError(
-                f"{self.what} ids must be in 0..{self.vocab_size - 1}, got ids from "
-                f"{int(ids.min())} to {int(ids.max())}; was the text encoded with this model's "
-                "tokenizer?"
+                "{what} ids must be in 0..{last}, got ids from {least} to {most}; was the "
+                "text encoded with this model's tokenizer?",
+                what=self.what,
+                last=self.vocab_size - 1,
+                least=int(ids.min()),
+                most=int(ids.max()),
             ) from None
 
     def extra_repr(self) -> str:
@@ -180,8 +187,10 @@ class PatchEmbedding(nn.Module):
         c = self.config
         if images.shape[1:] != (c.channels, c.size, c.size):
             raise ShapeError(
-                f"images must have shape (batch, {c.channels}, {c.size}, {c.size}), "
-                f"got {tuple(images.shape)}"
+                "images must have shape (batch, {channels}, {size}, {size}), got {shape}",
+                channels=c.channels,
+                size=c.size,
+                shape=tuple(images.shape),
             )
         per_side = c.size // c.patch
         grid = images.unflatten(3, (per_side, c.patch)).unflatten(2, (per_side, c.patch))

@@ -152,8 +152,10 @@ class Seq2Seq(nn.Module):
         """All positions as one row: one prediction for the whole target (the by-hand text)."""
         if decoded.size(1) != self.config.max_len:
             raise InputError(
-                f"the flattened output layer takes exactly {self.config.max_len} target "
-                f"positions, got {decoded.size(1)}; pad the target, or set output.flattened = false"
+                "the flattened output layer takes exactly {max_len} target positions, got "
+                "{length}; pad the target, or set output.flattened = false",
+                max_len=self.config.max_len,
+                length=decoded.size(1),
             )
         return decoded.flatten(1)
 
@@ -172,7 +174,7 @@ def pool(
     A sequence of only padding gives zeros.
     """
     if how not in ("mean", "max", "first"):
-        raise ConfigError(f"pooling must be 'mean', 'max' or 'first', got {how!r}")
+        raise ConfigError("pooling must be 'mean', 'max' or 'first', got {how!r}", how=how)
     if is_token is None:
         return x[:, 0] if how == "first" else x.mean(dim=1) if how == "mean" else x.amax(dim=1)
     present = is_token.unsqueeze(-1)
@@ -352,9 +354,12 @@ class MatrixFactorisation(nn.Module):
             match = (self.people(person) * self.films(film)).sum(dim=-1)
         except IndexError:  # raised by the lookup, as in TokenEmbedding
             raise InputError(
-                f"people must be in 0..{self.people.num_embeddings - 1} and films in "
-                f"0..{self.films.num_embeddings - 1}, got up to {int(person.max())} and "
-                f"{int(film.max())}"
+                "people must be in 0..{last_person} and films in 0..{last_film}, got up to "
+                "{person} and {film}",
+                last_person=self.people.num_embeddings - 1,
+                last_film=self.films.num_embeddings - 1,
+                person=int(person.max()),
+                film=int(film.max()),
             ) from None
         biases = self.of_person(person) + self.of_film(film)
         rating: Tensor = self.mean + biases.squeeze(-1) + match
@@ -427,8 +432,9 @@ def build(
         config = preset(config)
     if not isinstance(config, ModelConfig):
         raise ConfigError(
-            "a model is built from a ModelConfig, such as presets.gpt2(), or the name of a preset, "
-            f"got {config!r:.60}"
+            "a model is built from a ModelConfig, such as presets.gpt2(), or the name "
+            "of a preset, got {config!r:.60}",
+            config=config,
         )
     sized = config.sized(**sizes) if sizes else config
     return set_attention(_BUILDERS[sized.architecture](sized), attention)

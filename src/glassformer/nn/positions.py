@@ -70,8 +70,10 @@ class LearnedPositions(nn.Module):
     def check_length(self, length: int) -> None:
         if length > self.max_len:
             raise InputError(
-                f"the sequence has {length} positions, the model has learned {self.max_len}; "
-                "truncate the input (max_len) or use sinusoidal or rotary positions"
+                "the sequence has {length} positions, the model has learned {max_len}; "
+                "truncate the input (max_len) or use sinusoidal or rotary positions",
+                length=length,
+                max_len=self.max_len,
             )
 
 

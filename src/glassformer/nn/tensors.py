@@ -42,7 +42,9 @@ def as_device(device: torch.device | str) -> torch.device:
     except (AssertionError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(
-            f"device must be available on this machine, for example 'cpu'; got {device!r:.40} "
-            f"({reason:.80})"
+            "device must be available on this machine, for example 'cpu'; got "
+            "{device!r:.40} ({reason:.80})",
+            device=device,
+            reason=reason,
         ) from None
     return found

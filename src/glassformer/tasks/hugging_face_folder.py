@@ -153,7 +153,7 @@ def _no_weights(path: Path) -> CheckpointError:
     held = sorted(file.name for file in path.iterdir() if file.suffix in _PICKLES)
     if not held:
         return CheckpointError(
-            "{path} is not a whole model folder: it has no {weights}", path=path, weights=WEIGHTS
+            "{path} is not a complete model folder: it has no {weights}", path=path, weights=WEIGHTS
         )
     named = read_config(path).get("architectures")
     kind = named[0] if isinstance(named, list) and named else ""
@@ -290,18 +290,18 @@ def _check_enough(path: Path, kind: Any, entries: Mapping[str, TensorEntry]) -> 
             for parameter in part.parameters():
                 stored.pop(id(parameter), None)
     wanted = sum(parameter.numel() for parameter in stored.values())
-    there = sum(math.prod(entry.shape) for entry in entries.values())
-    if wanted > there:
+    actual = sum(math.prod(entry.shape) for entry in entries.values())
+    if wanted > actual:
         raise CheckpointError(
             "{path}: {error}",
             path=path,
             error=CheckpointError(
-                "the weights do not fit the module: {config} asks for {wanted:,} numbers, "
-                "{weights} holds {there:,}",
+                "the weights do not fit the module: {config} requires {wanted:,} numbers, "
+                "{weights} has {actual:,}",
                 config=CONFIG,
                 wanted=wanted,
                 weights=WEIGHTS,
-                there=there,
+                actual=actual,
             ),
         )
 
