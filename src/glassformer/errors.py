@@ -256,16 +256,23 @@ def _end(text: str) -> float:
 
 
 def expect_ranges(config: object, section: str = "") -> None:
-    """`expect_in` for the fields of a config that name one: `Annotated[int, "[1, 2^24]"]`."""
+    """`expect_in` for the fields of a config that name one: `Annotated[int, "[1, 2^24]"]`.
+
+    None passes only where the type of the field allows it.
+    """
     kind: Any = type(config)
-    for name, interval in _intervals(kind).items():
-        expect_in(getattr(config, name), f"{section}{name}", interval)
+    for name, (interval, may_be_none) in _intervals(kind).items():
+        value = getattr(config, name)
+        if not may_be_none:
+            expect_number(value, f"{section}{name}")
+        expect_in(value, f"{section}{name}", interval)
 
 
 @cache
-def _intervals(kind: Any) -> dict[str, str]:
+def _intervals(kind: Any) -> dict[str, tuple[str, bool]]:
+    """By field: the interval, and whether the field may be None."""
     return {
-        name: option.__metadata__[0]
+        name: (option.__metadata__[0], option is not hint)
         for name, hint in get_type_hints(kind, include_extras=True).items()
         for option in (hint, *get_args(hint))
         if get_origin(option) is Annotated

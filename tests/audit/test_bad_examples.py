@@ -113,6 +113,10 @@ def test_a_bad_step_is_named_with_the_reason(bad: dict[str, Any], message: str) 
             '{"steps": [{"id": "a", "printed": [NaN]}]}',
             "my.json: step 'a': expected a number at [0], got nan",
         ),
+        (
+            '{"steps": [{"id": "a", "printed": [1, -Infinity]}]}',
+            """my.json: step 'a': expected a number at [1], got -inf ("-inf" stands for −∞)""",
+        ),
         ("[" * 100_000, "my.json is damaged or not a worked example: nested more than 100"),
         ('{"steps": [{"id": "a", "printed": 1%s}]}' % ("0" * 5000), "my.json is damaged or not"),
         ('{"title": "\\ud800", "steps": []}', "my.json: expected Unicode, got half a character"),

@@ -131,7 +131,7 @@ def test_softmax_bounds_are_tight() -> None:
     seed=st.integers(0, 2**32 - 1), width=st.sampled_from([0.01, 0.1, 0.5, 2.0]),
     own=st.sampled_from([0.0, 0.05, 0.5]), axis=st.sampled_from([0, 1]),
 )  # fmt: skip
-def test_a_softmax_of_shared_doubts_stays_within_itsaffine(
+def test_a_softmax_of_shared_doubts_stays_within_its_form(
     seed: int, width: float, own: float, axis: int
 ) -> None:
     """For any ε, a weight is within `rest` of its line and within its bounds."""

@@ -210,10 +210,13 @@ def test_a_stream_yields_what_extend_collects() -> None:
         ("repetition_penalty", 0.0, "repetition_penalty must be at least 0.001, got 0.0"),
         ("repetition_penalty", 1e39, "repetition_penalty must be at most 1,000"),
         ("repetition_penalty", math.nan, "repetition_penalty must be a finite number, got nan"),
+        ("repetition_penalty", None, "repetition_penalty must be a number, got None"),
         ("n_samples", 0, "n_samples must be at least 1, got 0"),
+        ("n_samples", None, "n_samples must be a number, got None"),
+        ("seed", None, "seed must be a number, got None"),
         ("seed", 2**70, "seed must be below 4,611,686,018,427,387,904"),
     ],
 )
-def test_wrong_settings_are_one_clear_line(name: str, value: float, message: str) -> None:
+def test_wrong_settings_are_one_clear_line(name: str, value: float | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Sampling(**{name: value})  # type: ignore[arg-type]  # that is the point

@@ -458,7 +458,8 @@ def _read_cell(cell: Any, at: list[int], work: Work) -> float:
         return float(cell)
     elif isinstance(cell, list):
         raise ConfigError(f"ragged rows: expected a number at {at}, got a list")
-    raise ConfigError(f"expected a number at {at}, got {cell!r}")
+    hint = ' ("-inf" stands for −∞)' if cell == -math.inf else ""
+    raise ConfigError(f"expected a number at {at}, got {cell!r}{hint}")
 
 
 def _printed_formula(cell: str, work: Work) -> Value:
