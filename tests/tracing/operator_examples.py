@@ -168,6 +168,7 @@ COMPLEX: dict[str, Function] = {
     "parts": lambda: (TURNS.real * 2, TURNS.imag * 2, torch.view_as_real(TURNS) * 2),
     "sizes": lambda: (TURNS.abs(), TURNS.angle(), torch.complex(A, B), torch.polar(POSITIVE, B)),
     "conjugates": lambda: (TURNS.conj() * TURNS, TURNS.conj_physical(), TURNS.conj().imag * 2),
+    "conjugate transposes": lambda: (TURNS.mH * 2, TURNS.H @ TURNS, TURNS.adjoint().contiguous()),
     "casts": lambda: (
         A.to(torch.complex64),
         TURNS.to(torch.complex128),

@@ -261,3 +261,28 @@ def test_a_capture_leaves_the_garbage_collection_as_it_was() -> None:
     finally:
         gc.enable()
     assert seen == [False, False]
+
+
+def test_a_pause_that_ends_while_another_begins_leaves_the_garbage_collection_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = recorder.collection_paused()
+    first.__enter__()
+    ends = threading.Thread(target=first.__exit__, args=(None, None, None))
+    is_enabled = gc.isenabled
+
+    def asked() -> bool:
+        found = is_enabled()
+        ends.start()
+        ends.join(0.1)
+        return found
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(gc, "isenabled", asked)
+            with recorder.collection_paused():
+                pass
+        ends.join(60)
+        assert gc.isenabled()
+    finally:
+        gc.enable()

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import flex_attention
 
 from glassformer.documents import render_text
 from glassformer.tracing import Trace, trace, trace_training_step
@@ -484,3 +485,29 @@ def test_the_mean_that_the_gradient_of_a_norm_reads_has_its_own_symbol() -> None
     cell = traced["gradients.weight"][3]
     assert cell.formula.endswith("(input[k, 3] − μ[k])·r[k]"), cell.formula
     assert to_tex(Leaf(Symbol("ḡ"))) == r"\bar{g}"
+
+
+def test_the_result_of_a_written_out_line_has_its_name() -> None:
+    """Dropout and the join of two directions take several operators each."""
+    recurrent = nn.LSTM(4, 3, num_layers=2, dropout=0.5, bidirectional=True)
+
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        return recurrent(x)[0], F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+
+    traced = trace(forward, torch.randn(3, 2, 4))
+    for name, *parts, result in (
+        ("dropped", "empty_like", "bernoulli", "div", "mul"),
+        ("LSTM.layer0.dropped", "empty_like", "bernoulli", "div", "mul"),
+        ("LSTM.layer0.output", "stack", "stack.2", "cat"),
+    ):
+        assert traced[name].op == result
+        below = [step.name for step in traced.steps if step.name.startswith(f"{name}.")]
+        assert below == [f"{name}.{part}" for part in parts]
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_equal_results_of_a_written_out_line_are_numbered() -> None:
+    given = torch.randn(1, 2, 8, 4)
+    traced = trace(flex_attention, given, given, given)
+    found = [step.name for step in traced.steps if step.name.startswith("positions")]
+    assert found == ["positions", "positions.2", "positions.3", "positions.4"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 from torch import nn
@@ -20,7 +21,8 @@ from glassformer.tracing.capture.operator_calls import Call
 # One name per step: the module path plus the variable that its source line assigns.
 #
 # Only the operator whose result is assigned gets the variable's name. The others are named after
-# the module that ran them, or after the operator. Repeats are numbered: `x`, `x.2`, `x.3`.
+# the module that ran them, or after the operator; in a fused layer that is written out, below the
+# variable (`dropped.bernoulli`). Repeats are numbered: `x`, `x.2`, `x.3`.
 
 
 class UniqueNames:
@@ -52,18 +54,35 @@ def name_calls(calls: Iterable[Call]) -> Iterator[tuple[list[str], str]]:
     """
     calls = list(calls)
     last = {call.origin.visit: call for call in calls}
+    parts = set(_parts(calls))
     for call in calls:
         returned = len(call.outputs) - len(call.unreturned)
-        names, module = _wanted(call, returned, is_result=last[call.origin.visit] is call)
+        is_result = call not in parts if call.origin.forced else last[call.origin.visit] is call
+        names, module = _wanted(call, returned, is_result)
         yield names[:returned] + [join(module, name) for name in call.unreturned], module
+
+
+def _parts(calls: list[Call]) -> Iterator[Call]:
+    """In fused layers that are written out: what is read by the same line, which makes more of it.
+
+    Such a layer may be one visit as a whole, or each of its operators one.
+    """
+    for (_, forced), run in groupby(calls, lambda call: (call.origin.owner, call.origin.forced)):
+        line = list(run) if forced else []
+        read = {view.version for call in line for view in call.inputs()}
+        for call in line:
+            if any(view is not None and view.version in read for view in call.outputs):
+                yield call
 
 
 def _wanted(call: Call, returned: int, is_result: bool) -> tuple[list[str], str]:
     """The names of what a call returned, and the module they belong to."""
     origin = call.origin
     owner, targets = origin.owner, origin.targets if is_result else ()
+    plain = call.operator.name.strip("_")
     if origin.forced:
-        return [join(owner, origin.forced)] * returned, owner
+        name = join(owner, origin.forced)
+        return [name if is_result else join(name, plain)] * returned, owner
     if targets and len(targets) == max(1, returned) and None not in targets:
         return [join(owner, str(target)) for target in targets], owner
     if len(targets) == 1 and targets[0] is not None:
@@ -71,7 +90,6 @@ def _wanted(call: Call, returned: int, is_result: bool) -> tuple[list[str], str]
     elif origin.module and (origin.module != owner or origin.line is None):
         name = owner = origin.module
     else:
-        plain = call.operator.name.strip("_")
         name = join(owner, "output" if is_result and origin.output else plain)
     words = [item.name for item in call.operator.func._schema.returns]
     if returned < 2 or len(words) != returned:

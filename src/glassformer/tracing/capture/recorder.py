@@ -60,6 +60,7 @@ _AUTOGRAD = (
 
 ONE_AT_A_TIME = threading.Lock()
 """Held while a thread records."""
+_PAUSING = threading.Lock()
 _BUSY = threading.local()
 
 
@@ -70,13 +71,15 @@ def collection_paused() -> Iterator[None]:
     A capture creates thousands of objects and frees none, which would trigger repeated collections
     over everything in the process. Of several threads, the first to pause it ends the pause.
     """
-    was_on = gc.isenabled()
-    gc.disable()
+    with _PAUSING:  # else another thread may end its pause between the two, and none would end this
+        was_on = gc.isenabled()
+        gc.disable()
     try:
         yield
     finally:
         if was_on:
-            gc.enable()
+            with _PAUSING:
+                gc.enable()
 
 
 def _without_compiling() -> AbstractContextManager[object]:

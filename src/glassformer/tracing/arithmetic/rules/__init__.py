@@ -17,14 +17,20 @@ from glassformer.tracing.capture.operator_calls import Operator
 
 __all__ = ["find", "is_given", "is_unwritten", "must_decompose", "of_call"]
 
+_CONJUGATES = frozenset(["adjoint", "matrix_H", "mH"])
+"""Views whose complex numbers torch conjugates only when they are read."""
+
 
 @cache
 def must_decompose(operator: Operator, is_complex: bool = False) -> bool:
     """Whether to run an operator as the smaller operators it is made of, since it has no rule.
 
-    Operators that may return a view, or that return no tensor, run whole. Those that draw random
-    numbers (dropout) are decomposed, so that only the draw itself stays unexplained.
+    Operators that may return a view, or that return no tensor, run whole, but for a conjugate
+    transpose, whose numbers are others than those it shows. Those that draw random numbers
+    (dropout) are decomposed, so that only the draw itself stays unexplained.
     """
+    if operator.name in _CONJUGATES:
+        return is_complex
     if operator.random:
         return bool(operator.func._can_decompose())
     returns = operator.func._schema.returns
