@@ -129,6 +129,56 @@ def test_an_edit_that_changes_a_shape_reruns_the_model() -> None:
     assert edited.outputs["output"].value == 6
 
 
+class Routed(nn.Module):
+    """Splits its rows among experts by numbers that it reads without running an operator."""
+
+    def __init__(self, read: str) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+        self.read = read
+
+    def forward(self, x: Tensor) -> Tensor:
+        experts = self.inner(x).argmax(-1)
+        counts = experts.bincount(minlength=3)
+        sizes = counts.tolist() if self.read == "tolist" else [int(n) for n in counts.numpy()]
+        parts = x[experts.argsort(stable=True)].split(sizes)
+        return torch.cat([part * (number + 1) for number, part in enumerate(parts)])
+
+
+@pytest.mark.parametrize("read", ["tolist", "numpy"])
+def test_an_edit_that_changes_numbers_read_as_a_list_reruns_the_model(read: str) -> None:
+    torch.manual_seed(0)
+    model, x = Routed(read), torch.randn(6, 4)
+    traced = trace(model, x)
+    same = traced.edit({"inner": traced["inner"].value})
+    assert not any("rerun" in note for note in same.notes)
+    scores = torch.eye(3)[[2, 2, 0, 2, 1, 2]]
+    edited = traced.edit({"inner": scores})
+    assert "now [1, 1, 4]): the model was rerun" in edited.notes[-1]
+    model.inner.register_forward_hook(lambda *_: scores)
+    assert torch.equal(edited.outputs["output"].value, model(x))
+    assert not {"tolist", "numpy"} & vars(Tensor).keys()  # torch is as it was
+
+
+def test_a_cell_of_an_edit_reads_the_edited_operands() -> None:
+    """Also where the cells of the first trace were looked at: what moved where is remembered."""
+    x = torch.arange(6.0).reshape(2, 3)
+    traced = trace(lambda x: torch.stack([x * 2, x.flip(1) + 1]), x)
+    assert traced.verify().ok
+    edited = traced.edit({"x": x + 10})
+    assert edited.verify().ok
+    assert "24" in edited.steps[-1][0, 0, 2].explain()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_random_slope_is_a_fixed_one_outside_training(in_place: bool) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.RReLU(inplace=in_place), nn.Linear(3, 1)).eval()
+    x, other = torch.randn(2, 3), torch.randn(2, 3)
+    edited = trace(model, x).edit({"input": other})
+    assert torch.equal(edited.outputs["output"].value, model(other))
+    assert edited["1"].rule == "leaky_relu"
+
+
 def test_an_edit_of_a_step_that_the_rerun_does_not_compute() -> None:
     traced = trace(Branching(), torch.tensor([1.0, 2.0, 3.0]))
     with pytest.raises(TraceError, match="no longer computes signed"):

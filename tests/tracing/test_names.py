@@ -511,3 +511,22 @@ def test_equal_results_of_a_written_out_line_are_numbered() -> None:
     traced = trace(flex_attention, given, given, given)
     found = [step.name for step in traced.steps if step.name.startswith("positions")]
     assert found == ["positions", "positions.2", "positions.3", "positions.4"]
+
+
+def test_an_output_has_the_name_that_the_model_returns_it_by() -> None:
+    """Not the first value of the variable, before a scale or a cap."""
+
+    def forward(x: Tensor) -> dict[str, Tensor]:
+        logits = x * 2
+        logits = logits / 3
+        logits = logits.tanh()
+        return {"logits": logits, "first": logits[0]}
+
+    traced = trace(forward, torch.randn(2, 3))
+    assert names(traced) == ["logits.1", "logits.2", "logits"]
+    for name, step in traced.outputs.items():
+        assert traced[name] is step
+
+    traced = trace(lambda x: (x + 1, x * 2, x * 3), torch.ones(1))
+    for name, step in traced.outputs.items():
+        assert traced[name] is step

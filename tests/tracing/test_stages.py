@@ -45,6 +45,16 @@ def test_the_input_of_a_block_is_the_models_hidden_state(name: str, block: str) 
         assert traced[f"{block}.0.resid_mid"].stage == "resid_mid"
 
 
+def test_parallel_attention_and_feed_forward_are_parts_of_the_stream() -> None:
+    traced, _ = traced_family("gptj")
+    stream, attention, feed_forward, total = (
+        traced[f"transformer.h.0.{stage}"].value
+        for stage in ("resid_pre", "attn_out", "mlp_out", "resid_post")
+    )
+    assert torch.equal(attention + feed_forward + stream, total)
+    assert traced["transformer.h.0.mlp_out"].module.startswith("transformer.h.0.mlp")
+
+
 def test_attention_by_its_structure() -> None:
     """GPT-J has written-out attention with its own names."""
     traced, said = traced_family("gptj", output_attentions=True)

@@ -8,6 +8,7 @@ recorded operators are no longer what the model would run, so the model itself i
 from __future__ import annotations
 
 import math
+import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -343,9 +344,9 @@ class _Replay:
 
 
 def _check_guard(call: Call, result: Any) -> None:
-    same = result == call.result or (result != result and call.result != call.result)
-    if not same:
-        said = {"place": _place(call), "before": call.result, "after": result}
+    if result != call.result and repr(result) != repr(call.result):  # NaN is NaN
+        before, after = reprlib.repr(call.result), reprlib.repr(result)
+        said = {"place": _place(call), "before": before, "after": after}
         raise _ControlFlowChangedError(Note("another number", **said))
 
 

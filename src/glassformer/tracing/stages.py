@@ -46,6 +46,8 @@ class StreamAddition:
     kind: str
     """`mid` after self-attention, `cross` after cross-attention, `post` after anything else; `both`
     if attention and feed-forward are parallel; `first` of two without attention."""
+    parallel: tuple[Step, Step] | None = None
+    """The parts of the branch, if its kind is `both`: attention, feed-forward."""
 
     @property
     def module(self) -> str:
@@ -232,6 +234,8 @@ def _block(additions: list[StreamAddition]) -> BlockStages:
         stage, out = _WORDS[addition.kind]
         if out is not None and attends:
             stages[out] = addition.branch
+        if addition.parallel is not None:
+            stages["attn_out"], stages["mlp_out"] = addition.parallel
         stages["resid_post" if addition is additions[-1] else stage] = addition.total
     path = _common_path([addition.module for addition in additions])
     return BlockStages(path, stages, additions)
@@ -278,9 +282,11 @@ def _additions(graph: StepGraph, attentions: list[Attention]) -> Iterator[Stream
                 continue
             inside = graph.up_to(branch) & ~graph.up_to(stream)
             if inside & graph.matrices:
-                kind = _kind(graph, attentions, origin, branch, inside)
+                weights = [a.weights for a in attentions if inside & graph.bit(a.weights)]
+                parallel = _parallel(graph, weights, branch, inside)
+                kind = "both" if parallel else _kind(graph, attentions, origin, inside)
                 streams[id(total)] = origin
-                yield StreamAddition(total, stream, branch, kind)
+                yield StreamAddition(total, stream, branch, kind, parallel)
                 break
 
 
@@ -291,21 +297,24 @@ def _unscaled(step: Step) -> Step:
     return step
 
 
-def _kind(
-    graph: StepGraph, attentions: list[Attention], stream: Step, branch: Step, inside: int
-) -> str:
-    """The part of a block that a branch is: see `StreamAddition.kind`."""
+def _parallel(
+    graph: StepGraph, weights: list[Step], branch: Step, inside: int
+) -> tuple[Step, Step] | None:
+    """Attention and feed-forward, if a branch is the sum of the two; `weights` are inside it."""
+    parts = [writer_of(view) for view in views_read(branch)] if branch.op == "add" else []
+    attends = sum(map(graph.bit, weights))
+    parts.sort(key=lambda part: not graph.up_to(part) & attends)  # attention first
+    if len(parts) != 2 or not attends or graph.up_to(parts[1]) & attends:
+        return None
+    attention, other = parts
+    return (attention, other) if graph.up_to(other) & inside & graph.matrices else None
+
+
+def _kind(graph: StepGraph, attentions: list[Attention], stream: Step, inside: int) -> str:
+    """The part of a block that a branch is, if it is one: see `StreamAddition.kind`."""
     here = [a.stages for a in attentions if inside & graph.bit(a.weights)]
     if not here:
         return "post"
-    if branch.op == "add":  # parallel attention and feed-forward
-        parts = [graph.up_to(writer_of(view)) & inside for view in views_read(branch)]
-        with_weights = [
-            any(part & graph.bit(stages["weights"]) for stages in here) for part in parts
-        ]
-        only_one = len(parts) == 2 and sum(with_weights) == 1
-        if only_one and parts[with_weights.index(False)] & graph.matrices:
-            return "both"
     self_attending = any(graph.up_to(stages["keys"]) & graph.bit(stream) for stages in here)
     return "mid" if self_attending else "cross"
 

@@ -230,9 +230,11 @@ class Trace:
 
     # --- building ---
 
-    def _new(self, wanted: str, view: View, role: Role, **details: Any) -> Step:
+    def _new(
+        self, wanted: str, view: View, role: Role, *, kept: bool = False, **details: Any
+    ) -> Step:
         """A step under the wanted name, or a repeat of it."""
-        step = Step(self, self._names.take(wanted), view, role, **details)
+        step = Step(self, self._names.take(wanted, kept=kept), view, role, **details)
         self._by_name[step.name] = step
         return step
 
@@ -265,6 +267,15 @@ class Trace:
 
     def _add_steps(self) -> None:
         made = [call for call in self.recording.calls if call.outputs]
+        last = {
+            view.version: (call.number, output)
+            for call in made
+            for output, view in enumerate(call.outputs)
+            if view is not None
+        }
+        # `logits` is what the model returns, not what it first assigned to a variable of that name.
+        outputs = {(name, last.get(view.version)) for name, view in self.recording.outputs.items()}
+        self._names.keep(self.recording.outputs)
         for call, (wanted, module) in zip(made, name_calls(made), strict=True):
             # A call without tensors among its arguments makes constants, too.
             role: Role = "activation"
@@ -278,6 +289,7 @@ class Trace:
                     wanted[output], view, role, module=module, call=call, output=output,
                     line=call.origin.line,
                     pinned=self.recording.pins.get((call.number, output), frozenset()),
+                    kept=(wanted[output], (call.number, output)) in outputs,
                 )  # fmt: skip
                 view.version.owners.append(step)
                 steps.append(step)
@@ -300,9 +312,11 @@ class Trace:
         for wanted, view, origin in chosen.values():
             self._add_view(wanted, view, origin.owner, origin.line)
 
-    def _add_view(self, wanted: str, view: View, module: str, line: Line | None) -> Step:
+    def _add_view(
+        self, wanted: str, view: View, module: str, line: Line | None, *, kept: bool = False
+    ) -> Step:
         role = writer_of(view).role
-        step = self._new(wanted, view, role, module=module, line=line, is_view=True)
+        step = self._new(wanted, view, role, kept=kept, module=module, line=line, is_view=True)
         self.views.append(step)
         return step
 
@@ -311,7 +325,7 @@ class Trace:
             step = _same_window(view)
             if step is None:
                 owner = writer_of(view)
-                step = self._add_view(name, view, owner.module, owner.line)
+                step = self._add_view(name, view, owner.module, owner.line, kept=True)
             self._by_name.setdefault(name, step)
             self.outputs[name] = step
 

@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any, Literal
 
 import torch
@@ -26,17 +26,16 @@ from glassformer.tracing.capture.operator_calls import Operator
 Decomposition = Callable[..., Any]
 
 
-def find(func: torch._ops.OpOverload) -> Decomposition | None:
-    """The decomposition of an operator: ours, else torch's, else None.
+def _ours(func: torch._ops.OpOverload) -> Decomposition | None:
+    name = func._schema.name
+    if func._schema.is_mutable and not name.endswith("_"):
+        return None  # an `out=` variant
+    return _OWN.get(name) or _OWN.get(f"{name}.{func._overloadname}")
 
-    Those in `torch._refs` are not used: they consist of primitives without rules.
-    """
-    if func._schema.is_mutable:
-        return None
-    own = _OWN.get(func._schema.name) or _OWN.get(f"{func._schema.name}.{func._overloadname}")
-    if own is not None:
-        return own
-    theirs = decomposition_table.get(func)
+
+def _of_torch(func: torch._ops.OpOverload) -> Decomposition | None:
+    """Those in `torch._refs` are not used: they consist of primitives without rules."""
+    theirs = None if func._schema.is_mutable else decomposition_table.get(func)
     aten = theirs is not None and theirs.__module__ == "torch._decomp.decompositions"
     return theirs if aten else None
 
@@ -58,6 +57,20 @@ def dropout(x: Tensor, p: float, train: bool = True, *, in_place: bool = False) 
     else:
         factor = torch.zeros((), dtype=x.dtype, device=x.device)
     return x.mul_(factor) if in_place else x * factor
+
+
+def rrelu(
+    x: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    *_: object,
+    in_place: bool = False,
+) -> Any:
+    """Outside training, a leaky ReLU of the mean slope, which draws no random numbers."""
+    if training:
+        return NotImplemented
+    return functional.leaky_relu(x, (lower + upper) / 2, in_place)
 
 
 def embedding_bag(
@@ -337,6 +350,8 @@ def _dequantised_parts(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 _OWN: dict[str, Decomposition] = {
     "aten::sigmoid": sigmoid,
+    "aten::rrelu": rrelu,
+    "aten::rrelu_": partial(rrelu, in_place=True),
     "aten::_embedding_bag": embedding_bag,
     "aten::_embedding_bag_forward_only": embedding_bag,
     "aten::_ctc_loss": ctc_loss,
@@ -431,12 +446,16 @@ def without_onednn(off: bool = True) -> Iterator[None]:
 
 def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator as the smaller ones it is made of; NotImplemented if that is impossible."""
+    if (ours := _ours(func)) is not None:
+        made = ours(*args, **kwargs)
+        if made is not NotImplemented:
+            return made
     whole = torch._C.DispatchKey.CompositeImplicitAutograd
     # Prefer the composite kernel that the model itself would run over torch's Python decomposition,
     # which returns other shapes for some operators and releases.
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
         return func._op_dk(whole, *args, **kwargs)
     made = func.decompose(*args, **kwargs)
-    if made is NotImplemented and (written_out := find(func)) is not None:
-        return written_out(*args, **kwargs)
+    if made is NotImplemented and (theirs := _of_torch(func)) is not None:
+        return theirs(*args, **kwargs)
     return made

@@ -62,8 +62,9 @@ def can_wait(call: Call) -> bool:
     Not so for what cannot be repeated (random numbers, writes in place) and for what decides how
     the run goes on (Python numbers, shapes that depend on numbers).
     """
-    varies = any(tag in call.operator.func.tags for tag in _VARIES)
-    return not (call.writes or call.result is not None or varies or is_given(call.operator))
+    if call.writes or call.result is not None or is_given(call.operator):
+        return False
+    return not any(tag in call.operator.func.tags for tag in _VARIES)
 
 
 class Keeping:

@@ -30,14 +30,22 @@ class UniqueNames:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._kept: set[str] = set()
         self._repeats: dict[str, int] = {}
 
-    def take(self, wanted: str) -> str:
+    def keep(self, names: Iterable[str]) -> None:
+        """Keep free names for those who take them as `kept`; all others get repeats from 1 on."""
+        self._kept.update(name for name in names if name not in self._taken)
+
+    def take(self, wanted: str, *, kept: bool = False) -> str:
         """The wanted name, or the next free repeat of it."""
+        first = 1 if wanted in self._kept else 2
+        if kept:
+            self._kept.discard(wanted)
         name = wanted
-        while name in self._taken:
-            self._repeats[wanted] = self._repeats.get(wanted, 1) + 1
-            name = f"{wanted}.{self._repeats[wanted]}"
+        while name in self._taken or name in self._kept:
+            number = self._repeats.get(wanted, first - 1) + 1
+            self._repeats[wanted], name = number, f"{wanted}.{number}"
         self._taken.add(name)
         return name
 

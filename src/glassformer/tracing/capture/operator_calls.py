@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -62,6 +62,17 @@ _LAZY = frozenset(["_conj", "_neg_view"])
 _BATCH_NORMS = frozenset(["batch_norm", "native_batch_norm"])
 _RUNNING = ((3, "running_mean"), (4, "running_var"))
 
+READ = Operator(
+    func=cast(torch._ops.OpOverload, torch._C.TensorBase.tolist),
+    name="tolist",
+    full_name="tolist",
+    written=(),
+    parameters=("self",),
+    defaults={},
+    random=False,
+)
+"""A tensor's numbers as Python sees them: no operator of torch's, but what `tolist()` returns."""
+
 _OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function alive
 
 
@@ -106,8 +117,8 @@ class Call:
     without returning them."""
     writes: tuple[tuple[Version, Version], ...] = ()
     """The versions it overwrote, each with its successor."""
-    result: Scalar | None = None
-    """The Python number it returned (`item()`, `if tensor:`), for a guard."""
+    result: Scalar | list[Any] | None = None
+    """The Python numbers it returned (`item()`, `if tensor:`, `tolist()`), for a guard."""
     expanded: bool = False
     """Whether it is part of a fused operator that the trace expanded."""
     without_onednn: bool = False
@@ -115,8 +126,11 @@ class Call:
     unreturned: tuple[str, ...] = ()
     """The names of the arguments that it wrote to without returning them: its last outputs."""
     steps: tuple[Step, ...] = ()
-    remembered: tuple[object, object] | None = field(default=None, repr=False)
-    """A function, and what it computed for the whole call (`rules.shapes_and_moves.remembered`)."""
+    remembered: tuple[object, object] | None = field(default=None, init=False, repr=False)
+    """A function, and what it computed for the whole call (`rules.shapes_and_moves.remembered`).
+
+    It refers to the operands of this very call, so `dataclasses.replace` leaves it out.
+    """
 
     @cached_property
     def bound(self) -> dict[str, Any]:

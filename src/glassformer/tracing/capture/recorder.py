@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._ops import HigherOrderOperator
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nested._internal.nested_tensor import NestedTensor
@@ -41,7 +42,7 @@ from glassformer.tracing.capture.decompositions import (
 from glassformer.tracing.capture.dropped_numbers import Keeping
 from glassformer.tracing.capture.memory import Budget, Made, Version, View
 from glassformer.tracing.capture.module_stack import ModulePaths, join
-from glassformer.tracing.capture.operator_calls import Call, Operator, as_list, operator_of
+from glassformer.tracing.capture.operator_calls import READ, Call, Operator, as_list, operator_of
 from glassformer.tracing.capture.source_lines import Line, Origin, find_origin
 from glassformer.tracing.cell_block import Places
 from glassformer.tracing.steps import Role
@@ -120,6 +121,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
                     "cpu", enabled=torch.is_autocast_enabled("cpu"), cache_enabled=False
                 ),
                 _without_compiling(),
+                recorder.reads_noted(),
                 recorder.paths.followed(),
                 torch._C._AutoDispatchBelowAutograd(),
                 recorder,
@@ -144,6 +146,7 @@ def differentiable(on: bool = True) -> Iterator[None]:
         yield
 
 
+_READS = ("tolist", "numpy")
 _SEQUENCES = (list, tuple)
 _NUMBERS = (bool, int, float)
 # The usual types of arguments that are not tensors: a lookup here is faster than an isinstance
@@ -255,6 +258,43 @@ class Recorder(TorchDispatchMode):
             yield
         finally:
             self._path = ""
+
+    @contextmanager
+    def reads_noted(self) -> Iterator[None]:
+        """Note what the model reads with `tolist()` and `numpy()`, which run no operator."""
+        thread = threading.get_ident()
+
+        def noting(name: str) -> Callable[..., Any]:
+            read = getattr(Tensor, name)
+
+            def noted(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+                result = read(tensor, *args, **kwargs)
+                if threading.get_ident() == thread:
+                    self._note_read(tensor)
+                return result
+
+            return noted
+
+        before = {name: vars(Tensor).get(name) for name in _READS}
+        for name in _READS:
+            setattr(Tensor, name, noting(name))
+        try:
+            yield
+        finally:
+            for name, own in before.items():
+                if own is None:
+                    delattr(Tensor, name)  # it is torch's base class that has it
+                else:
+                    setattr(Tensor, name, own)
+
+    def _note_read(self, tensor: Tensor) -> None:
+        """A guard: these numbers, which Python has seen. Of what no operator made there is none."""
+        if tensor.layout == torch.strided and not is_functorch_wrapped_tensor(tensor):
+            version = self._versions.get(self._key(tensor))
+            if version is not None:
+                origin = self._origin(sys._getframe(2))
+                call = Call(len(self.calls), READ, (View.of(tensor, version),), {}, origin)
+                self._note_result(call, READ.run([tensor], {}))
 
     def forget_frames(self) -> None:
         """Drop the last reference to the model's frames."""
@@ -400,7 +440,7 @@ class Recorder(TorchDispatchMode):
 
         Next to new numbers, a tensor that only views old ones is not an output: None replaces it.
         """
-        if isinstance(result, _NUMBERS):
+        if isinstance(result, _NUMBERS) or call.operator is READ:
             call.result = result
             self.calls.append(call)
             return

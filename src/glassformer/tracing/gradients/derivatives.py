@@ -112,14 +112,10 @@ def layer_norm(forward: Forward, g: Tensor) -> Gradients:
 
 
 def rrelu(forward: Forward, g: Tensor) -> Gradients:
-    """g times the slope that was drawn for the cell; outside training, the mean slope below 0."""
-    lower, upper = float(forward["lower"]), float(forward["upper"])
-    if forward.call.flag("training"):
-        slopes = forward.call.outputs[-1]
-        assert slopes is not None and forward.call.unreturned[-1] == "noise"
-        yield "self", g * forward.tensor_of(slopes)
-    else:
-        yield "self", aten.leaky_relu_backward(g, forward["self"], (lower + upper) / 2, False)
+    """g times the slope that was drawn for the cell."""
+    slopes = forward.call.outputs[-1]
+    assert slopes is not None and forward.call.unreturned[-1] == "noise"
+    yield "self", g * forward.tensor_of(slopes)
 
 
 _DERIVATIVES: dict[str, Callable[[Forward, Tensor], Gradients]] = {
