@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 import torch
@@ -16,6 +16,10 @@ from glassformer.cli.output import Format, show_size
 from glassformer.cli.run_command import lines_of
 from glassformer.documents import FORMATS
 from glassformer.tasks.answers import _one_line as as_one_line
+from glassformer.training.log import PlainReporter
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -26,6 +30,29 @@ def test_a_closed_stream_is_no_obstacle(
     monkeypatch.setattr(sys, stream, None)
     assert run(arguments) == code
     getattr(sys, stream).close()
+
+
+class Pipe(io.BytesIO):
+    has_reader = False
+
+    def write(self, data: "Buffer") -> int:
+        if not self.has_reader:
+            raise BrokenPipeError
+        return super().write(data)
+
+
+def test_a_command_goes_on_where_nobody_reads_its_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of hours ended after the first lines of `train … 2>&1 | head`, with exit code 0."""
+    pipe = Pipe()
+    messages = io.TextIOWrapper(pipe, line_buffering=True)
+    monkeypatch.setattr(sys, "stderr", messages)
+    assert run(["modles"]) == 2
+    sys.stderr.writelines(["more\n", "lines\n"])
+    sys.stderr.flush()
+    monkeypatch.setattr(sys, "stderr", messages)  # as `python -m glassformer.training` has it
+    PlainReporter().line("step 5")
+    assert pipe.getvalue() == b""
+    pipe.has_reader = True  # for Python, which closes the stream
 
 
 def test_a_closed_stdin_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:

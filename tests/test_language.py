@@ -369,6 +369,13 @@ def test_an_error_keeps_its_fields_across_processes() -> None:
     assert error.fields == {"path": Path("a")}
 
 
+def test_a_single_letter_suggests_no_longer_word() -> None:
+    assert did_you_mean("foo.a", ["loop.accumulate", "loop.lr"]).startswith("; there are")
+    assert did_you_mean("foo.acc", ["loop.accumulate", "loop.lr"]) == (
+        "; did you mean 'loop.accumulate'?"
+    )
+
+
 # --- every error has Chinese ---
 
 # Functions that a message, or a part of one, is given to: its place among their arguments.

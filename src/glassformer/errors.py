@@ -180,6 +180,9 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     return Fragment.of("; there are {names}", names=listed)
 
 
+_LEAST_STEM = 3  # letters: half of all names begin with an a or an l
+
+
 def _near_last_parts(name: str, known: list[str]) -> list[str]:
     """Names that end like this one: `model.attention.n_heads` for `model.n_heads`.
 
@@ -193,7 +196,11 @@ def _near_last_parts(name: str, known: list[str]) -> list[str]:
         if rest:
             endings.setdefault(last, []).append(one)
     asked = name.rpartition(".")[-1]
-    longer = [last for last in endings if asked and last.startswith(asked)]
+    longer = [
+        last
+        for last in endings
+        if last == asked or (len(asked) >= _LEAST_STEM and last.startswith(asked))
+    ]
     near = sorted(longer, key=len) or get_close_matches(asked, endings, n=3, cutoff=0.8)
     by_turns = zip_longest(*(endings[last] for last in near))
     return [one for turn in by_turns for one in turn if one is not None]

@@ -215,6 +215,9 @@ def test_arguments_that_are_not_settings_are_refused(arguments: list[str], messa
         ("\ufeff[model]\nd_modl = 1", "unknown setting"),
         (None, "cannot read"),
         ("x = 1", "unknown setting"),
+        (f"{'a.' * 2000}a = 1", "is not TOML: maximum recursion depth"),  # a traceback before
+        (f"{'a.' * 20000}a = 1", "a line of more than 4,096 bytes"),  # 1.6 GB and ten seconds
+        ("# and so on\n" * 6000, "larger than 65,536 bytes"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(

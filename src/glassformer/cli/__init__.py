@@ -11,6 +11,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -194,29 +195,55 @@ def _prepare_streams() -> list[str]:
             # console's code page. A terminal keeps its own encoding.
             chosen = stream.isatty() or "PYTHONIOENCODING" in os.environ
             stream.reconfigure(encoding=None if chosen else "utf-8", errors=errors)
-            if name == "stdout" and stream.isatty():
+            if name == "stderr":
+                sys.stderr = _Messages(stream)
+            elif stream.isatty():
                 sys.stdout = _Screen(stream)
     return lost
 
 
-class _Screen:
+class _Stream:
+    """A stream that writes in its own way and is otherwise the one inside it."""
+
+    def __init__(self, stream: TextIOWrapper) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Screen(_Stream):
     """A terminal that shows control characters instead of obeying them, colours excepted.
 
     Labels, tokens and what a model continues come from its folder. `\\x1b]0;…` in one of them would
     rename the window, other sequences clear the screen or write to the clipboard.
     """
 
-    def __init__(self, stream: TextIOWrapper) -> None:
-        self._stream = stream
+    def write(self, text: str) -> int:
+        return super().write(_harmless(text))
+
+
+class _Messages(_Stream):
+    """stderr, without which the work goes on: its reader may leave, the disk of a log may be full.
+
+    A training run whose progress goes to `2>&1 | head` would otherwise end after the first lines.
+    """
 
     def write(self, text: str) -> int:
-        return self._stream.write(_harmless(text))
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
 
-    def writelines(self, lines: Iterable[str]) -> None:
-        self._stream.writelines(map(_harmless, lines))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def _harmless(text: str) -> str:

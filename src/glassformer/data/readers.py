@@ -357,7 +357,9 @@ def read_table(path: Path, text_column: str, label_column: str) -> TextTable:
 def _check_classes(path: Path, label_column: str, table: TextTable) -> None:
     n_classes, n_rows = len(set(table.labels)), len(table.labels)
     if n_classes < 2:
-        found = f"only {table.labels[0]!r}" if table.labels else "no rows"
+        found = Fragment.of("no rows")
+        if table.labels:
+            found = Fragment.of("only {label!r}", label=table.labels[0])
         raise DataError(
             "{path} needs at least two classes in column {label_column!r}, got {found}",
             path=path,

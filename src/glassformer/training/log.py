@@ -91,8 +91,9 @@ class PlainReporter(Reporter):
         self.line(say("step", clock=_clock(left), **shown))
 
     def line(self, text: str) -> None:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # nobody reads the pipe any more, or the log's disk is full
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
 
 
 class BarReporter(Reporter):

@@ -16,7 +16,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, Fragment, UnknownNameError
-from glassformer.files import read_bytes
+from glassformer.files import read_bytes, read_object
 from glassformer.nn.config import in_words
 from glassformer.python_source import parse_module
 from glassformer.training.problems import (
@@ -31,6 +31,9 @@ T = TypeVar("T")
 _RENAMED = {"average": "ema", "agreement": "r_drop"}  # fields of earlier versions
 # Locations on this machine, which do not affect the result.
 _PLACES = ("data.folder", "data.cache", "loop.device")
+# A key `a.a.a…` of n parts takes tomllib n² steps, and n² words of memory.
+_MOST_TOML = 64 * 2**10
+_MOST_LINE = 4096
 
 
 @dataclass(frozen=True)
@@ -124,20 +127,20 @@ def _settable(section: Mapping[str, Any]) -> set[str]:
 
 def from_file(path: Path) -> dict[str, Any]:
     """Changes from a TOML file with one table per section, or a run folder's config.json."""
-    content = read_bytes(path, error=ConfigError)
+    if path.suffix == ".json":
+        return dict(_flat(read_object(path, error=ConfigError), ""))
+    content = read_bytes(path, error=ConfigError, most=_MOST_TOML)
+    if max(map(len, content.splitlines()), default=0) > _MOST_LINE:
+        raise ConfigError(
+            "{path} has a line of more than {most:,} bytes, the limit for settings",
+            path=path,
+            most=_MOST_LINE,
+        )
     try:
         text = content.decode("utf-8-sig")  # editors on Windows write a byte-order mark
-        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        return dict(_flat(tomllib.loads(text), ""))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(
-            "{path} is not {format}: {error}",
-            path=path,
-            format=path.suffix[1:].upper() or "TOML",
-            error=error,
-        ) from None
-    if not isinstance(data, dict):
-        raise ConfigError("{path} must hold sections with settings", path=path)
-    return dict(_flat(data, ""))
+        raise ConfigError("{path} is not TOML: {error}", path=path, error=error) from None
 
 
 def flat(config: Any) -> dict[str, Any]:
