@@ -1,5 +1,8 @@
 """Edits: an edited trace has the numbers that the model would have computed."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -158,6 +161,25 @@ def test_an_edit_that_changes_numbers_read_as_a_list_reruns_the_model(read: str)
     model.inner.register_forward_hook(lambda *_: scores)
     assert torch.equal(edited.outputs["output"].value, model(x))
     assert not {"tolist", "numpy"} & vars(Tensor).keys()  # torch is as it was
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.tensor([x[0], x[1]]) * 2,
+        lambda x: x.new_tensor([[x[0], 2.0]]) * 2,
+        lambda x: torch.as_tensor([x[0], x[1]]) * 2,
+        lambda x: x * float(np.asarray(x)[0]),
+        lambda x: torch.narrow(x, 0, x.argmax(), 1) * 2,
+        lambda x: torch.tensor_split(x, x.argmax()[None])[1] * 2,
+    ],
+)
+def test_an_edit_of_numbers_that_python_reads_reruns_the_model(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    x, other = torch.tensor([1.0, 5.0, 2.0]), torch.tensor([2.0, 0.0, 3.0])
+    edited = trace(function, x).edit({"x": other})
+    assert torch.equal(edited.outputs["output"].value, function(other))
 
 
 def test_a_cell_of_an_edit_reads_the_edited_operands() -> None:

@@ -318,6 +318,16 @@ def linear_cross_entropy_each(
     return linear_cross_entropy(x, matrix, target, bias, weight, "none", ignore_index, 0.0)[0]
 
 
+def narrow(x: Tensor, dim: int, start: Tensor, length: int) -> Tensor:
+    """A view whose place is a number of a tensor, read in Python."""
+    return x.narrow(dim, int(start), length)
+
+
+def tensor_split(x: Tensor, where: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views between the numbers of a tensor, read in Python."""
+    return x.tensor_split(where.tolist(), dim)
+
+
 _SMALLEST_SCALE = 6.1e-5  # the kernel's lower limit; it does not affect the zero point
 
 
@@ -352,6 +362,8 @@ _OWN: dict[str, Decomposition] = {
     "aten::sigmoid": sigmoid,
     "aten::rrelu": rrelu,
     "aten::rrelu_": partial(rrelu, in_place=True),
+    "aten::narrow.Tensor": narrow,
+    "aten::tensor_split.tensor_indices_or_sections": tensor_split,
     "aten::_embedding_bag": embedding_bag,
     "aten::_embedding_bag_forward_only": embedding_bag,
     "aten::_ctc_loss": ctc_loss,

@@ -146,7 +146,11 @@ def differentiable(on: bool = True) -> Iterator[None]:
         yield
 
 
-_READS = ("tolist", "numpy")
+_READERS: tuple[tuple[Any, str], ...] = (
+    (Tensor, "tolist"), (Tensor, "numpy"),
+    (Tensor, "new_tensor"), (torch, "tensor"), (torch, "as_tensor"), (torch, "asarray"),
+)  # fmt: skip
+"""What reads numbers without running an operator; the last four those of tensors inside a list."""
 _SEQUENCES = (list, tuple)
 _NUMBERS = (bool, int, float)
 # The usual types of arguments that are not tensors: a lookup here is faster than an isinstance
@@ -261,34 +265,33 @@ class Recorder(TorchDispatchMode):
 
     @contextmanager
     def reads_noted(self) -> Iterator[None]:
-        """Note what the model reads with `tolist()` and `numpy()`, which run no operator."""
+        """Note the numbers that Python reads without running an operator (`_READERS`)."""
         thread = threading.get_ident()
 
-        def noting(name: str) -> Callable[..., Any]:
-            read = getattr(Tensor, name)
-
-            def noted(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-                result = read(tensor, *args, **kwargs)
+        def noting(read: Callable[..., Any]) -> Callable[..., Any]:
+            def noted(*args: Any, **kwargs: Any) -> Any:
+                result = read(*args, **kwargs)
                 if threading.get_ident() == thread:
-                    self._note_read(tensor)
+                    for tensor in _read_by(read.__name__, (*args, *kwargs.values())):
+                        self._note_read(tensor)
                 return result
 
             return noted
 
-        before = {name: vars(Tensor).get(name) for name in _READS}
-        for name in _READS:
-            setattr(Tensor, name, noting(name))
+        before = [(owner, name, vars(owner).get(name)) for owner, name in _READERS]
+        for owner, name in _READERS:
+            setattr(owner, name, noting(getattr(owner, name)))
         try:
             yield
         finally:
-            for name, own in before.items():
+            for owner, name, own in before:
                 if own is None:
-                    delattr(Tensor, name)  # it is torch's base class that has it
+                    delattr(owner, name)  # torch's base class has it
                 else:
-                    setattr(Tensor, name, own)
+                    setattr(owner, name, own)
 
     def _note_read(self, tensor: Tensor) -> None:
-        """A guard: these numbers, which Python has seen. Of what no operator made there is none."""
+        """Make the numbers that Python has read a guard, if the trace knows the tensor."""
         if tensor.layout == torch.strided and not is_functorch_wrapped_tensor(tensor):
             version = self._versions.get(self._key(tensor))
             if version is not None:
@@ -582,6 +585,16 @@ class Recording:
     def emptied(self) -> Recording:
         """A copy without any numbers."""
         return Recording(self.program, [], [], [], [], {}, {}, self.notes)
+
+
+def _read_by(reader: str, given: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors whose numbers one of `_READERS` hands to Python."""
+    whole = reader in ("tolist", "numpy")
+    for value in given:
+        if isinstance(value, _SEQUENCES):
+            yield from _read_by("tolist", value)
+        elif whole and isinstance(value, Tensor):
+            yield value
 
 
 def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
