@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import ClassVar
 from xml.etree import ElementTree
 
 import pytest
@@ -16,45 +14,26 @@ from glassformer.documents.parts import Document, Figure
 from glassformer.errors import TraceError
 from glassformer.experiments.charts import bars, heat_map
 from glassformer.language import Language
+from glassformer.picture import Picture
 from tests.lessons.shared_lessons import lesson
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@dataclass(frozen=True)
-class Sketch:
-    """Any drawing."""
-
-    markup: str
-    title: str = "t"
-    width: float = 90
-    height: float = 40
-    beats: ClassVar[int] = 0
-    style: ClassVar[str] = """\
-.s { --blue: #0000ff; --ink: #102030; }
-@media (prefers-color-scheme: dark) { .s { --blue: #ffffff; --ink: #ffffff; } }
-.s text { fill: var(--c, var(--ink)); }
-.s .frame { fill: none; stroke: var(--c, var(--ink)); stroke-width: 2; }
-.s .only { opacity: 0; }
-"""
-
-    def svg(self, *, alone: bool = True) -> str:
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="s" width="90" height="40">'
-            f"<title>t</title>{self.markup}</svg>"
-        )
+def sketch(markup: str) -> Picture:
+    return Picture(90, 40, "t", markup, 0, "")
 
 
 def drawn(markup: str) -> list[str]:
     """The lines inside the picture, after its bounding box."""
-    lines = tikz(Sketch(markup), str).splitlines()
+    lines = tikz(sketch(markup), str).splitlines()
     assert lines[0].startswith(r"\begin{tikzpicture}[x=1bp,y=-1bp")
     assert lines[1] == r"\path[use as bounding box] (0,0) rectangle (90,40);"
     assert lines[-1] == r"\end{tikzpicture}"
     return lines[2:-1]
 
 
-INK, BLUE = "{rgb,255:red,16;green,32;blue,48}", "{rgb,255:red,0;green,0;blue,255}"
+INK, GREEN = "{rgb,255:red,29;green,36;blue,48}", "{rgb,255:red,23;green,105;blue,47}"
 
 
 @pytest.mark.parametrize(
@@ -65,16 +44,16 @@ INK, BLUE = "{rgb,255:red,16;green,32;blue,48}", "{rgb,255:red,0;green,0;blue,25
             rf"\path[draw={INK},line width=2bp] [rounded corners=2bp] (1,2) rectangle (11,8);",
         ),
         (
-            '<path class="frame" d="M1 2 L3 4 Q6 4 6 7 Z" style="--c:var(--blue);"/>',
-            rf"\path[draw={BLUE},line width=2bp] (1,2) -- (3,4)"
+            '<path class="frame" d="M1 2 L3 4 Q6 4 6 7 Z" style="--c:var(--gf-input);"/>',
+            rf"\path[draw={GREEN},line width=2bp] (1,2) -- (3,4)"
             " .. controls (5,4) and (6,5) .. (6,7) -- cycle;",
         ),
         (
-            '<circle cx="3" cy="4" r="5" style="fill:#0000ff"/>',
-            rf"\path[fill={BLUE}] (3,4) circle[radius=5bp];",
+            '<circle cx="3" cy="4" r="5" style="fill:#17692f"/>',
+            rf"\path[fill={GREEN}] (3,4) circle[radius=5bp];",
         ),
         (
-            '<polygon fill="#102030" points="0,0 4,0 2,3"/>',
+            '<polygon fill="#1d2430" points="0,0 4,0 2,3"/>',
             rf"\path[fill={INK}] (0,0) -- (4,0) -- (2,3) -- cycle;",
         ),
         (
@@ -99,22 +78,22 @@ def test_text_stands_on_its_line() -> None:
 
 
 def test_what_shows_for_one_beat_alone_is_left_out() -> None:
-    assert drawn('<g class="only"><circle cx="1" cy="1" r="1" fill="#102030"/></g>') == []
-    assert len(drawn('<g class="in"><circle cx="1" cy="1" r="1" fill="#102030"/></g>')) == 1
+    assert drawn('<g class="only"><circle cx="1" cy="1" r="1" fill="#1d2430"/></g>') == []
+    assert len(drawn('<g class="in"><circle cx="1" cy="1" r="1" fill="#1d2430"/></g>')) == 1
 
 
 @pytest.mark.parametrize(
     ("markup", "message"),
     [
-        ('<ellipse fill="#102030"/>', "<ellipse>"),
-        ('<path fill="#102030" d="M1 2 C3 4 5 6 7 8"/>', "C3 4"),
+        ('<ellipse fill="#1d2430"/>', "<ellipse>"),
+        ('<path fill="#1d2430" d="M1 2 C3 4 5 6 7 8"/>', "C3 4"),
         ('<circle r="1" fill="red"/>', "'red'"),
         ('<circle r="1" style="fill:var(--green)"/>', "--green"),
     ],
 )
 def test_what_it_does_not_know_is_named(markup: str, message: str) -> None:
     with pytest.raises(TraceError, match=re.escape(message)):
-        tikz(Sketch(markup), str)
+        tikz(sketch(markup), str)
 
 
 def shapes(svg: str) -> int:

@@ -24,8 +24,9 @@ from glassformer.experiments import (
     sweep,
     words,
 )
-from glassformer.experiments.charts import Picture, heat_map, text_width
+from glassformer.experiments.charts import heat_map
 from glassformer.language import columns_of
+from glassformer.picture import Picture, text_width
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
 
@@ -166,23 +167,23 @@ def drawn_texts(picture: Picture) -> list[ElementTree.Element]:
 def test_upright_labels_begin_below_the_title() -> None:
     one, _ = runs()
     texts = drawn_texts(composition([one], "keys").plot())
-    (title,) = [float(text.attrib["y"]) for text in texts if text.get("class") == "title"]
+    (title,) = [float(text.attrib["y"]) for text in texts if text.get("font-weight")]
     upright = [text for text in texts if "rotate" in text.get("transform", "")]
     assert {text.text for text in upright} == {
         f"transformer.h.{at}.attn head {h}" for at in range(3) for h in (0, 1)
     }
     for text in upright:
         _, y = text.attrib["transform"].partition("(")[2].partition(")")[0].split()
-        assert float(y) - text_width(text.text or "") > title
+        assert float(y) - text_width(text.text or "", 12) > title
     (long,) = drawn_texts(heat_map("t", ["a"], ["b" * 40 + "c" * 40], torch.ones(1, 1)))[1:2]
     assert (long.text or "").startswith("bb") and (long.text or "").endswith("cc")
-    assert text_width(long.text or "") <= 320
+    assert text_width(long.text or "", 12) <= 320
 
 
 def test_the_picture_of_the_lens_shows_what_each_layer_says() -> None:
     one, _ = runs()
     found = logit_lens(one)
-    inside = [text.text for text in drawn_texts(found.plot()) if "on-" in text.get("class", "")]
+    inside = [text.text for text in drawn_texts(found.plot()) if "fill:" in text.get("style", "")]
     assert inside == [row["answer 1"] for row in found.rows()]
 
 

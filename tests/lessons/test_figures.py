@@ -14,10 +14,9 @@ from glassformer.cli import run
 from glassformer.documents import render, render_text
 from glassformer.language import Language
 from glassformer.lessons import Figure
-from glassformer.lessons.figures import STYLE, SvgDrawing
-from glassformer.lessons.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.lessons.figures.sheet import cell_number
+from glassformer.picture import STYLE, Box, Canvas, Picture, text_width
 from tests.lessons.shared_lessons import lesson
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -51,8 +50,8 @@ EXPECTED = {
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
 
 
-def drawing_of(found: Figure) -> SvgDrawing:
-    assert isinstance(found.drawing, SvgDrawing)
+def drawing_of(found: Figure) -> Picture:
+    assert isinstance(found.drawing, Picture)
     return found.drawing
 
 

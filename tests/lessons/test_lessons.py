@@ -29,11 +29,11 @@ from glassformer.lessons import (
     make_lesson,
 )
 from glassformer.lessons.by_hand import by_hand_model
-from glassformer.lessons.figures.canvas import STYLE
 from glassformer.lessons.lesson import KERNELS, Speaker, cell_name, lesson_card
 from glassformer.lessons.roses import _one_head, _reading
 from glassformer.lessons.switches import SWITCHES, Switched, switched_trace
 from glassformer.lessons.thrones import ANSWER, learn, say_answer
+from glassformer.picture import STYLE
 from glassformer.tracing.formula.places import Place
 from tests.lessons.shared_lessons import lesson
 

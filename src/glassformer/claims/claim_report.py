@@ -11,6 +11,7 @@ from glassformer.claims import GROUPS, PROPERTIES
 from glassformer.claims.claim import Claim, Outcome, Verdict
 from glassformer.documents import parts as p
 from glassformer.language import Language, words
+from glassformer.picture import Picture
 
 MARKS: dict[Verdict, str] = {
     "holds": "✓",
@@ -46,7 +47,7 @@ def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Docume
 
 
 def claims_page(
-    outcomes: Sequence[Outcome], language: Language, drawings: Mapping[str, p.Drawing]
+    outcomes: Sequence[Outcome], language: Language, drawings: Mapping[str, Picture]
 ) -> p.Document:
     """Each claim with its measurement, chart and code; `drawings` are the charts by claim."""
     shown = [(group, [o for o in outcomes if o.claim.id in group.claims]) for group in GROUPS]
@@ -132,7 +133,7 @@ def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Secti
     return [p.Section(title, (p.Table("", heads, rows),))] if rows else []
 
 
-def _claim(outcome: Outcome, language: Language, drawing: p.Drawing | None) -> p.Section:
+def _claim(outcome: Outcome, language: Language, drawing: Picture | None) -> p.Section:
     claim = outcome.claim
     verdict = p.Span(verdict_text(outcome, language), _LOOKS[outcome.verdict])
     shows = [id_ for id_, ids in PROPERTIES.items() if claim.id in ids]

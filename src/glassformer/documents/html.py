@@ -10,6 +10,7 @@ from itertools import groupby
 from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer, mathml_lines
+from glassformer.picture import STYLE
 from glassformer.tracing.formula import number
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}
@@ -35,8 +36,7 @@ class Html(Renderer[str]):
         """A whole page around its body; `style` goes after that of all pages."""
         title = escape(self.document.title or self.words["title"])
         lang = "zh-CN" if self.document.language == "zh" else "en"
-        drawn = dict.fromkeys(figure.drawing.style for figure in self.document.figures())
-        style = "".join([own_file("page.css"), style, *drawn])
+        style = own_file("page.css") + style + (STYLE if self.document.figures() else "")
         return (
             f'<!doctype html>\n<html lang="{lang}"{attributes}>\n<head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width">'

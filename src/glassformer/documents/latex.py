@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
-from glassformer.documents.parts import Drawing
 from glassformer.documents.renderer import Renderer, tex_lines
 from glassformer.errors import TraceError
 from glassformer.language import columns_of
+from glassformer.picture import STYLE, Picture
 from glassformer.tracing.formula import escaped
 
 _ROWS, _COLUMNS = 16, 16
@@ -313,10 +313,10 @@ def _resolved(value: str, known: Mapping[str, str]) -> str:
     return value
 
 
-def tikz(drawing: Drawing, prose: Callable[[str], str]) -> str:
+def tikz(drawing: Picture, prose: Callable[[str], str]) -> str:
     """A `tikzpicture`; `prose` escapes text for LaTeX."""
     root = ElementTree.fromstring(drawing.svg(alone=False))  # noqa: S314  our own SVG
-    style = _Style(drawing.style)
+    style = _Style(STYLE)
     height, width = (float(root.get(name, "0")) for name in ("height", "width"))
     lines = [
         r"\begin{tikzpicture}[x=1bp,y=-1bp,line join=round]",

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from glassformer.colours import Colour
     from glassformer.documents.heat_maps import Matrix
     from glassformer.documents.renderer import TraceWords
+    from glassformer.picture import Picture
     from glassformer.tracing import Cell, Step, Trace
     from glassformer.tracing.explanation import Card
 
@@ -318,35 +319,12 @@ class Table:
         }
 
 
-class Drawing(Protocol):
-    """A picture that writes itself as SVG."""
-
-    style: ClassVar[str]
-    """What all drawings of its class share."""
-
-    @property
-    def width(self) -> float: ...
-
-    @property
-    def height(self) -> float: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def beats(self) -> int:
-        """How many pictures a moving drawing runs through; 0 if nothing moves."""
-
-    def svg(self, *, alone: bool = True) -> str:
-        """The SVG; `alone=False` omits the style, for pages that include it once."""
-
-
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A drawing from the numbers of a trace; its caption is the drawing's title."""
 
     name: str
-    drawing: Drawing
+    drawing: Picture
     numbers: Table | None = None
     """What formats without drawings show, where no other part holds the numbers drawn."""
 

@@ -9,7 +9,6 @@ answer; `heads` says what heads do over a data set; `comparison` holds two runs 
 """
 
 from glassformer.experiments.attribution import WordScores, WordTable, word_table, words
-from glassformer.experiments.charts import Picture
 from glassformer.experiments.comparison import Comparison, compare
 from glassformer.experiments.differentiation import gradients
 from glassformer.experiments.heads import Composition, HeadScores, composition, head_scores
@@ -18,6 +17,7 @@ from glassformer.experiments.lens import Contributions, LayerAnswers, contributi
 from glassformer.experiments.measure import CellDifference, difference
 from glassformer.experiments.result import Result
 from glassformer.experiments.sweeps import Average, Sweep, average, sweep
+from glassformer.picture import Picture
 
 __all__ = [
     "Average",

@@ -22,13 +22,14 @@ from torch import Tensor
 
 from glassformer.colours import signed_colour
 from glassformer.errors import TraceError, UnknownNameError, expect_whole
-from glassformer.experiments.charts import Picture, colour, coloured_words, heat_map, limit_of
+from glassformer.experiments.charts import colour, coloured_words, heat_map, limit_of
 from glassformer.experiments.differentiation import gradients
 from glassformer.experiments.intervention import place_of
 from glassformer.experiments.lens import ONE_ROW
 from glassformer.experiments.measure import Measured, label_of, same_in, trace_of, value_in
 from glassformer.experiments.result import Result, aligned, heading, say
 from glassformer.language import as_language
+from glassformer.picture import Picture
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.stages import stages_called
 from glassformer.tracing.step_graph import writer_of

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.experiments.charts import Picture, bars
+from glassformer.experiments.charts import bars
 from glassformer.experiments.result import Result
+from glassformer.picture import Picture
 from glassformer.tracing import Cell, Step, Trace
 
 Aligned = tuple[list[int], list[int]]

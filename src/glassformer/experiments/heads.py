@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.attribution import token_steps
-from glassformer.experiments.charts import Picture, heat_map
+from glassformer.experiments.charts import heat_map
 from glassformer.experiments.differentiation import DirectPaths, linear_parts
 from glassformer.experiments.intervention import StepPart, heads_of
 from glassformer.experiments.lens import (
@@ -23,6 +23,7 @@ from glassformer.experiments.lens import (
 )
 from glassformer.experiments.result import Result, name_in, say
 from glassformer.language import as_language
+from glassformer.picture import Picture
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.cell_block import CellBlock

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.experiments.charts import Picture, bars, heat_map
+from glassformer.experiments.charts import bars, heat_map
 from glassformer.experiments.differentiation import linear_parts
 from glassformer.experiments.intervention import steps_named
 from glassformer.experiments.measure import Measured, trace_of
 from glassformer.experiments.result import Result, grid_text
+from glassformer.picture import Picture
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.cell_block import CellBlock
 from glassformer.tracing.stages import attention_name, stage_called, stages_called

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from glassformer.experiments.charts import Picture
 from glassformer.experiments.measure import Measured, labelled_name
 from glassformer.language import Language, as_language, columns_of, padded, words
+from glassformer.picture import Picture
 from glassformer.tracing.notes import ShownAsText
 
 _MOST_LINES, _MOST_COLUMNS = 40, 100

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
-from glassformer.experiments.charts import Picture, bars, heat_map
+from glassformer.experiments.charts import bars, heat_map
 from glassformer.experiments.intervention import (
     Edits,
     StepPart,
@@ -32,6 +32,7 @@ from glassformer.experiments.lens import Contributions
 from glassformer.experiments.measure import Measured, same_in
 from glassformer.experiments.result import Result
 from glassformer.files import as_path, read_bytes
+from glassformer.picture import Picture
 from glassformer.tracing import Trace
 from glassformer.tracing.stages import stage_called, stages_called
 

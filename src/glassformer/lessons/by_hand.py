@@ -14,7 +14,6 @@ from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import WordList
 from glassformer.documents.parts import Figure, HeatMap, Paragraph
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.model_figures import (
     Stage,
     architecture_figure,
@@ -49,6 +48,7 @@ from glassformer.nn.blocks import Block
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward, TokenEmbedding
 from glassformer.nn.positions import sinusoids
+from glassformer.picture import Box, Canvas, Picture, Role, text_width
 from glassformer.tracing import Cell, Trace, trace
 
 # The Transformer of the by-hand text, built from our modules. Embedding, attention matrices and
@@ -286,7 +286,7 @@ def _flattened(run: Trace, say: Speaker) -> Parts:
 # --- the whole example as a comic strip ---------------------------------------------------------
 
 
-def strip_figure(run: Trace, names: WordNames, language: Language) -> SvgDrawing:
+def strip_figure(run: Trace, names: WordNames, language: Language) -> Picture:
     """Nine pictures that look hand-drawn, with the real numbers."""
     say, attention, words = speaker(language), f"{_ENCODER}.attention", names.sentence
 

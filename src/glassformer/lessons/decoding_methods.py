@@ -17,11 +17,11 @@ from glassformer.decoding.greedy import steps as decoding_steps
 from glassformer.decoding.hypotheses import Candidate
 from glassformer.decoding.sampling import RandomChooser
 from glassformer.documents.parts import Figure
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import cell_number
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.picture import Box, Canvas, Picture, Role, text_width
 from glassformer.tasks import Translated, load
 from glassformer.tracing import Trace, trace
 
@@ -348,7 +348,7 @@ def _translation(say: Speaker) -> Parts:
 _NODE, _DOWN = (96.0, 40.0), 56.0
 
 
-def search_tree(columns: Sequence[Sequence[Candidate]], title: str, say: Speaker) -> SvgDrawing:
+def search_tree(columns: Sequence[Sequence[Candidate]], title: str, say: Speaker) -> Picture:
     """Words from left to right with their sums; on each line, what the word adds to the sum."""
     across, top, left = _NODE[0] + 92, 58.0, 24.0
     most = max(len(column) for column in columns)

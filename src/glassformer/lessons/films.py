@@ -11,7 +11,6 @@ from torch import nn
 from glassformer.claims.training_studies import Tastes, learn_tastes
 from glassformer.documents.parts import Figure, Paragraph, with_code
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Role, SvgDrawing
 from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.lessons.figures.sheet import (
     FigurePart,
@@ -34,6 +33,7 @@ from glassformer.lessons.lesson import (
 )
 from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.picture import Picture, Role
 from glassformer.tasks import load
 from glassformer.tracing import Trace, trace
 
@@ -236,7 +236,7 @@ def _words(say: Speaker) -> Parts:
 
 def score_figure(
     run: Trace, film: str, person: str, features: Sequence[str], language: Language
-) -> SvgDrawing:
+) -> Picture:
     """A film's features, a person's tastes, their products and the sum."""
     say, table = speaker(language), TableFigure(36, 14)
     cell, n = run["scores"][_SHOWN_FILM, _ADA], len(features)

@@ -16,7 +16,6 @@ from torch import nn
 from glassformer.claims.specimens import permutation
 from glassformer.colours import Scale
 from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.canvas import Box, Canvas, SvgDrawing
 from glassformer.lessons.figures.sheet import (
     ColouredNumbers,
     FigurePart,
@@ -38,6 +37,7 @@ from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn import ImageClassifier
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
+from glassformer.picture import Box, Canvas, Picture
 from glassformer.tasks import load
 from glassformer.tracing import Trace, trace
 
@@ -280,7 +280,7 @@ class _Pixels(FigurePart):
             canvas.fill(self.pixel(row, column), f"#{shade:02X}{shade:02X}{shade:02X}", corner=0)
 
 
-def patches_figure(pixels: Float[Tensor, "1 1 Y X"], title: str) -> SvgDrawing:
+def patches_figure(pixels: Float[Tensor, "1 1 Y X"], title: str) -> Picture:
     """An image with the cuts between its patches, and the patches as a numbered sequence."""
     table, sequence = TableFigure(50), TableFigure(16, 2)
     whole = table.put(_Pixels(pixels, 26), 0, 0)
@@ -297,7 +297,7 @@ def patches_figure(pixels: Float[Tensor, "1 1 Y X"], title: str) -> SvgDrawing:
 def grid_figure(
     pixels: Float[Tensor, "1 1 Y X"], numbers: ColouredNumbers, title: str, *, marked: int,
     write: Callable[[float], str],
-) -> SvgDrawing:  # fmt: skip
+) -> Picture:  # fmt: skip
     """The image beside one number per patch; the marked patch is framed in both."""
     table = TableFigure(40)
     whole = table.put(_Pixels(pixels, 26), 0, 0)

@@ -17,7 +17,6 @@ from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import Matrix, matrix, shape_text
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Remark, Table
-from glassformer.lessons.figures.canvas import Role, SvgDrawing
 from glassformer.lessons.figures.data_charts import (
     ROLES,
     Axes,
@@ -39,6 +38,7 @@ from glassformer.lessons.lesson import (
 )
 from glassformer.nn import Seq2Seq
 from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.picture import Picture, Role
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Operation
 from glassformer.tracing.capture.module_stack import join
@@ -389,7 +389,7 @@ def chart(
         Series(said, values, role, said in dashed)
         for (said, values), role in zip(lines.items(), roles, strict=False)
     ]
-    draw: Callable[..., SvgDrawing] = bar_chart if isinstance(across[0], str) else line_chart
+    draw: Callable[..., Picture] = bar_chart if isinstance(across[0], str) else line_chart
     drawing = draw(title or say(f"{name} figure"), across, series, Axes(along, up), **look)
     table = None if numbers is None else chart_numbers(along, across, series, numbers)
     return Figure(name, drawing, numbers=table)

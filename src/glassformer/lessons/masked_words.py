@@ -14,13 +14,13 @@ from torch import nn
 
 from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure
-from glassformer.lessons.figures.canvas import Canvas, SvgDrawing
 from glassformer.lessons.figures.sheet import FigurePart, Label, ModelBox, TableFigure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
 from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn import LanguageModel, MaskedLanguageModel, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.picture import Canvas, Picture
 from glassformer.tracing import Trace, trace
 
 SENTENCE = ("i", "read", "a", "great", "book", "and", "loved", "it")
@@ -244,7 +244,7 @@ def _change(place: int, say: Speaker) -> Parts:
 # --- a gap, drawn -------------------------------------------------------------------------------
 
 
-def gap_figure(gap: int, say: Speaker) -> SvgDrawing:
+def gap_figure(gap: int, say: Speaker) -> Picture:
     """What may be looked at to fill a gap: both sides, or only what comes before."""
     table = TableFigure(8, 44)
     for row, key in enumerate(("masked", "left to right")):

@@ -16,7 +16,6 @@ from glassformer.claims.block_claims import (
 )
 from glassformer.claims.claim import Figures, stored_results
 from glassformer.documents.parts import Paragraph, with_code
-from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import chart, heat_map, short_numbers
 from glassformer.nn.description import count_parameters
@@ -28,6 +27,7 @@ from glassformer.nn.positions import (
     sinusoidal_table,
 )
 from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.picture import Role
 from glassformer.tracing import Trace, trace
 
 CHOICES = {"encoding": ("sinusoidal", "learned", "rotary", "none")}

@@ -15,12 +15,12 @@ from glassformer.claims.claim import Stored, measured_on, stored_results
 from glassformer.claims.properties import influence, layer_cost, make_layer, path_length
 from glassformer.claims.specimens import accuracy, fit, seeded, vectors
 from glassformer.documents.parts import Figure, Paragraph, with_code
-from glassformer.lessons.figures.canvas import Canvas, Role, SvgDrawing
 from glassformer.lessons.figures.sheet import numbers_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import chart
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Int, Tensor
+from glassformer.picture import Canvas, Picture, Role
 from glassformer.tracing import Cell, trace
 
 Kind = Literal["recurrence", "attention", "convolution"]
@@ -286,7 +286,7 @@ def _origin(stored: Stored, say: Speaker) -> Paragraph:
 _ACROSS, _UP, _DOT = 96.0, 74.0, 9.0
 
 
-def path_figure(kind: Kind, title: str) -> SvgDrawing:
+def path_figure(kind: Kind, title: str) -> Picture:
     """How far it is from one word to another: every link that exists, and the shortest path."""
     layers = path_length(kind, _TO - _FROM) if kind == "convolution" else 1
     canvas = Canvas(len(WORDS) * _ACROSS + 30, layers * _UP + 110, title)

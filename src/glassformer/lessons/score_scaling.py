@@ -12,10 +12,10 @@ from torch import nn
 from glassformer.claims.properties import ScoreSpread, score_spread
 from glassformer.claims.query_claims import look_up
 from glassformer.documents.parts import Figure, Table
-from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import chart, heat_map
 from glassformer.nn.tensors import Float, Tensor
+from glassformer.picture import Role
 from glassformer.tracing import Trace, trace
 
 CHOICES = {"divisor": ("root", "none", "width")}

@@ -14,13 +14,13 @@ import torch.nn.functional as F
 from glassformer.claims.specimens import fit, seeded
 from glassformer.decoding import Greedy, translate
 from glassformer.documents.parts import Figure
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import FigurePart, FigureSection, ModelBox, TableFigure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, percent
 from glassformer.lessons.lesson_steps import Predictor, chart, heat_map, likeliest
 from glassformer.nn import Seq2Seq, count_parameters, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
+from glassformer.picture import Box, Canvas, Picture, Role, text_width
 from glassformer.tracing import Trace, trace
 
 TASKS = ("translate", "reverse", "classify")
@@ -254,7 +254,7 @@ def _other_task(learned: TrainedOnAll, say: Speaker) -> Parts:
 # --- the tasks, drawn ---------------------------------------------------------------------------
 
 
-def pairs_figure(pairs: Sequence[TaskPair], say: Speaker) -> SvgDrawing:
+def pairs_figure(pairs: Sequence[TaskPair], say: Speaker) -> Picture:
     """What is read, one model, and what is written, for several tasks."""
     table = TableFigure(70, 22)
     middle = table.put(ModelBox(say("model box"), "score"), len(pairs) // 2, 1)

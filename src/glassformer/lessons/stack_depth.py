@@ -21,12 +21,12 @@ from glassformer.claims.training_studies import (
     signals_at_depth,
 )
 from glassformer.documents.parts import Figure, Paragraph, with_code
-from glassformer.lessons.figures.canvas import Role
 from glassformer.lessons.figures.model_figures import residual_figure
 from glassformer.lessons.lesson import LessonStep, Parts, Speaker, formula, number, percent
 from glassformer.lessons.lesson_steps import chart
 from glassformer.nn.attention import set_attention
 from glassformer.nn.tensors import Float, Tensor
+from glassformer.picture import Role
 from glassformer.tracing import Trace, trace
 
 CHOICES = {"residual": ("on", "off"), "norm": ("post", "pre", "none")}

@@ -14,7 +14,6 @@ from glassformer.claims.specimens import one_thread, seeded
 from glassformer.colours import hex_colour
 from glassformer.documents.parts import Figure, Paragraph, Part
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing
 from glassformer.lessons.figures.sheet import (
     ColouredNumbers,
     FigurePart,
@@ -39,6 +38,7 @@ from glassformer.lessons.lesson_steps import (
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.description import count_parameters
+from glassformer.picture import Box, Canvas, Picture, Role
 from glassformer.text import WordTokenizer
 from glassformer.tracing import Trace, trace
 
@@ -223,7 +223,7 @@ def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
 _CROSS = "model.decoder.blocks.0.cross_attention.weights"
 
 
-def translation_figure(learned: TrainedTranslator, run: Trace, language: Language) -> SvgDrawing:
+def translation_figure(learned: TrainedTranslator, run: Trace, language: Language) -> Picture:
     """The source through the encoder once; then one row per word that the decoder adds.
 
     Lines are cross-attention, the mean over heads. Each answer is given to the next step.

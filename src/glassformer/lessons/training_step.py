@@ -10,7 +10,6 @@ from torch import nn
 
 from glassformer.documents.parts import Figure, Paragraph
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Role, SvgDrawing
 from glassformer.lessons.figures.sheet import (
     SMALL,
     ColouredNumbers,
@@ -29,6 +28,7 @@ from glassformer.lessons.row_questions import with_question
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward
 from glassformer.nn.tensors import Float, Tensor
+from glassformer.picture import Box, Picture, Role
 from glassformer.tracing import Cell, Trace
 from glassformer.tracing.gradients import trace_training_step
 
@@ -150,7 +150,7 @@ _SAME_GRADIENT = {"contracted": "error"}
 _MATRICES = {"expand.weight": "W_1", "contract.weight": "W_2"}
 
 
-def graph_figure(run: Trace, language: Language) -> SvgDrawing:
+def graph_figure(run: Trace, language: Language) -> Picture:
     """A training step as a graph: numbers on their way down, then gradients on their way back up.
 
     Beside each red arrow stands what the gradient is multiplied by on its way.

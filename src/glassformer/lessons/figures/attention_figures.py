@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
     SLIM,
     BarColumn,
@@ -31,6 +30,7 @@ from glassformer.lessons.figures.sheet import (
     speaker,
 )
 from glassformer.lessons.lesson import Speaker, lesson_card
+from glassformer.picture import Box, Canvas, Picture, Role, text_width
 from glassformer.tracing import Step, Trace
 
 Kind = Literal["queries", "keys", "values"]
@@ -79,13 +79,13 @@ def _rows(numbers: ColouredNumbers, role: Role) -> list[MatrixFigure]:
     return [MatrixFigure(numbers.rows(row), role) for row in range(len(numbers.values))]
 
 
-def inputs_figure(run: Trace, language: Language) -> SvgDrawing:
+def inputs_figure(run: Trace, language: Language) -> Picture:
     say, lanes = speaker(language), _Lanes(_names(run, language))
     lanes.add(_rows(numbers_of(run["x"]), "input"), say("inputs"), "input")
     return lanes.drawing(say("inputs figure"))
 
 
-def derive_figure(run: Trace, language: Language) -> SvgDrawing:
+def derive_figure(run: Trace, language: Language) -> Picture:
     """A key, a query and a value from each input."""
     say, lanes = speaker(language), _Lanes(_names(run, language))
     inputs = lanes.add(_rows(numbers_of(run["x"]), "input"), say("inputs"), "input")
@@ -122,7 +122,7 @@ def _by_row(row: int) -> int:
     return row + 1
 
 
-def projection_figure(run: Trace, kind: Kind, language: Language) -> SvgDrawing:
+def projection_figure(run: Trace, kind: Kind, language: Language) -> Picture:
     """Inputs times a matrix, row by row."""
     say, names, step = speaker(language), _names(run, language), run[f"projected_{kind}"]
     weight = numbers_of(run[f"to_{kind}.weight"])
@@ -140,7 +140,7 @@ def projection_figure(run: Trace, kind: Kind, language: Language) -> SvgDrawing:
     return table.drawing(say(f"{kind} figure"))
 
 
-def scores_figure(run: Trace, language: Language) -> SvgDrawing:
+def scores_figure(run: Trace, language: Language) -> Picture:
     """The query of input 1 meets every key."""
     say, lanes = speaker(language), _Lanes()
     title = say("of input", what=say("query"), number=1)
@@ -163,7 +163,7 @@ def scores_figure(run: Trace, language: Language) -> SvgDrawing:
     return lanes.drawing(say("scores figure"))
 
 
-def softmax_figure(run: Trace, language: Language) -> SvgDrawing:
+def softmax_figure(run: Trace, language: Language) -> Picture:
     """From scores to weights that sum to one."""
     say, lanes = speaker(language), _Lanes(_names(run, language), across=46)
     scaled, weights = numbers_of(run["scaled"]), numbers_of(run["weights"])
@@ -188,7 +188,7 @@ def softmax_figure(run: Trace, language: Language) -> SvgDrawing:
     return lanes.drawing(say("softmax figure"))
 
 
-def weighted_figure(run: Trace, language: Language) -> SvgDrawing:
+def weighted_figure(run: Trace, language: Language) -> Picture:
     """Weight times value, for each input."""
     say, names = speaker(language), _names(run, language)
     weights, lanes = numbers_of(run["weights"]), _Lanes(names)
@@ -213,7 +213,7 @@ def _summands(run: Trace) -> ColouredNumbers:
     return ColouredNumbers(values, numbers_of(run["projected_values"]).scale)
 
 
-def sum_figure(run: Trace, language: Language) -> SvgDrawing:
+def sum_figure(run: Trace, language: Language) -> Picture:
     """The weighted values, added column by column."""
     say, names, table = speaker(language), _names(run, language), TableFigure(down=26)
     title, beat = say("weighted values"), len(names) + 1
@@ -228,7 +228,7 @@ def sum_figure(run: Trace, language: Language) -> SvgDrawing:
     return table.drawing(say("sum figure"))
 
 
-def repeat_figure(run: Trace, language: Language) -> SvgDrawing:
+def repeat_figure(run: Trace, language: Language) -> Picture:
     """All rows of weights at once, and all outputs."""
     say, names = speaker(language), _names(run, language)
     weights, values, outputs = (
@@ -262,7 +262,7 @@ class _Attention:
         return self.keys is not self.x
 
 
-def basic_figure(run: Trace, language: Language) -> SvgDrawing:
+def basic_figure(run: Trace, language: Language) -> Picture:
     """Attention without parameters: `run` is a trace of `basic_self_attention`."""
     (outputs,) = run.outputs.values()
     x = run["x"]
@@ -270,7 +270,7 @@ def basic_figure(run: Trace, language: Language) -> SvgDrawing:
     return _diagram(steps, language).drawing(speaker(language)("basic figure"))
 
 
-def key_query_value_figure(run: Trace, language: Language) -> SvgDrawing:
+def key_query_value_figure(run: Trace, language: Language) -> Picture:
     """Attention of one head with three projections."""
     queries, keys, values = (run[f"projected_{kind}"] for kind in ("queries", "keys", "values"))
     x, outputs = run["x"], run["context"]
@@ -393,7 +393,7 @@ def _query_lines(
         table.line(lambda at: [corner(at), (at.x + 9, at.y + 9)], dot, role="query")
 
 
-def roles_figure(run: Trace, language: Language) -> SvgDrawing:
+def roles_figure(run: Trace, language: Language) -> Picture:
     """The second input's row and column of scores, and its share of each output."""
     say, n, table = speaker(language), run["x"].shape[-2], TableFigure(44, 18)
     rows, columns = ([f"{letter}{sign}" for sign in _BELOW[:n]] for letter in "qk")
@@ -422,9 +422,7 @@ def roles_figure(run: Trace, language: Language) -> SvgDrawing:
 _LINES: tuple[Role, ...] = ("query", "key", "value", "score", "output", "input", "weighted")
 
 
-def order_figure(
-    one: Step, other: Step, moved: Sequence[int], say: Speaker, title: str
-) -> SvgDrawing:
+def order_figure(one: Step, other: Step, moved: Sequence[int], say: Speaker, title: str) -> Picture:
     """Outputs of two sentences side by side, with a line between equal words.
 
     Row i of `other` belongs to the word in row moved[i] of `one`.

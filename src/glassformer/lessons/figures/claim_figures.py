@@ -17,14 +17,14 @@ from glassformer.claims.properties import ScoreSpread, spread_by_width
 from glassformer.claims.query_claims import WIDTHS
 from glassformer.colours import Scale, hex_colour
 from glassformer.language import Language, words
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.data_charts import ROLES, Axes, Series, bar_chart, line_chart
 from glassformer.nn.positions import sinusoidal_table
+from glassformer.picture import Box, Canvas, Picture, Role, text_width
 
 _WORDS = words(__name__)
 
 
-def claim_figure(outcome: Outcome, language: Language) -> SvgDrawing | None:
+def claim_figure(outcome: Outcome, language: Language) -> Picture | None:
     """The chart of a claim; None if it has none or was not measured."""
     id_ = outcome.claim.id
     is_curve = id_ in _CURVES
@@ -87,7 +87,7 @@ def _number(value: float) -> str:
 def _by_width(measure: Callable[[ScoreSpread], float], *, log_up: bool) -> _Curve:
     """With and without the division by √k, over the widths of the claim."""
 
-    def draw(id_: str, language: Language) -> SvgDrawing:
+    def draw(id_: str, language: Language) -> Picture:
         lines: Sequence[tuple[str, bool, Role]] = (
             ("raw", False, "query"),
             ("scaled", True, "output"),
@@ -109,7 +109,7 @@ def _by_width(measure: Callable[[ScoreSpread], float], *, log_up: bool) -> _Curv
     return draw
 
 
-def _sinusoids(id_: str, language: Language) -> SvgDrawing:
+def _sinusoids(id_: str, language: Language) -> Picture:
     """The table of sinusoidal positions, a coloured field for each number."""
     table = sinusoidal_table(48, 32).double().numpy()
     scale, cell = Scale("signed"), (17.0, 7.0)
@@ -127,7 +127,7 @@ def _sinusoids(id_: str, language: Language) -> SvgDrawing:
     return canvas.done()
 
 
-_Curve = Callable[[str, Language], SvgDrawing]
+_Curve = Callable[[str, Language], Picture]
 _CURVES: dict[str, _Curve] = {
     "C30": _by_width(lambda spread: spread.gradient_size, log_up=False),
     "C31": _by_width(lambda spread: spread.deviation, log_up=True),

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from glassformer.documents.parts import Table
-from glassformer.lessons.figures.canvas import (
+from glassformer.picture import (
     Anchor,
     Box,
     Canvas,
+    Picture,
     Role,
-    SvgDrawing,
     text_width,
 )
 from glassformer.tracing.formula import number as number_text
@@ -134,7 +134,7 @@ def line_chart(
     title: str, across: Sequence[float], series: Sequence[Series], axes: Axes, *,
     log_across: bool = False, log_up: bool = False, least: float | None = None,
     most: float | None = None, width: float = 640, height: float = 380,
-) -> SvgDrawing:  # fmt: skip
+) -> Picture:  # fmt: skip
     """One line per series over common numbers; `least` and `most` bound the vertical axis."""
     canvas = Canvas(width, height, title)
     inside = _frame(canvas, series, axes)
@@ -158,7 +158,7 @@ def bar_chart(
     title: str, groups: Sequence[str], series: Sequence[Series], axes: Axes, *,
     write: Callable[[float], str] = tick_label, least: float | None = None,
     most: float | None = None, width: float = 640, height: float = 340,
-) -> SvgDrawing:  # fmt: skip
+) -> Picture:  # fmt: skip
     """For each group one bar per series, with its number above it as `write` writes it."""
     canvas = Canvas(width, height, title)
     inside = _frame(canvas, series if len(series) > 1 else (), axes, bars=True)
@@ -298,7 +298,7 @@ class MapPoint:
 
 def draw_map(
     title: str, points: Sequence[MapPoint], axes: Axes, *, width: float = 960, height: float = 640
-) -> SvgDrawing:
+) -> Picture:
     """All points, as many labels as fit (earlier points first), and a legend of the kinds."""
     canvas = Canvas(width, height, title)
     kinds = list(dict.fromkeys(point.kind for point in points))

@@ -12,7 +12,6 @@ import torch
 from glassformer.colours import Scale
 from glassformer.documents.heat_maps import shape_text
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
     SLIM,
     SMALL,
@@ -29,6 +28,7 @@ from glassformer.lessons.figures.sheet import (
 )
 from glassformer.lessons.lesson import Speaker
 from glassformer.nn.tensors import Bool, Tensor
+from glassformer.picture import Box, Canvas, Picture, Role, text_width
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.capture.module_stack import join
 
@@ -105,7 +105,7 @@ class MaskFigure(MatrixFigure):
             canvas.line(*points, role="output", width=2)
 
 
-def pipeline_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
+def pipeline_figure(steps: PipelineSteps, language: Language) -> Picture:
     """Scaled dot-product attention as the paper draws it, with the matrix that leaves each box."""
     say, table = speaker(language), TableFigure(34, 30)
     made: list[tuple[str, str, Role, str]] = [
@@ -145,7 +145,7 @@ def pipeline_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
     return table.drawing(say("pipeline figure"))
 
 
-def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
+def mask_figure(steps: PipelineSteps, language: Language) -> Picture:
     """Scores, who may see whom, masked scores, weights: rows ask, columns are asked."""
     say, table = speaker(language), TableFigure(30, 14)
     rows, columns = steps.names(-2), [str(place + 1) for place in range(len(steps.names(-1)))]
@@ -173,7 +173,7 @@ def mask_figure(steps: PipelineSteps, language: Language) -> SvgDrawing:
     return table.drawing(say("mask figure"))
 
 
-def visible_figure(tokens: Sequence[str], visible: Tensor | None, say: Speaker) -> SvgDrawing:
+def visible_figure(tokens: Sequence[str], visible: Tensor | None, say: Speaker) -> Picture:
     """What each position may attend to (everything if `visible` is None), and what it predicts."""
     count, table = len(tokens), TableFigure()
     hidden = torch.zeros(count, count).bool() if visible is None else ~visible
@@ -194,7 +194,7 @@ def visible_figure(tokens: Sequence[str], visible: Tensor | None, say: Speaker) 
 # --- several heads ---------------------------------------------------------------------------
 
 
-def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Language) -> SvgDrawing:
+def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Language) -> Picture:
     """What one word attends to: a fan of lines per head, as thick as the weights."""
     say, table = speaker(language), TableFigure(70, 8)
     weights = run["weights"].value[0, :, reader]
@@ -212,7 +212,7 @@ def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Languag
     return table.drawing(say("gave figure"))
 
 
-def heads_figure(run: Trace, language: Language) -> SvgDrawing:
+def heads_figure(run: Trace, language: Language) -> Picture:
     """Queries split among the heads, each head's weights and output, and the joined result."""
     say, weights, table = speaker(language), run["weights"], TableFigure(36, 24)
     n, words = weights.shape[-3], weights.labels[-2] or ()
@@ -244,7 +244,7 @@ def heads_figure(run: Trace, language: Language) -> SvgDrawing:
     return table.drawing(say("heads figure"))
 
 
-def reshape_figure(run: Trace, language: Language) -> SvgDrawing:
+def reshape_figure(run: Trace, language: Language) -> Picture:
     """T × H·E viewed as T × H × E, then transposed to H × T × E: the numbers stay the same."""
     say, numbers = speaker(language), numbers_of(run["projected_queries"])
     n, words = run["weights"].shape[-3], run["weights"].labels[-2] or ()
@@ -271,7 +271,7 @@ def reshape_figure(run: Trace, language: Language) -> SvgDrawing:
     return table.drawing(say("reshape figure"))
 
 
-def fold_figure(step: Step, folded: Step, n_heads: int, say: Speaker) -> SvgDrawing:
+def fold_figure(step: Step, folded: Step, n_heads: int, say: Speaker) -> Picture:
     """(b, t, h·e) above, (b·h, t, e) below; each head has its colour."""
     roles = _HEAD_ROLES[:n_heads]
     table = TableFigure(26, 40)
@@ -292,7 +292,7 @@ def fold_figure(step: Step, folded: Step, n_heads: int, say: Speaker) -> SvgDraw
     return table.drawing(say("fold figure"))
 
 
-def five_stages_figure(run: Trace, language: Language) -> SvgDrawing:
+def five_stages_figure(run: Trace, language: Language) -> Picture:
     """Multi-head attention from top to bottom: x, projections, heads, outputs, W_O."""
     say, weights, table = speaker(language), run["weights"], TableFigure(0, 22)
     n, words = weights.shape[-3], weights.labels[-2] or ()

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from glassformer.colours import Scale, hex_colour, ink_on
 from glassformer.documents.heat_maps import limit_of, shape_text
 from glassformer.language import Language
-from glassformer.lessons.figures.canvas import Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.figures.sheet import (
     FigurePart,
     Label,
@@ -30,6 +29,7 @@ from glassformer.lessons.figures.sheet import (
     speaker,
 )
 from glassformer.lessons.lesson import Speaker
+from glassformer.picture import Box, Canvas, Picture, Role, text_width
 from glassformer.tracing import Trace
 
 _CELL = (42.0, 26.0)
@@ -76,7 +76,7 @@ def _fan(
                        beat=beat)  # fmt: skip
 
 
-def block_figure(run: Trace, words: Sequence[str], language: Language) -> SvgDrawing:
+def block_figure(run: Trace, words: Sequence[str], language: Language) -> Picture:
     """The parts of a block, its residual connections, and every word's vector after each part."""
     say, last, table = speaker(language), len(_STAGES), TableFigure(24, 34)
     below = table.put(Label(say("embedding"), "input", 14, bold=True), last, 1)
@@ -123,7 +123,7 @@ def _around(table: TableFigure, stages: Sequence[FigurePart]) -> Box:
 
 def classifier_figure(
     run: Trace, words: Sequence[str], classes: Sequence[str], language: Language
-) -> SvgDrawing:
+) -> Picture:
     """Words, a block, the mean over words, a linear map and class probabilities."""
     say, n, table = speaker(language), len(words), TableFigure(24, 26)
     labels: tuple[tuple[int, str, Role], ...] = (
@@ -215,7 +215,7 @@ _N_DECODER, _CROSS = 7, 3
 def architecture_figure(
     run: Trace, source: Sequence[str], target: str, predicted: str, covered: Stage,
     language: Language,
-) -> SvgDrawing:  # fmt: skip
+) -> Picture:  # fmt: skip
     """The whole model with the output shape of each part; parts not yet covered are dashed."""
     say, reached = speaker(language), _REACHED[covered]
     table, bottom = TableFigure(60, 28), len(_RIGHT) + 1
@@ -255,7 +255,7 @@ def architecture_figure(
 
 def stack_figure(
     words: Sequence[str], on: Collection[str], n_blocks: int, language: Language
-) -> SvgDrawing:
+) -> Picture:
     """The model of the ten switches, upwards; dashed are parts that are off, or outside of it."""
     say, table = speaker(language), TableFigure(60, 28)
     attention = "masked attention" if "masking" in on else "attention"
@@ -352,7 +352,7 @@ def _above(aside: Literal[-1, 1], part: Box) -> Point:
 # --- one block, as it is switched -------------------------------------------------------------
 
 
-def residual_figure(residual: bool, norm: str, say: Speaker) -> SvgDrawing:
+def residual_figure(residual: bool, norm: str, say: Speaker) -> Picture:
     """A block from left to right, with residuals or without, and the norm where it is switched."""
     table = TableFigure(34, 44)
     stream: list[FigurePart] = [heading(say("figure input"), "input")]
@@ -444,7 +444,7 @@ class _Network(FigurePart):
 
 def feed_forward_figure(
     one: Sequence[NetworkLayer], two: Sequence[NetworkLayer], language: Language
-) -> SvgDrawing:
+) -> Picture:
     """The same vector through a network of one layer and through one of two."""
     say, table = speaker(language), TableFigure(50, 16)
     for column, (key, layers) in enumerate((("one layer", one), ("two layers", two))):

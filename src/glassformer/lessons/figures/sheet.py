@@ -23,8 +23,8 @@ import numpy.typing as npt
 from glassformer.colours import Scale, hex_colour, ink_on
 from glassformer.documents.heat_maps import matrix, scale_of
 from glassformer.language import Language, words
-from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.lesson import Speaker
+from glassformer.picture import Anchor, Box, Canvas, Picture, Role, text_width
 from glassformer.tracing import Step
 from glassformer.tracing.formula import number as number_text
 
@@ -214,7 +214,7 @@ class MatrixFigure(FigurePart):
 def numbers_figure(
     matrices: Mapping[str, npt.NDArray[np.float64]], rows: Sequence[str], title: str, *,
     columns: Sequence[str] = (), cell: tuple[float, float],
-) -> SvgDrawing:  # fmt: skip
+) -> Picture:  # fmt: skip
     """Matrices by title, side by side, each coloured by its own largest number."""
     table = TableFigure(30, 8)
     for place, (name, values) in enumerate(matrices.items()):
@@ -458,7 +458,7 @@ class TableFigure(FigurePart):
             with canvas.at(beat):
                 draw(canvas)
 
-    def drawing(self, title: str, *, margin: float = _MARGIN) -> SvgDrawing:
+    def drawing(self, title: str, *, margin: float = _MARGIN) -> Picture:
         self.arrange()
         canvas = Canvas(self.width + 2 * margin, self.height + 2 * margin, title)
         self.place(canvas.width / 2, canvas.height / 2)

@@ -1,21 +1,27 @@
-"""Drawings that become SVG: boxes, lines and text, some of which appear one after another.
+"""Pictures as SVG, without any library: boxes, lines and text, some of which appear after others.
 
-With a light and a dark theme, and no animation for readers who prefer reduced motion. On a page
-the ground is transparent; a file of its own has paper.
+A `Canvas` collects shapes, and `done()` makes a `Picture` of them: every figure of a lesson and
+every chart of a result is one. It has a light and a dark theme, and no animation for readers who
+prefer reduced motion. On a page the ground is transparent; a file of its own has paper.
 
-A moving figure can be stopped at each beat without a script: beside it stand radio buttons
-(`documents.html`), and its style shows the beat whose button is checked. Where the figure is a
-picture and sees no buttons, the class `gf-at-3` on the SVG does the same.
+A moving picture can be stopped at each beat without a script: beside it stand radio buttons
+(`documents.html`), and its style shows the beat whose button is checked. Where it is an image and
+sees no buttons, the class `gf-at-3` on the SVG does the same.
 """
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import ClassVar, Literal, TypeAlias
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from glassformer.errors import TraceError
+from glassformer.files import as_path, os_errors_as, write_whole
 
 Role: TypeAlias = Literal[
     "ink", "quiet", "line", "input", "query", "key", "value", "score", "weighted", "output"
@@ -137,16 +143,16 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class SvgDrawing:
-    """A finished figure; `beats` is 0 if nothing moves."""
+class Picture:
+    """A finished picture, which a notebook shows."""
 
     width: float
     height: float
     title: str
     markup: str
     beats: int
+    """How many pictures a moving one runs through; 0 if nothing moves."""
     motions: str
-    style: ClassVar[str] = STYLE
 
     def svg(self, *, alone: bool = True) -> str:
         """As SVG; `alone=False` for a page that has `STYLE` already."""
@@ -161,6 +167,12 @@ class SvgDrawing:
             f'role="img" aria-label="{name}">\n<title>{name}</title>\n{styled}'
             f"{self.markup}</svg>\n"
         )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the SVG to a file, whole or not at all."""
+        target = as_path(path, TraceError)
+        with os_errors_as(TraceError, "cannot write {target}: {reason}", target=target):
+            return write_whole(target, self.svg())
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -213,18 +225,23 @@ class Canvas:
         place = f'x="{_n(x)}" y="{_n(y + 0.35 * size)}" font-size="{_n(size)}"'
         self.add(f'<text {place} text-anchor="{anchor}"{weight}{colour}>{escape(said)}</text>')
 
-    def turned(self, x: float, y: float, said: str, *, size: float = 13) -> None:
-        """A line of text that reads upwards; a short Chinese one downwards, its signs upright."""
+    def turned(
+        self, x: float, y: float, said: str, *,
+        size: float = 13, anchor: Anchor = "middle", role: Role = "quiet",
+    ) -> None:  # fmt: skip
+        """A line of text that reads upwards; a short Chinese one downwards, its signs upright.
+
+        Its middle is at y, or with `anchor="start"` its lower end.
+        """
         signs = said.replace(" ", "")
         if unicodedata.east_asian_width(signs[:1]) == "W" and all(map(_stands_upright, signs)):
-            first = y - 0.575 * size * (len(signs) - 1)
+            height = 1.15 * size * (len(signs) - 1)
+            first = y - (height / 2 if anchor == "middle" else height + 0.5 * size)
             for place, sign in enumerate(signs):
-                self.text(x - 0.35 * size, first + 1.15 * size * place, sign, size=size,
-                          role="quiet")  # fmt: skip
+                self.text(x - 0.35 * size, first + 1.15 * size * place, sign, size=size, role=role)
             return
         turn = f'transform="translate({_n(x)} {_n(y)}) rotate(-90)"'
-        style = _colour("quiet")
-        self.add(f'<text {turn} font-size="{_n(size)}" text-anchor="middle"{style}>'
+        self.add(f'<text {turn} font-size="{_n(size)}" text-anchor="{anchor}"{_colour(role)}>'
                  f"{escape(said)}</text>")  # fmt: skip
 
     def box(
@@ -239,9 +256,10 @@ class Canvas:
         dashes = ' stroke-dasharray="5 4"' if dashed else ""
         self.add(f'<rect class="{kind}" {_place(box)} rx="{_n(corner)}"{dashes}{_colour(role)}/>')
 
-    def fill(self, box: Box, colour: str, corner: float = 2) -> None:
-        """A rectangle whose colour stands for a number."""
-        self.add(f'<rect {_place(box)} rx="{_n(corner)}" fill="{colour}"/>')
+    def fill(self, box: Box, colour: str, corner: float = 2, *, name: str = "") -> None:
+        """A rectangle whose colour stands for a number; `name` is its tooltip."""
+        end = f">{_tooltip(name)}</rect>" if name else "/>"
+        self.add(f'<rect {_place(box)} rx="{_n(corner)}" fill="{colour}"{end}')
 
     def bar(self, box: Box, role: Role) -> None:
         """A solid bar."""
@@ -288,14 +306,13 @@ class Canvas:
         """A filled circle; `name` is its tooltip."""
         colour = f' style="fill:{fill}"' if fill else ""
         place = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
-        inside = f"<title>{escape(name)}</title>" if name else ""
-        self.add(f'<circle class="dot" {place}{colour}>{inside}</circle>')
+        self.add(f'<circle class="dot" {place}{colour}>{_tooltip(name)}</circle>')
 
     def ring(self, x: float, y: float, radius: float, role: Role = "quiet") -> None:
         place = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
         self.add(f'<circle class="line" {place}{_colour(role)}/>')
 
-    def done(self) -> SvgDrawing:
+    def done(self) -> Picture:
         used: list[tuple[Mode, int]] = [
             (mode, beat) for mode, beat, _ in self._parts if mode is not None
         ]
@@ -314,7 +331,7 @@ class Canvas:
             lines.append(markup)
         if open_[0] is not None:
             lines.append("</g>")
-        return SvgDrawing(
+        return Picture(
             self.width,
             self.height,
             self.title,
@@ -322,6 +339,10 @@ class Canvas:
             beats,
             keyframes(used, beats) if beats else "",
         )
+
+
+def _tooltip(name: str) -> str:
+    return f"<title>{escape(name)}</title>" if name else ""
 
 
 def _stands_upright(sign: str) -> bool:
