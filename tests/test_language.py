@@ -22,8 +22,10 @@ from glassformer.language import (
     _SENTENCES,
     Bilingual,
     Language,
+    Sentences,
     Words,
     as_language,
+    as_prose,
     chosen_language,
     message_of,
     padded,
@@ -287,6 +289,32 @@ def test_a_table_in_a_file_is_part_of_the_key(tmp_path: Path) -> None:
     assert say["as it is"] == Bilingual("as it is", "原样")
     assert (say.of("as it is"), say.of("unknown")) == ("as it is", "unknown")
     assert say.data["a"]["b"]["other"] == [1]
+
+
+def test_chinese_is_spaced_outside_of_quotes() -> None:
+    assert as_prose("位置 4是 “a中b” 和W_Q得", "zh") == "位置 4 是“a中b”和 W_Q 得"
+
+
+def test_an_english_sentence_begins_with_a_capital() -> None:
+    assert as_prose("a label. (another.) and one.", "en") == "A label. (another.) And one."
+    assert as_prose("a heading", "en") == "a heading"
+
+
+def test_sentences_take_the_first_file_that_has_a_key(tmp_path: Path) -> None:
+    tables = []
+    for name, texts in {"own": 'a = {en = "own {n}", zh = "z"}', "all": (
+        'a = {en = "all", zh = "z"}\nb = {en = "{n}.", zh = "{n}"}\n'
+        'comma = {en = ", ", zh = "、"}\nand = {en = " and ", zh = "和"}'
+    )}.items():  # fmt: skip
+        file = tmp_path / f"{name}.toml"
+        file.write_text(texts, encoding="utf-8")
+        tables.append(Words(file))
+    say = Sentences("en", *tables)
+    assert (say("a", n=1), say["a"], say("b", n="x y")) == ("own 1", "own {n}", "X y.")
+    assert list(say) == ["a", "b", "comma", "and"] and "c" not in say
+    assert [say.listed("xyz"[:n]) for n in range(4)] == ["", "x", "x and y", "x, y and z"]
+    with pytest.raises(KeyError, match=r"own\.toml lacks 'c', or its Chinese"):
+        say["c"]
 
 
 @pytest.mark.usefixtures("chinese")

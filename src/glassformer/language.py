@@ -12,7 +12,7 @@ keys are those that the code uses. A file is parsed on first use.
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -147,6 +147,68 @@ class Words(Mapping[str, Bilingual]):
     def both(self, key: str, **fields: object) -> Bilingual:
         """A sentence in both languages."""
         return self[key].format(**fields)
+
+
+class Sentences(Mapping[str, str]):
+    """The text of some files in one language; of files with the same key, the first counts.
+
+    `sentences(key, name=…)` is a text with its placeholders filled, `sentences[key]` the text as
+    the file has it.
+    """
+
+    def __init__(self, language: Language, *tables: Words) -> None:
+        self.language = language
+        self._tables = tables
+
+    def __getitem__(self, key: str) -> str:
+        for table in self._tables:
+            if key in table:
+                return table[key].say(self.language)
+        raise KeyError(f"{self._tables[0].file.name} lacks {key!r}, or its Chinese")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(key for table in self._tables for key in table))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __call__(self, key: str, **fields: object) -> str:
+        return self.filled(key, fields)
+
+    def filled(self, key: str, fields: Mapping[str, object]) -> str:
+        """The same; only the fields that the text names are looked up."""
+        return as_prose(self[key].format_map(fields), self.language)
+
+    def listed(self, items: Sequence[str]) -> str:
+        """`a, b and c`, with the `comma` and the `and` of the files."""
+        if len(items) < 2:
+            return "".join(items)
+        return self["and"].join((self["comma"].join(items[:-1]), items[-1]))
+
+
+# Chinese sets a space between Han and Latin letters or digits, but none between Han characters nor
+# around quotation marks. What stands in quotes, such as a token, is left as it is.
+_HAN = "\u4e00-\u9fff"
+_HAN_OR_SIGN = "\u3000-\u9fff\uff00-\uffef"
+_QUOTED = re.compile(" *(“[^”]*”) *")
+_BEFORE_HAN = re.compile(rf"(?<=[A-Za-z0-9_%])(?=[{_HAN}])")
+_AFTER_HAN = re.compile(rf"(?<=[{_HAN}])(?=[A-Za-z0-9])")
+_BETWEEN_HAN = re.compile(rf"(?<=[{_HAN_OR_SIGN}]) +(?=[{_HAN_OR_SIGN}])")
+# A label such as `position 1` may begin an English sentence.
+_SENTENCE_START = re.compile(r"(?:^|[.!?]\)? )[a-z]")
+
+
+def as_prose(said: str, language: Language) -> str:
+    """A filled text with the spaces of Chinese, or with the capitals of English sentences."""
+    if language == "zh":
+        parts = _QUOTED.split(said)
+        for place in range(0, len(parts), 2):
+            part = _AFTER_HAN.sub(" ", _BEFORE_HAN.sub(" ", parts[place]))
+            parts[place] = _BETWEEN_HAN.sub("", part)
+        return "".join(parts)
+    if not said.endswith((".", ".)")):
+        return said
+    return _SENTENCE_START.sub(lambda found: found[0].upper(), said)
 
 
 @cache

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import glassformer
-from glassformer.documents.meaning_phrases import digits, percent, spaced
+from glassformer.documents.meaning_phrases import digits, percent
 from glassformer.documents.step_meaning import meaning, role_title
 from glassformer.documents.step_roles import role_of
 from glassformer.language import Language
@@ -407,10 +407,6 @@ def test_percents_never_read_0_or_100_where_they_are_not() -> None:
         0.996: "99.6%", 0.99999: "> 99.99%", 1.0: "100%",
     }  # fmt: skip
     assert {share: percent(share) for share in shares} == shares
-
-
-def test_chinese_is_spaced_outside_of_quotes() -> None:
-    assert spaced("位置 4是“a中b”和W_Q得") == "位置 4 是“a中b”和 W_Q 得"
 
 
 def test_a_mask_after_the_softmax_is_not_told_as_if_it_were_before() -> None:

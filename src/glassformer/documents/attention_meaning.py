@@ -77,7 +77,7 @@ def _slice(step: Step, lead: Index) -> _Slice:
 # --- queries, keys, values ---
 
 
-def projection(p: Phrasing, step: Step, lead: Index) -> str:
+def projection(say: Phrasing, step: Step, lead: Index) -> str:
     """Queries, keys or values."""
     role = role_of(step)
     found = attention_reading(step)
@@ -87,16 +87,16 @@ def projection(p: Phrasing, step: Step, lead: Index) -> str:
     elif found is not None and found.is_cross:
         key = f"{role} step cross"
     shared = 1 if found is None else _heads_sharing(found, step)
-    sides = {} if found is None else _sides(p, found)
-    return p.say(key, **sides, said=vectors(p, step, lead, shared), bias=plus_bias(p, step))
+    sides = {} if found is None else _sides(say, found)
+    return say(key, **sides, said=vectors(say, step, lead, shared), bias=plus_bias(say, step))
 
 
-def _sides(p: Phrasing, found: Attention) -> dict[str, object]:
+def _sides(say: Phrasing, found: Attention) -> dict[str, object]:
     """What asks and what is asked in cross-attention, with its first and last word."""
     scores = found.scores
     return {
-        "target": p.side("target", tokens_at(scores, -2)),
-        "source": p.side("source", tokens_at(scores, -1)),
+        "target": say.side("target", tokens_at(scores, -2)),
+        "source": say.side("source", tokens_at(scores, -1)),
     }
 
 
@@ -106,18 +106,18 @@ def _heads_sharing(found: Attention, step: Step) -> int:
     return step.shape[-1] // each if step.shape[-1] % each == 0 else 1
 
 
-def plus_bias(p: Phrasing, step: Step) -> str:
-    return p.plain("sum plus") if has_bias(step) else ""
+def plus_bias(say: Phrasing, step: Step) -> str:
+    return say["sum plus"] if has_bias(step) else ""
 
 
-def vectors(p: Phrasing, step: Step, lead: Index, heads: int = 1) -> str:
+def vectors(say: Phrasing, step: Step, lead: Index, heads: int = 1) -> str:
     """One sentence on the vectors of a step: that of an example, or all if they are one number."""
     axis, tokens = tokens_along(step)
     rows = rows_of(step, lead, axis)
     if rows.shape[-1] == 1 and len(rows) > 1:
-        return p.one_number(tokens, rows[:, 0])
+        return say.one_number(tokens, rows[:, 0])
     place = tokens.speaking
-    return p.one_vector(tokens, place, rows[place], heads)
+    return say.one_vector(tokens, place, rows[place], heads)
 
 
 def rows_of(step: Step, lead: Index, axis: int | None) -> Row:
@@ -133,84 +133,85 @@ def rows_of(step: Step, lead: Index, axis: int | None) -> Row:
     return found
 
 
-def role_cell(p: Phrasing, step: Step, index: Index) -> str:
+def role_cell(say: Phrasing, step: Step, index: Index) -> str:
     """What the template of the role says, where that needs nothing else."""
-    return p.cell(f"{role_of(step)} cell", step, index)
+    return say.cell(f"{role_of(step)} cell", step, index)
 
 
-def packed(p: Phrasing, step: Step, lead: Index) -> str:
-    return p.say(f"{role_of(step)} step", width=step.shape[-1], said=vectors(p, step, lead))
+def packed(say: Phrasing, step: Step, lead: Index) -> str:
+    return say(f"{role_of(step)} step", width=step.shape[-1], said=vectors(say, step, lead))
 
 
-def packed_cell(p: Phrasing, step: Step, index: Index) -> str:
+def packed_cell(say: Phrasing, step: Step, index: Index) -> str:
     """As queries, keys or values, where the trace knows which part a number belongs to."""
     part, place = step.trace.naming.seat(step, index)
     found = [s for s in ("queries", "keys", "values") if s in stages_of(part)]
     if part is step or len(found) != 1:
-        return role_cell(p, step, index)
-    said = p.cell(f"{found[0]} cell", step, index, place=place[-1] + 1)
-    return p.in_head(part, place[:-2], said) if len(place) > 3 else said
+        return role_cell(say, step, index)
+    said = say.cell(f"{found[0]} cell", step, index, place=place[-1] + 1)
+    return say.in_head(part, place[:-2], said) if len(place) > 3 else said
 
 
-def rotated(p: Phrasing, step: Step, lead: Index) -> str:
+def rotated(say: Phrasing, step: Step, lead: Index) -> str:
     found = [kind for kind in ("queries", "keys") if f"{kind}_rotated" in stages_of(step)]
-    kind = p.plain(f"rotated {found[0] if len(found) == 1 else 'both'}")
-    said = p.in_head(step, lead, vectors(p, step, lead))
-    return p.say("rotated step", kind=kind, said=said)
+    kind = say[f"rotated {found[0] if len(found) == 1 else 'both'}"]
+    said = say.in_head(step, lead, vectors(say, step, lead))
+    return say("rotated step", kind=kind, said=said)
 
 
-def rotated_cell(p: Phrasing, step: Step, index: Index) -> str:
+def rotated_cell(say: Phrasing, step: Step, index: Index) -> str:
     cosine, sine = (digits(operand.view.array[index]) for operand in step.operands[:2])
-    return p.cell("rotated cell", step, index, cosine=cosine, sine=sine)
+    return say.cell("rotated cell", step, index, cosine=cosine, sine=sine)
 
 
 # --- scores ---
 
 
-def scores(p: Phrasing, step: Step, lead: Index) -> str:
+def scores(say: Phrasing, step: Step, lead: Index) -> str:
     head = _slice(step, lead)
     row = head.example
     allowed = head.allowed(row)
-    name = p.token(head.asking, row)
+    name = say.token(head.asking, row)
     if not allowed:
-        said = p.say("scores nothing", row=name)
+        said = say("scores nothing", row=name)
     else:
-        pronoun = p.attends(p.plain("it"), head.asked, head.weights[row], allowed)
-        answers = p.answers(head.asked, floats(step.view, lead)[row], allowed)
+        pronoun = say.attends(say["it"], head.asked, head.weights[row], allowed)
+        answers = say.answers(head.asked, floats(step.view, lead)[row], allowed)
         key = "scores asks" if len(allowed) == head.asked.count else "scores asks some"
-        said = p.say(key, row=name, answers=answers, attends=pronoun)
+        said = say(key, row=name, answers=answers, attends=pronoun)
     width = head.steps.scores_width
     key = "cross" if head.steps.is_cross else "one" if width == 1 else ""
-    fields = {**_sides(p, head.steps), "width": width, "said": p.in_head(step, lead, said)}
-    return p.say(f"scores step {key}".strip(), **fields)
+    fields = {**_sides(say, head.steps), "width": width, "said": say.in_head(step, lead, said)}
+    return say(f"scores step {key}".strip(), **fields)
 
 
-def scores_cell(p: Phrasing, step: Step, index: Index) -> str:
+def scores_cell(say: Phrasing, step: Step, index: Index) -> str:
     head = _slice(step, index[:-2])
     if head.hidden[index[-2:]]:
-        return p.cell("scores cell hidden", step, index, **_pair(p, head, index))
-    rank = _rank(p, head, floats(step.view, index[:-1]), index)
-    return p.cell("scores cell", step, index, **_pair(p, head, index), rank=rank)
+        return say.cell("scores cell hidden", step, index, **_pair(say, head, index))
+    rank = _rank(say, head, floats(step.view, index[:-1]), index)
+    return say.cell("scores cell", step, index, **_pair(say, head, index), rank=rank)
 
 
-def _pair(p: Phrasing, head: _Slice, index: Index) -> dict[str, str]:
+def _pair(say: Phrasing, head: _Slice, index: Index) -> dict[str, str]:
     """A query, a key, and the weight between them."""
     row, column = index[-2:]
     return {
-        "row": p.token(head.asking, row), "column": p.token(head.asked, column),
+        "row": say.token(head.asking, row), "column": say.token(head.asked, column),
         "share": percent(float(head.weights[row, column])),
     }  # fmt: skip
 
 
-def _rank(p: Phrasing, head: _Slice, row: Row, index: Index) -> str:
-    return p.rank(lambda place: p.token(head.asked, place), row, head.allowed(index[-2]), index[-1])
+def _rank(say: Phrasing, head: _Slice, row: Row, index: Index) -> str:
+    allowed = head.allowed(index[-2])
+    return say.rank(lambda place: say.token(head.asked, place), row, allowed, index[-1])
 
 
-def scaled(p: Phrasing, step: Step, lead: Index) -> str:
+def scaled(say: Phrasing, step: Step, lead: Index) -> str:
     """The scores before and after; the factor where the operator was given one number."""
     head, factor = _slice(step, lead), _factor(step)
     key = "other" if factor is None else "same" if factor == 1 else step.op
-    return _changed(p, step, head, f"scaled {key}", _written(factor, head.steps.scores_width))
+    return _changed(say, step, head, f"scaled {key}", _written(factor, head.steps.scores_width))
 
 
 def _written(factor: float | None, width: int) -> str:
@@ -232,11 +233,11 @@ def _factor(step: Step) -> float | None:
     return float(other) if isinstance(other, int | float) else None
 
 
-def _changed(p: Phrasing, step: Step, head: _Slice, key: str, factor: str = "") -> str:
+def _changed(say: Phrasing, step: Step, head: _Slice, key: str, factor: str = "") -> str:
     """The score of the example, before and after."""
     at = (*head.lead, head.example, head.best(head.example))
     before = digits(_before(step).array[at])
-    return p.cell(key, step, at, **_pair(p, head, at), before=before, factor=factor)
+    return say.cell(key, step, at, **_pair(say, head, at), before=before, factor=factor)
 
 
 def _before(step: Step) -> View:
@@ -247,70 +248,71 @@ def _before(step: Step) -> View:
     raise UntoldError
 
 
-def changed_cell(p: Phrasing, step: Step, index: Index) -> str:
+def changed_cell(say: Phrasing, step: Step, index: Index) -> str:
     """A score after scaling, or with a bias."""
     head = _slice(step, index[:-2])
-    pair, before = _pair(p, head, index), digits(_before(step).array[index])
-    weight = p.say(f"scaled {'no ' if head.hidden[index[-2:]] else ''}weight", **pair)
-    return p.cell(f"{role_of(step)} cell", step, index, **pair, before=before, weight=weight)
+    pair, before = _pair(say, head, index), digits(_before(step).array[index])
+    weight = say(f"scaled {'no ' if head.hidden[index[-2:]] else ''}weight", **pair)
+    return say.cell(f"{role_of(step)} cell", step, index, **pair, before=before, weight=weight)
 
 
-def biased(p: Phrasing, step: Step, lead: Index) -> str:
-    return _changed(p, step, _slice(step, lead), "biased step")
+def biased(say: Phrasing, step: Step, lead: Index) -> str:
+    return _changed(say, step, _slice(step, lead), "biased step")
 
 
-def masked(p: Phrasing, step: Step, lead: Index) -> str:
+def masked(say: Phrasing, step: Step, lead: Index) -> str:
     head = _slice(step, lead)
     if not head.hidden.any():
-        return p.say("masked step none", count=head.asked.count)
+        return say("masked step none", count=head.asked.count)
     values = floats(step.view, lead)
     rows = [row for row in range(len(values)) if head.hidden[row].any()]
     row = rows[len(rows) // 2]
-    seen = p.named(head.asked, head.allowed(row)) or p.plain("masked nothing")
-    return p.say(
+    seen = say.named(head.asked, head.allowed(row)) or say["masked nothing"]
+    return say(
         "masked step", fill=digits(values[head.hidden].min()), count=int(head.hidden.sum()),
-        total=head.hidden.size, row=p.token(head.asking, row), seen=seen,
+        total=head.hidden.size, row=say.token(head.asking, row), seen=seen,
     )  # fmt: skip
 
 
-def masked_cell(p: Phrasing, step: Step, index: Index) -> str:
+def masked_cell(say: Phrasing, step: Step, index: Index) -> str:
     head, (row, column) = _slice(step, index[:-2]), index[-2:]
     before = digits(_before(step).array[index])
     later = column > row and not head.steps.is_cross and head.asking.count == head.asked.count
     key = "" if not head.hidden[row, column] else "later" if later else "hidden"
-    return p.cell(f"masked cell {key}".strip(), step, index, **_pair(p, head, index), before=before)
+    pair = _pair(say, head, index)
+    return say.cell(f"masked cell {key}".strip(), step, index, **pair, before=before)
 
 
 # --- weights and context ---
 
 
-def weights(p: Phrasing, step: Step, lead: Index) -> str:
+def weights(say: Phrasing, step: Step, lead: Index) -> str:
     head = _slice(step, lead)
     key = "cross" if head.steps.is_cross else ""
     if not head.weights[head.example].any():
         key = "zero"
-    return _attending(p, step, head, f"weights step {key}".strip())
+    return _attending(say, step, head, f"weights step {key}".strip())
 
 
-def _attending(p: Phrasing, step: Step, head: _Slice, key: str) -> str:
+def _attending(say: Phrasing, step: Step, head: _Slice, key: str) -> str:
     """With whom the token of the example attends to."""
     row = head.example
-    name = p.token(head.asking, row)
-    said = p.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)
-    return p.say(key, **_sides(p, head.steps), said=p.in_head(step, head.lead, said))
+    name = say.token(head.asking, row)
+    said = say.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)
+    return say(key, **_sides(say, head.steps), said=say.in_head(step, head.lead, said))
 
 
-def weights_cell(p: Phrasing, step: Step, index: Index) -> str:
+def weights_cell(say: Phrasing, step: Step, index: Index) -> str:
     head = _read_slice(step, index[:-2])
-    pair = _pair(p, head, index)
+    pair = _pair(say, head, index)
     if head.hidden[index[-2:]]:
-        return p.say("weights cell hidden", **pair)
-    rank = _rank(p, head, head.weights[index[-2]], index)
+        return say("weights cell hidden", **pair)
+    rank = _rank(say, head, head.weights[index[-2]], index)
     following = index[-2] + 1
     if head.steps.is_cross and head.asking.labels is not None and following < head.asking.count:
-        word = p.token(head.asking, following)
-        return p.say("weights cell writes", **pair, rank=rank, next=word)
-    return p.say("weights cell", **pair, rank=rank)
+        word = say.token(head.asking, following)
+        return say("weights cell writes", **pair, rank=rank, next=word)
+    return say("weights cell", **pair, rank=rank)
 
 
 def _read_slice(step: Step, lead: Index) -> _Slice:
@@ -321,12 +323,12 @@ def _read_slice(step: Step, lead: Index) -> _Slice:
     return head
 
 
-def context(p: Phrasing, step: Step, lead: Index) -> str:
+def context(say: Phrasing, step: Step, lead: Index) -> str:
     head = _read_slice(step, lead)
-    return _attending(p, step, head, f"context step{' cross' if head.steps.is_cross else ''}")
+    return _attending(say, step, head, f"context step{' cross' if head.steps.is_cross else ''}")
 
 
-def context_cell(p: Phrasing, step: Step, index: Index) -> str:
+def context_cell(say: Phrasing, step: Step, index: Index) -> str:
     """The largest of the parts that the tokens have in a number."""
     head, values = _read_slice(step, index[:-2]), step.operands[-1].view
     if step.op == "einsum" or values.shape[:-2] != step.shape[:-2]:
@@ -343,10 +345,10 @@ def context_cell(p: Phrasing, step: Step, index: Index) -> str:
         key, largest, top = "one", allowed, largest[0]
     elif not parts.any():
         key = "zero"
-    return p.cell(
-        f"context cell {key}".strip(), step, index, row=p.token(head.asking, index[-2]),
+    return say.cell(
+        f"context cell {key}".strip(), step, index, row=say.token(head.asking, index[-2]),
         count=len(allowed), weight=digits(shares[top]), factor=digits(column[top]),
-        part=digits(parts[top]), column=p.named(head.asked, largest),
+        part=digits(parts[top]), column=say.named(head.asked, largest),
     )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import torch
 
 from glassformer.colours import Scale
-from glassformer.documents.renderer import TraceWords, words_in
+from glassformer.documents.renderer import words_in
 from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.language import Sentences
 from glassformer.tracing.capture.memory import Index, View, as_floats, index_of
 from glassformer.tracing.capture.operator_calls import (
     ACTIVATIONS,
@@ -118,7 +119,7 @@ def unwritten_places(step: Step) -> list[int]:
     return [place for place, cell in enumerate(cells) if cell.is_unwritten]
 
 
-def row_labels(step: Step, words: TraceWords | None = None) -> list[str]:
+def row_labels(step: Step, words: Sentences | None = None) -> list[str]:
     """A label for each row when all slices are stacked; heads are named in `words`."""
     said = words_in("en") if words is None else words
     axes = range(max(0, len(step.shape) - 1))
@@ -128,7 +129,7 @@ def row_labels(step: Step, words: TraceWords | None = None) -> list[str]:
     return rows if 0 not in step.shape else []
 
 
-def label_in(words: TraceWords, label: str) -> str:
+def label_in(words: Sentences, label: str) -> str:
     """The label of a position: heads are translated, tokens are not."""
     return words["head"].format(number=label.number) if isinstance(label, Head) else label
 

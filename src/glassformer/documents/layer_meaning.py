@@ -65,40 +65,40 @@ def _row_index(step: Step, lead: Index, axis: int | None, place: int) -> Index:
 # --- embeddings and positions ---
 
 
-def _example(p: Phrasing, step: Step, lead: Index) -> tuple[str, Row]:
+def _example(say: Phrasing, step: Step, lead: Index) -> tuple[str, Row]:
     """The token for an example, and its vector."""
     axis, tokens = tokens_along(step)
     place = tokens.speaking
-    return p.token(tokens, place), rows_of(step, lead, axis)[place]
+    return say.token(tokens, place), rows_of(step, lead, axis)[place]
 
 
-def looked_up(p: Phrasing, step: Step, lead: Index) -> str:
+def looked_up(say: Phrasing, step: Step, lead: Index) -> str:
     """Embeddings of tokens, or of segments."""
     table, ids = _operand(step, "weight"), _operand(step, "indices")
     axis, tokens = tokens_along(step)
     if axis is None:
         raise UntoldError
-    row, vector = _example(p, step, lead)
+    row, vector = _example(say, step, lead)
     at = _row_index(step, lead, axis, tokens.speaking)
-    return p.say(
+    return say(
         f"{role_of(step)} step", entries=table.view.shape[0], row=row, id=int(ids.view.array[at]),
         width=len(vector), least=digits(vector.min()), most=digits(vector.max()),
     )  # fmt: skip
 
 
-def looked_up_cell(p: Phrasing, step: Step, index: Index) -> str:
+def looked_up_cell(say: Phrasing, step: Step, index: Index) -> str:
     role, id_ = role_of(step), int(_operand(step, "indices").view.array[index[:-1]])
     unnamed = role == "embedding" and tokens_along(step)[1].labels is None
-    return p.cell(f"{role} cell{' position' if unnamed else ''}", step, index, id=id_)
+    return say.cell(f"{role} cell{' position' if unnamed else ''}", step, index, id=id_)
 
 
-def positions(p: Phrasing, step: Step, _lead: Index) -> str:
+def positions(say: Phrasing, step: Step, _lead: Index) -> str:
     count, width = (1, *step.shape)[-2:]
     words = _words_there(step, count)
     fields = {"count": count, "width": width}
     if words is None:
-        return p.say("positions step", **fields)
-    return p.say("positions step words", **fields, first=words[0], second=words[1])
+        return say("positions step", **fields)
+    return say("positions step words", **fields, first=words[0], second=words[1])
 
 
 def _words_there(step: Step, count: int) -> tuple[str, str] | None:
@@ -113,8 +113,8 @@ def _words_there(step: Step, count: int) -> tuple[str, str] | None:
     return None
 
 
-def positions_cell(p: Phrasing, step: Step, index: Index) -> str:
-    return p.cell("positions cell", step, index, nth=p.nth((0, *index)[-2] + 1))
+def positions_cell(say: Phrasing, step: Step, index: Index) -> str:
+    return say.cell("positions cell", step, index, nth=say.nth((0, *index)[-2] + 1))
 
 
 def _word_and_place(step: Step) -> tuple[Operand, Operand]:
@@ -125,41 +125,41 @@ def _word_and_place(step: Step) -> tuple[Operand, Operand]:
     return (second, first) if is_place else (first, second)
 
 
-def embedded(p: Phrasing, step: Step, lead: Index) -> str:
+def embedded(say: Phrasing, step: Step, lead: Index) -> str:
     axis, tokens = tokens_along(step)
     place = tokens.speaking
     token, where = (np.broadcast_to(floats(o.view), step.shape) for o in _word_and_place(step))
     at = _row_index(step, lead, axis, place)
     lengths = (digits(np.linalg.norm(side[at])) for side in (token, where))
-    return p.say("embedded step", row=p.token(tokens, place), stream=next(lengths),
+    return say("embedded step", row=say.token(tokens, place), stream=next(lengths),
                  branch=next(lengths))  # fmt: skip
 
 
-def embedded_cell(p: Phrasing, step: Step, index: Index) -> str:
+def embedded_cell(say: Phrasing, step: Step, index: Index) -> str:
     stream, branch = (
         digits(np.broadcast_to(floats(o.view), step.shape)[index]) for o in _word_and_place(step)
     )
-    return p.cell("embedded cell", step, index, stream=stream, branch=branch)
+    return say.cell("embedded cell", step, index, stream=stream, branch=branch)
 
 
 # --- linear maps ---
 
 
-def mapped(p: Phrasing, step: Step, lead: Index) -> str:
+def mapped(say: Phrasing, step: Step, lead: Index) -> str:
     """What attention or the feed-forward part adds: whose vector is the longest."""
     axis, tokens = tokens_along(step)
     lengths = np.linalg.norm(rows_of(step, lead, axis), axis=-1)
     top = int(np.argmax(lengths))
     shown = {digits(length) for length in lengths}
     if len(lengths) == 1:
-        said = p.say("sum single", length=digits(lengths[0]))
+        said = say("sum single", length=digits(lengths[0]))
     elif len(shown) == 1:
-        said = p.say("sum equal", count=len(lengths), length=digits(lengths[0]))
+        said = say("sum equal", count=len(lengths), length=digits(lengths[0]))
     else:
-        said = p.say("sum longest", row=p.token(tokens, top), length=digits(lengths[top]))
+        said = say("sum longest", row=say.token(tokens, top), length=digits(lengths[top]))
     role = role_of(step)
     key = "output step one" if role == "output" and _has_one_head(step) else f"{role} step"
-    return p.say(key, said=said, bias=plus_bias(p, step))
+    return say(key, said=said, bias=plus_bias(say, step))
 
 
 def _has_one_head(step: Step) -> bool:
@@ -169,52 +169,52 @@ def _has_one_head(step: Step) -> bool:
     return any(one in read and len(one.shape) > 2 and one.shape[-3] == 1 for one in contexts)
 
 
-def hidden(p: Phrasing, step: Step, lead: Index) -> str:
+def hidden(say: Phrasing, step: Step, lead: Index) -> str:
     """Neurons, or their gates: how many are above 0 for an example."""
-    row, vector = _example(p, step, lead)
-    return p.say(f"{role_of(step)} step", width=len(vector), row=row,
-                 count=int((vector > 0).sum()), bias=plus_bias(p, step))  # fmt: skip
+    row, vector = _example(say, step, lead)
+    return say(f"{role_of(step)} step", width=len(vector), row=row,
+                 count=int((vector > 0).sum()), bias=plus_bias(say, step))  # fmt: skip
 
 
-def hidden_cell(p: Phrasing, step: Step, index: Index) -> str:
+def hidden_cell(say: Phrasing, step: Step, index: Index) -> str:
     after = next((s.op for s in step.trace.steps if any(o.step is step for o in s.operands)), "")
     if after != "relu":
-        return p.cell("hidden cell", step, index, next=largest_part(p, step, index))
-    following = p.say("hidden passes" if step.view.array[index] > 0 else "hidden cut")
-    return p.cell("hidden cell", step, index, next=following)
+        return say.cell("hidden cell", step, index, next=largest_part(say, step, index))
+    following = say("hidden passes" if step.view.array[index] > 0 else "hidden cut")
+    return say.cell("hidden cell", step, index, next=following)
 
 
-def router(p: Phrasing, step: Step, lead: Index) -> str:
+def router(say: Phrasing, step: Step, lead: Index) -> str:
     """Scores of experts: the best for an example."""
-    row, vector = _example(p, step, lead)
+    row, vector = _example(say, step, lead)
     top = int(np.argmax(vector))
     value = digits(vector[top])
-    return p.say("router step", width=len(vector), row=row, best=top + 1, value=value)
+    return say("router step", width=len(vector), row=row, best=top + 1, value=value)
 
 
-def activated(p: Phrasing, step: Step, _lead: Index) -> str:
+def activated(say: Phrasing, step: Step, _lead: Index) -> str:
     values = floats(step.view)
     fields = {"total": values.size, "op": _SMOOTH.get(step.op, step.op)}
     if step.op == "relu":
-        return p.say("activated relu", **fields, zero=int((values == 0).sum()))
+        return say("activated relu", **fields, zero=int((values == 0).sum()))
     key = "activated smooth" if step.op in _SMOOTH else "activated other"
-    return p.say(key, **fields, positive=int((values > 0).sum()))
+    return say(key, **fields, positive=int((values > 0).sum()))
 
 
-def activated_cell(p: Phrasing, step: Step, index: Index) -> str:
+def activated_cell(say: Phrasing, step: Step, index: Index) -> str:
     assert step.op in ACTIVATIONS
     before = float(step.operands[0].view.array[index])
-    following = p.say("activated smoothly", op=_SMOOTH.get(step.op, step.op))
+    following = say("activated smoothly", op=_SMOOTH.get(step.op, step.op))
     if step.op == "relu":
-        following = p.say("activated passes" if before > 0 else "activated cut")
-    return p.cell("activated cell", step, index, before=digits(before), next=following)
+        following = say("activated passes" if before > 0 else "activated cut")
+    return say.cell("activated cell", step, index, before=digits(before), next=following)
 
 
-def joined(p: Phrasing, step: Step, _lead: Index) -> str:
+def joined(say: Phrasing, step: Step, _lead: Index) -> str:
     heads = _joined_heads(step)
     if heads < 2:
         raise UntoldError
-    return p.say("joined step", heads=heads, **span(step.view.array))
+    return say("joined step", heads=heads, **span(step.view.array))
 
 
 def _joined_heads(step: Step) -> int:
@@ -222,18 +222,18 @@ def _joined_heads(step: Step) -> int:
     return source.shape[-3] if len(source.shape) > 2 else 0
 
 
-def joined_cell(p: Phrasing, step: Step, index: Index) -> str:
+def joined_cell(say: Phrasing, step: Step, index: Index) -> str:
     card = Card(step[index])
     if not card.is_copy:
         raise UntoldError
     key = "joined cell" if _joined_heads(step) > 1 else "joined cell one"
-    return p.cell(key, step, index, source=card.formula)
+    return say.cell(key, step, index, source=card.formula)
 
 
 # --- sums and norms ---
 
 
-def residual(p: Phrasing, step: Step, lead: Index) -> str:
+def residual(say: Phrasing, step: Step, lead: Index) -> str:
     sides = _sides(step)
     axis, tokens = tokens_along(step)
     if axis is None:
@@ -245,17 +245,17 @@ def residual(p: Phrasing, step: Step, lead: Index) -> str:
     )
     by_token = [found[shown] for found in lengths]
     top = int(np.argmax(by_token[1]))
-    kind, branch = p.plain(f"residual {branch_kind(sides[1])}"), digits(by_token[1][top])
+    kind, branch = say[f"residual {branch_kind(sides[1])}"], digits(by_token[1][top])
     if len({digits(length) for length in by_token[1]}) == 1 < tokens.count:
-        return p.say("residual step equal", kind=kind, count=tokens.count, branch=branch)
-    row, stream = p.token(tokens, top), digits(by_token[0][top])
-    return p.say("residual step", kind=kind, row=row, stream=stream, branch=branch)
+        return say("residual step equal", kind=kind, count=tokens.count, branch=branch)
+    row, stream = say.token(tokens, top), digits(by_token[0][top])
+    return say("residual step", kind=kind, row=row, stream=stream, branch=branch)
 
 
-def residual_cell(p: Phrasing, step: Step, index: Index) -> str:
+def residual_cell(say: Phrasing, step: Step, index: Index) -> str:
     stream, branch = _sides(step)
-    return p.cell(
-        "residual cell", step, index, kind=p.plain(f"residual {branch_kind(branch)}"),
+    return say.cell(
+        "residual cell", step, index, kind=say[f"residual {branch_kind(branch)}"],
         stream=digits(stream.view.array[index]), branch=digits(branch.view.array[index]),
     )  # fmt: skip
 
@@ -288,21 +288,21 @@ def _norm_kind(step: Step) -> str:
     return "scaled" if _optional(step, "bias") is None else "shifted"
 
 
-def norm(p: Phrasing, step: Step, lead: Index) -> str:
+def norm(say: Phrasing, step: Step, lead: Index) -> str:
     axis, tokens = tokens_along(step)
     given = _normed(step)
     place = tokens.speaking
     vector = given[_row_index(step, lead, axis, place)]
     mean, deviation, _ = _norm_parts(step, vector)
     kind = _norm_kind(step)
-    after = "" if kind == "plain" else p.plain(f"norm {kind}")
-    return p.say(
-        "norm rms" if "rms" in step.op else "norm layer", row=p.token(tokens, place),
+    after = "" if kind == "plain" else say[f"norm {kind}"]
+    return say(
+        "norm rms" if "rms" in step.op else "norm layer", row=say.token(tokens, place),
         after=after, mean=digits(mean), deviation=digits(deviation),
     )  # fmt: skip
 
 
-def norm_cell(p: Phrasing, step: Step, index: Index) -> str:
+def norm_cell(say: Phrasing, step: Step, index: Index) -> str:
     given = _normed(step)[index[:-1]]
     mean, deviation, divisor = _norm_parts(step, given)
     gain, shift = (
@@ -310,11 +310,11 @@ def norm_cell(p: Phrasing, step: Step, index: Index) -> str:
         for operand in (_optional(step, "weight"), _optional(step, "bias"))
     )
     key = f"norm ending {_norm_kind(step)}"
-    ending = p.cell(key, step, index, gain=gain, shift=shift) if gain else ""
+    ending = say.cell(key, step, index, gain=gain, shift=shift) if gain else ""
     shown = digits(divisor)
     if shown != digits(deviation):  # a vector of small numbers, for which ε counts
-        shown = p.say("norm with epsilon", divisor=shown)
-    return p.cell(
+        shown = say("norm with epsilon", divisor=shown)
+    return say.cell(
         "norm rms cell" if "rms" in step.op else "norm layer cell", step, index, mean=digits(mean),
         before=digits(given[index[-1]]), divisor=shown, ending=ending,
         distance=digits((given[index[-1]] - mean) / divisor),
@@ -324,14 +324,14 @@ def norm_cell(p: Phrasing, step: Step, index: Index) -> str:
 # --- the answer ---
 
 
-def _answer_name(p: Phrasing, step: Step) -> Callable[[int], str]:
+def _answer_name(say: Phrasing, step: Step) -> Callable[[int], str]:
     """What an answer is called: its label, else its number."""
     labels = step.labels[-1]
 
     def name(place: int) -> str:
         if labels is None:
-            return p.say("entry", id=place)
-        return p.say("token", text=labels[place].strip("␣") or labels[place])
+            return say("entry", id=place)
+        return say("token", text=labels[place].strip("␣") or labels[place])
 
     return name
 
@@ -349,28 +349,28 @@ def softmax(logits: Row) -> Row:
     return np.nan_to_num(found, nan=0.0)
 
 
-def answer(p: Phrasing, step: Step, lead: Index) -> str:
+def answer(say: Phrasing, step: Step, lead: Index) -> str:
     """Logits or probabilities: the best answer, of several rows that of the last."""
     role = role_of(step)
     values = floats(step.view, lead)
     row = values if values.ndim < 2 else values[-1]
     if role == "logits" and len(row) == 1:
-        return p.say("logits step single", value=digits(row[0]))
+        return say("logits step single", value=digits(row[0]))
     shares = softmax(row) if role == "logits" else row
     top = int(np.argmax(row))
-    name, shown = _answer_name(p, step), digits(row[top])
+    name, shown = _answer_name(say, step), digits(row[top])
     tied = [int(at) for at in np.flatnonzero(np.isclose(row, row[top], rtol=1e-6, atol=1e-6))]
     fields = {"value": shown, "share": percent(float(shares[top]))}
     if len(tied) > 1:
-        said = p.say(f"{role} tied", **fields, answer=p.listed([name(at) for at in tied]))
+        said = say(f"{role} tied", **fields, answer=say.listed([name(at) for at in tied]))
     else:
-        said = p.say(f"{role} best", **fields, answer=name(top))
+        said = say(f"{role} best", **fields, answer=name(top))
     if _has_rows(step):
         tokens = tokens_along(step)[1]
-        last = p.token(tokens, tokens.count - 1)
+        last = say.token(tokens, tokens.count - 1)
         place = "after" if _is_next(step, tokens) else "at"
-        said = p.say(f"logits {place}", row=last, said=p.continued(said))
-    return p.say(f"{role} step", count=len(row), said=said)
+        said = say(f"logits {place}", row=last, said=say.continued(said))
+    return say(f"{role} step", count=len(row), said=said)
 
 
 _HIDES_LATER: WeakKeyDictionary[Trace, dict[int, bool]] = WeakKeyDictionary()
@@ -392,39 +392,39 @@ def _is_next(step: Step, tokens: Tokens) -> bool:
     return known[tokens.count]
 
 
-def answer_cell(p: Phrasing, step: Step, index: Index) -> str:
+def answer_cell(say: Phrasing, step: Step, index: Index) -> str:
     role, row = role_of(step), floats(step.view, index[:-1])
     if role == "logits" and len(row) == 1:
-        return p.cell("logits cell single", step, index)
-    shares, name = softmax(row) if role == "logits" else row, _answer_name(p, step)
+        return say.cell("logits cell single", step, index)
+    shares, name = softmax(row) if role == "logits" else row, _answer_name(say, step)
     key = f"{role} cell"
     if _has_rows(step):
         key += " after" if _is_next(step, tokens_along(step)[1]) else " at"
-    return p.cell(
+    return say.cell(
         key, step, index, answer=name(index[-1]), share=percent(float(shares[index[-1]])),
-        rank=p.rank(name, row, range(len(row)), index[-1]),
+        rank=say.rank(name, row, range(len(row)), index[-1]),
     )  # fmt: skip
 
 
 # --- one vector for the text ---
 
 
-def total(p: Phrasing, step: Step, _lead: Index) -> str:
+def total(say: Phrasing, step: Step, _lead: Index) -> str:
     axis = reduced_axis(step)
     assert axis is not None
-    return p.say("total step", count=step.operands[0].view.shape[axis], **span(step.view.array))
+    return say("total step", count=step.operands[0].view.shape[axis], **span(step.view.array))
 
 
-def total_cell(p: Phrasing, step: Step, index: Index) -> str:
+def total_cell(say: Phrasing, step: Step, index: Index) -> str:
     operand, axis = step.operands[0], reduced_axis(step)
     assert axis is not None and operand.step is not None
     column = floats(operand.view, index[:axis])[:, index[-1]]
     if not column.any():
-        return p.cell("total cell zero", step, index, count=len(column))
+        return say.cell("total cell zero", step, index, count=len(column))
     largest = largest_terms(column)
-    row = p.named(tokens_along(operand.step)[1], largest)
+    row = say.named(tokens_along(operand.step)[1], largest)
     key, part = f"total cell{' tied' if len(largest) > 1 else ''}", digits(column[largest[0]])
-    return p.cell(key, step, index, count=len(column), part=part, row=row)
+    return say.cell(key, step, index, count=len(column), part=part, row=row)
 
 
 def _mean_parts(step: Step, index: Index) -> tuple[float, float]:
@@ -439,31 +439,31 @@ def _mean_parts(step: Step, index: Index) -> tuple[float, float]:
     return float(operand.view.array[index]), float(counts[index])
 
 
-def pooled(p: Phrasing, step: Step, _lead: Index) -> str:
+def pooled(say: Phrasing, step: Step, _lead: Index) -> str:
     _, count = _mean_parts(step, (0,) * len(step.shape))
-    return p.say("pooled step", count=digits(count), width=step.shape[-1], **span(step.view.array))
+    return say("pooled step", count=digits(count), width=step.shape[-1], **span(step.view.array))
 
 
-def pooled_cell(p: Phrasing, step: Step, index: Index) -> str:
+def pooled_cell(say: Phrasing, step: Step, index: Index) -> str:
     added, count = _mean_parts(step, index)
-    return p.cell("pooled cell", step, index, total=digits(added), count=digits(count))
+    return say.cell("pooled cell", step, index, total=digits(added), count=digits(count))
 
 
-def _picked(p: Phrasing, step: Step) -> tuple[str, int]:
+def _picked(say: Phrasing, step: Step) -> tuple[str, int]:
     source = next(o.step for o in step.operands if o.argument in ("input", "self", "mat1"))
     place = picked_position(step.operands)
     assert source is not None and place is not None
     tokens = tokens_along(source)[1]
-    return p.token(tokens, place), tokens.count - 1
+    return say.token(tokens, place), tokens.count - 1
 
 
-def picked(p: Phrasing, step: Step, _lead: Index) -> str:
-    row, others = _picked(p, step)
-    return p.say("picked step" if others else "picked step one", row=row, others=others)
+def picked(say: Phrasing, step: Step, _lead: Index) -> str:
+    row, others = _picked(say, step)
+    return say("picked step" if others else "picked step one", row=row, others=others)
 
 
-def picked_cell(p: Phrasing, step: Step, index: Index) -> str:
-    return p.cell("picked cell", step, index, row=_picked(p, step)[0])
+def picked_cell(say: Phrasing, step: Step, index: Index) -> str:
+    return say.cell("picked cell", step, index, row=_picked(say, step)[0])
 
 
 LAYERS: dict[str, tuple[StepSentence, StepSentence]] = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from glassformer.language import Language, words
+from glassformer.language import Language, Sentences, words
 from glassformer.tracing import Step
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.explanation import Card
@@ -21,14 +20,6 @@ _MOST_NAMED = 3
 """So many tokens are named in a list, and the others counted."""
 _SPACE = "␣"
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
-# Chinese sets a space between Han and Latin letters or digits, and none between Han characters;
-# tokens, which stand in quotes, are left as they are.
-_HAN = "\u4e00-\u9fff"
-_QUOTED = re.compile("(“[^”]*”)")
-_BEFORE_HAN = re.compile(rf"(?<=[A-Za-z0-9_%])(?=[{_HAN}])")
-_BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}]) +(?=[{_HAN}])")
-_AFTER_HAN = re.compile(rf"(?<=[{_HAN}])(?=[A-Za-z0-9])")
-_SENTENCE_START = re.compile(r"(?:^|[.!?] )[a-z]")
 
 
 def digits(value: object) -> str:
@@ -43,15 +34,6 @@ def percent(share: float) -> str:
     if 0.995 <= share < 1:
         return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%" if share < 0.9999 else "> 99.99%"
     return f"{100 * share:.0f}%"
-
-
-def spaced(said: str) -> str:
-    """Chinese with spaces around Latin letters and digits, except in quotes."""
-    parts = _QUOTED.split(said)
-    for place in range(0, len(parts), 2):
-        part = _AFTER_HAN.sub(" ", _BEFORE_HAN.sub(" ", parts[place]))
-        parts[place] = _BETWEEN_HAN.sub("", part)
-    return "".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,68 +90,52 @@ class UntoldError(Exception):
     """The structure of a step gives no ground for a sentence: a plainer one is said of it."""
 
 
-class Phrasing:
-    """Fills the templates of step_meaning.toml in one language."""
+class Phrasing(Sentences):
+    """The sentences of step_meaning.toml in one language; counts are written with commas."""
 
     def __init__(self, language: Language) -> None:
-        self.language = language
-        self._texts = words("glassformer.documents.step_meaning")
+        super().__init__(language, words("glassformer.documents.step_meaning"))
 
-    def say(self, key: str, **fields: object) -> str:
-        """A template, filled; an English sentence begins with a capital, and counts have commas."""
-        return self._filled(key, {name: _shown(name, field) for name, field in fields.items()})
+    def __call__(self, key: str, **fields: object) -> str:
+        return self.filled(key, {name: _shown(name, field) for name, field in fields.items()})
 
     def cell(self, key: str, step: Step, index: Index, **fields: object) -> str:
-        """A template about one number: what it names and is not given is found by `_CellFields`."""
-        return self._filled(key, _CellFields(self, step, index, fields))
-
-    def _filled(self, key: str, fields: Mapping[str, object]) -> str:
-        said = self.plain(key).format_map(fields)
-        if self.language == "zh":
-            return spaced(said)
-        if not said.endswith("."):
-            return said
-        return _SENTENCE_START.sub(lambda found: found[0].upper(), said)
-
-    def plain(self, key: str) -> str:
-        return self._texts[key].say(self.language)
+        """A sentence about one number: what it names and is not given is found by `_CellFields`."""
+        return self.filled(key, _CellFields(self, step, index, fields))
 
     # --- tokens ---
 
     def nth(self, place: int) -> str:
         """Which one, counted from 1: `1st`, `2nd`, `11th`."""
         ending = "th" if place // 10 % 10 == 1 else _ENDINGS.get(place % 10, "th")
-        return self.say(f"ordinal {ending}", place=place)
+        return self(f"ordinal {ending}", place=place)
 
     def token(self, tokens: Tokens, place: int) -> str:
         """A token in quotes, with its position where it occurs twice; else the position."""
         nth = self.nth(place + 1)
         if tokens.labels is None:
-            return self.say("row number" if tokens.is_plain_row else "position", nth=nth)
+            return self("row number" if tokens.is_plain_row else "position", nth=nth)
         label = tokens.labels[place]
         text = label.strip(_SPACE) or label
         again = [t for t in tokens.labels if (t.strip(_SPACE) or t) == text]
         key = "token" if len(again) == 1 else "token again"
-        return self.say(key, text=text, nth=nth)
+        return self(key, text=text, nth=nth)
 
     def listed(self, items: Sequence[str]) -> str:
         """`a, b and c`; of many only the first, and how many more."""
-        shown = list(items)
-        if len(shown) > _MOST_NAMED + 1:
-            rest = len(shown) - _MOST_NAMED
-            shown = [*shown[:_MOST_NAMED], self.say("more", count=rest)]
-        if len(shown) < 2:
-            return "".join(shown)
-        return self.plain("and").join((self.plain("comma").join(shown[:-1]), shown[-1]))
+        if len(items) > _MOST_NAMED + 1:
+            rest = len(items) - _MOST_NAMED
+            items = [*items[:_MOST_NAMED], self("more", count=rest)]
+        return super().listed(items)
 
     def side(self, name: str, tokens: Tokens) -> str:
         """`the source (“the” … “road”)`: one side of cross-attention."""
         if tokens.labels is None:
-            return self.plain(f"side {name}")
+            return self[f"side {name}"]
         ends = (tokens.labels[0], tokens.labels[-1])
         first, last = (label.strip(_SPACE) or label for label in ends)
-        said = self.say("side range", first=first, last=last)
-        return self.say(f"side {name} words", words=said)
+        said = self("side range", first=first, last=last)
+        return self(f"side {name} words", words=said)
 
     def named(self, tokens: Tokens, places: Sequence[int]) -> str:
         return self.listed([self.token(tokens, place) for place in places])
@@ -178,7 +144,7 @@ class Phrasing:
         """With the head that is meant, where there are several."""
         if len(step.shape) < 3 or step.shape[-3] < 2 or len(lead) < 1:
             return said
-        return self.say("in head", head=lead[-1] + 1, said=self.continued(said))
+        return self("in head", head=lead[-1] + 1, said=self.continued(said))
 
     def continued(self, said: str) -> str:
         """A sentence that no longer stands at the start."""
@@ -194,21 +160,19 @@ class Phrasing:
         others = [place for place in allowed if place not in best]
         value, named = shown[best[0]], self.named(keys, best)
         if len(allowed) == 1:
-            return self.say("row only", best=named, value=value)
+            return self("row only", best=named, value=value)
         if not others:
-            return self.say("row flat", count=len(allowed), value=value)
+            return self("row flat", count=len(allowed), value=value)
         least, most = (shown[pick(others, key=lambda at: row[at])] for pick in (min, max))
         fields = {"best": named, "value": value, "least": least}
         if len(best) > 1:
             if least == most:
-                return self.say("row tied same", **fields)
-            return self.say("row tied range", **fields, most=most)
+                return self("row tied same", **fields)
+            return self("row tied range", **fields, most=most)
         if len(others) == 1:
-            return self.say("row one", **fields, other=self.token(keys, others[0]))
+            return self("row one", **fields, other=self.token(keys, others[0]))
         return (
-            self.say("row same", **fields)
-            if least == most
-            else self.say("row range", **fields, most=most)
+            self("row same", **fields) if least == most else self("row range", **fields, most=most)
         )
 
     def attends(
@@ -216,46 +180,46 @@ class Phrasing:
     ) -> str:
         """Whom a token attends to, and how much; with `then`, also the second."""
         if not allowed or not shares.any():
-            return self.say("attends nothing", row=row)
+            return self("attends nothing", row=row)
         shown = {place: percent(float(shares[place])) for place in allowed}
         best = _largest(shares, allowed, shown)
         named, share = self.named(keys, best), shown[best[0]]
         if len(allowed) == 1:
-            return self.say("attends only", row=row, best=named)
+            return self("attends only", row=row, best=named)
         if len(best) == len(allowed):
             same = len({float(shares[place]) for place in allowed}) == 1
             key = "attends flat" if same else "attends flat nearly"
-            return self.say(key, row=row, count=len(allowed), share=share)
+            return self(key, row=row, count=len(allowed), share=share)
         if len(best) > 1:
-            return self.say("attends tied", row=row, best=named, share=share)
+            return self("attends tied", row=row, best=named, share=share)
         key = "attends mostly" if shares[best[0]] >= 0.5 else "attends most"
-        said = self.say(key, row=row, best=named, share=share)
-        others = sorted((p for p in allowed if p not in best), key=lambda at: -shares[at])
+        said = self(key, row=row, best=named, share=share)
+        others = sorted((at for at in allowed if at not in best), key=lambda at: -shares[at])
         is_clear = shares[others[0]] >= 0.01
         if not then or not is_clear or shown[others[0]] in [shown[place] for place in others[1:]]:
             return said
         second = self.token(keys, others[0])
-        return self.say("attends then", said=said, second=second, share=shown[others[0]])
+        return self("attends then", said=said, second=second, share=shown[others[0]])
 
     def rank(self, name: Callable[[int], str], row: Row, allowed: Sequence[int], place: int) -> str:
         """Where a number stands among those of its row, compared at full precision."""
         if len(allowed) == 1:
-            return self.say("rank only")
+            return self("rank only")
         among = np.asarray(allowed)
         above = among[row[among] > row[place]]
         equal = [int(at) for at in among[row[among] == row[place]] if at != place]
         fields = {"count": len(allowed)}
         if len(equal) == len(allowed) - 1:
-            return self.say("rank flat", **fields)
+            return self("rank flat", **fields)
         if not len(above) and equal:
             others = self.listed([name(at) for at in equal])
-            return self.say("rank tied", **fields, others=others)
+            return self("rank tied", **fields, others=others)
         if not len(above):
-            return self.say("rank largest", **fields)
+            return self("rank largest", **fields)
         if len(above) == len(allowed) - 1:
-            return self.say("rank smallest", **fields)
+            return self("rank smallest", **fields)
         key = "rank larger one" if len(above) == 1 else "rank larger"
-        return self.say(key, **fields, above=len(above))
+        return self(key, **fields, above=len(above))
 
     def one_number(self, tokens: Tokens, values: Row) -> str:
         """Vectors of one number each: which token has which."""
@@ -264,11 +228,11 @@ class Phrasing:
         best = _largest(values, places, shown)
         others = {shown[place] for place in places if place not in best}
         if not others:
-            return self.say("vector one flat", value=shown[0])
+            return self("vector one flat", value=shown[0])
         fields = {"best": self.named(tokens, best), "value": shown[best[0]]}
         if len(others) == 1 and len(best) == 1:
-            return self.say("vector one", **fields, least=others.pop())
-        return self.say(
+            return self("vector one", **fields, least=others.pop())
+        return self(
             "vector one range", **fields | {"best": self.token(tokens, best[0])},
             least=shown[int(np.argmin(values))],
         )  # fmt: skip
@@ -276,8 +240,8 @@ class Phrasing:
     def one_vector(self, tokens: Tokens, place: int, vector: Row, heads: int = 1) -> str:
         """The length of a vector, and its largest number; `heads`: those that share it."""
         top, each = int(np.argmax(np.abs(vector))), len(vector) // heads
-        shared = self.say("vector heads", heads=heads, each=each) if heads > 1 else ""
-        return self.say(
+        shared = self("vector heads", heads=heads, each=each) if heads > 1 else ""
+        return self(
             "vector long", row=self.token(tokens, place), width=len(vector), heads=shared,
             length=digits(np.linalg.norm(vector)), place=top + 1, value=digits(vector[top]),
         )  # fmt: skip
@@ -286,10 +250,10 @@ class Phrasing:
         """How many numbers there are, and from where to where they go."""
         least, most = span(values).values()
         if values.size == 1:
-            return self.say("numbers one", value=least)
+            return self("numbers one", value=least)
         if least == most:
-            return self.say("numbers equal", count=values.size, value=least)
-        return self.say("numbers range", count=values.size, least=least, most=most)
+            return self("numbers equal", count=values.size, value=least)
+        return self("numbers range", count=values.size, least=least, most=most)
 
 
 # --- what a template may name of a number ---
@@ -298,9 +262,11 @@ class Phrasing:
 class _CellFields(dict[str, object]):
     """Fields given, and facts of a number that a template names besides: a method for each."""
 
-    def __init__(self, p: Phrasing, step: Step, index: Index, fields: Mapping[str, object]) -> None:
+    def __init__(
+        self, say: Phrasing, step: Step, index: Index, fields: Mapping[str, object]
+    ) -> None:
         super().__init__({name: _shown(name, field) for name, field in fields.items()})
-        self._p, self._step, self._index = p, step, index
+        self._say, self._step, self._index = say, step, index
 
     def __missing__(self, name: str) -> object:
         return _shown(name, getattr(self, name)())
@@ -314,7 +280,7 @@ class _CellFields(dict[str, object]):
     def row(self) -> str:
         """The token that the number belongs to."""
         axis, tokens = tokens_along(self._step)
-        return self._p.token(tokens, 0 if axis is None else self._index[axis])
+        return self._say.token(tokens, 0 if axis is None else self._index[axis])
 
     def value(self) -> str:
         return digits(self._step.view.array[self._index])
@@ -322,15 +288,15 @@ class _CellFields(dict[str, object]):
     def sum(self) -> str:
         """How many products were added up, and whether a bias."""
         count = len(_products(self._step, self._index)[1])
-        bias = self._p.plain("sum bias") if has_bias(self._step) else ""
+        bias = self._say["sum bias"] if has_bias(self._step) else ""
         if count > 1:
-            return self._p.say("sum products", count=count, bias=bias)
+            return self._say("sum products", count=count, bias=bias)
         if bias:
-            return self._p.say("sum products one", bias=bias)
-        return self._p.plain("sum products alone")
+            return self._say("sum products one", bias=bias)
+        return self._say["sum products alone"]
 
     def part(self) -> str:
-        return largest_part(self._p, self._step, self._index)
+        return largest_part(self._say, self._step, self._index)
 
 
 def _shown(name: str, field: object) -> object:
@@ -349,14 +315,14 @@ def _products(step: Step, index: Index) -> tuple[list[Row], Row]:
     return factors, products
 
 
-def largest_part(p: Phrasing, step: Step, index: Index) -> str:
+def largest_part(say: Phrasing, step: Step, index: Index) -> str:
     factors, products = _products(step, index)
     if len(products) == 1:
         first, second = (digits(row[0]) for row in factors)
-        return p.say("sum one", first=first, second=second)
+        return say("sum one", first=first, second=second)
     if not products.any():
-        return p.say("sum zero")
-    return p.say("sum part", part=digits(products[int(np.argmax(np.abs(products)))]))
+        return say("sum zero")
+    return say("sum part", part=digits(products[int(np.argmax(np.abs(products)))]))
 
 
 def span(values: np.ndarray[Any, Any]) -> dict[str, str]:

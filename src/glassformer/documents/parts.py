@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from glassformer.language import columns_of
+from glassformer.language import Sentences, columns_of
 
 if TYPE_CHECKING:
     from glassformer.colours import Colour
     from glassformer.documents.heat_maps import Matrix
-    from glassformer.documents.renderer import TraceWords
     from glassformer.picture import Picture
     from glassformer.tracing import Cell, Step, Trace
     from glassformer.tracing.explanation import Card
@@ -224,7 +223,7 @@ class HeatMap:
             return number_text(number, self.digits)
         return shown_number(number, self.decimals, self.digits)
 
-    def notes(self, words: TraceWords, rows: int | None = None, columns: int | None = None) -> str:
+    def notes(self, words: Sentences, rows: int | None = None, columns: int | None = None) -> str:
         """Notes on the first rows and columns: what is left out, what ∅ means."""
         shown = self.matrix
         more_rows = 0 if rows is None else len(shown.rows) - rows

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from glassformer.documents import parts as p
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.files import as_path, os_errors_as, write_whole
-from glassformer.language import Language, as_language, words
+from glassformer.language import Sentences, as_language, words
 
 if TYPE_CHECKING:  # audits are documents too, and need no torch
     from glassformer.tracing.explanation import Card
@@ -48,22 +48,13 @@ SUFFIXES = {
 """Formats by file extension."""
 
 
-class TraceWords(dict[str, str]):
-    """The words of one language by their keys."""
-
-    language: Language
-
-
 @cache
-def words_in(lang: str) -> TraceWords:
+def words_in(lang: str) -> Sentences:
     """The words of a language."""
-    language = as_language(lang)
-    found = TraceWords({key: said.say(language) for key, said in words(__name__).items()})
-    found.language = language
-    return found
+    return Sentences(as_language(lang), words(__name__))
 
 
-def meaning_of(said: TraceWords, name: str) -> str:
+def meaning_of(said: Sentences, name: str) -> str:
     """What a common name of a step or operator means; empty for other names."""
     parts = [part for part in name.split(".") if not part.isdigit()]
     bare = parts[-1].lstrip("_") if parts else ""
@@ -214,7 +205,7 @@ def write_figures(
 _LONGEST_LINE = 88
 
 
-def text_lines(card: Card, words: TraceWords) -> list[str]:
+def text_lines(card: Card, words: Sentences) -> list[str]:
     """Plain text."""
     from glassformer.tracing.formula import to_text
 
@@ -236,13 +227,13 @@ def text_lines(card: Card, words: TraceWords) -> list[str]:
     return lines or [f"{card.name} = {card.value}"]
 
 
-def legend_text(card: Card, words: TraceWords) -> str:
+def legend_text(card: Card, words: Sentences) -> str:
     """`with Q: projected_queries, K: projected_keys`; empty where the symbols are the names."""
     entries = ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items())
     return words["legend"].format(legend=entries) if entries else ""
 
 
-def tex_lines(card: Card, words: TraceWords) -> list[str]:
+def tex_lines(card: Card, words: Sentences) -> list[str]:
     """TeX math; a continuation line begins with its sign."""
     from glassformer.tracing.formula import to_tex
 
@@ -257,7 +248,7 @@ def tex_lines(card: Card, words: TraceWords) -> list[str]:
     return lines or [f"{write(card.name_tree)} = {write(card.value_tree)}"]
 
 
-def mathml_lines(card: Card, words: TraceWords) -> list[str]:
+def mathml_lines(card: Card, words: Sentences) -> list[str]:
     """MathML, each line in a `<div>`."""
     from glassformer.tracing.formula import summands, to_mathml
 

@@ -25,7 +25,7 @@ from glassformer.tracing import Cell, Step
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.explanation import Card
 
-say = words(__name__)
+_TEXTS = words(__name__)
 _SENTENCES = ATTENTION | LAYERS
 _MOST_SUMMED = 4_096
 """The largest term is looked for in sums of up to so many."""
@@ -91,7 +91,7 @@ class Meaning:
 
 def role_title(role: str) -> Bilingual | None:
     """What a role is called; None for given numbers and plain operations."""
-    return say.get(f"title {role}")
+    return _TEXTS.get(f"title {role}")
 
 
 def meaning(what: Step | Cell, language: Language, lead: Index | None = None) -> Meaning:
@@ -107,13 +107,13 @@ def meaning(what: Step | Cell, language: Language, lead: Index | None = None) ->
     return Meaning(role, text, lesson, PaperPlace(_IN_PAPER[role]) if role in _IN_PAPER else None)
 
 
-def _step_text(p: Phrasing, role: str, step: Step, lead: Index) -> str:
+def _step_text(say: Phrasing, role: str, step: Step, lead: Index) -> str:
     if not step.view.numel:
-        return p.say("operation empty")
+        return say("operation empty")
     if role in _SENTENCES and _is_finite(step, lead):
         with suppress(UntoldError):
-            return _SENTENCES[role][0](p, step, lead)
-    return _plain_step(p, role, step)
+            return _SENTENCES[role][0](say, step, lead)
+    return _plain_step(say, role, step)
 
 
 def _is_finite(step: Step, lead: Index) -> bool:
@@ -121,35 +121,35 @@ def _is_finite(step: Step, lead: Index) -> bool:
     return not np.isnan(floats(step.view, lead)).any()
 
 
-def _cell_text(p: Phrasing, role: str, cell: Cell) -> str:
+def _cell_text(say: Phrasing, role: str, cell: Cell) -> str:
     step, index = cell.step, cell.index
     if index in step.pinned:
-        return p.say("operation edited", value=digits(cell.value))
+        return say("operation edited", value=digits(cell.value))
     if role in _SENTENCES and _is_finite(step, index[:-2]):
         with suppress(UntoldError):
-            return _SENTENCES[role][1](p, step, index)
-    return _plain_cell(p, role, cell)
+            return _SENTENCES[role][1](say, step, index)
+    return _plain_cell(say, role, cell)
 
 
 # --- given numbers and plain operations ---
 
 
-def _plain_step(p: Phrasing, role: str, step: Step) -> str:
-    numbers = p.numbers(step.view.array)
+def _plain_step(say: Phrasing, role: str, step: Step) -> str:
+    numbers = say.numbers(step.view.array)
     if role == "input" and (tokens := _token_ids(step)) is not None:
         place = tokens.speaking
         id_ = int(step.view.array.reshape(-1)[place])
-        row = p.token(tokens, place)
-        return p.say("input step tokens", count=tokens.count, row=row, id=id_)
+        row = say.token(tokens, place)
+        return say("input step tokens", count=tokens.count, row=row, id=id_)
     if role in ("parameter", "input", "constant"):
-        return p.say(f"{role} step", numbers=numbers)
-    fields: dict[str, object] = {"op": _operator(p, step), "operands": _operands(p, step)}
+        return say(f"{role} step", numbers=numbers)
+    fields: dict[str, object] = {"op": _operator(say, step), "operands": _operands(say, step)}
     if not fields["operands"]:
-        return p.say("operation step alone", **fields, numbers=numbers)
+        return say("operation step alone", **fields, numbers=numbers)
     if str(step.dtype) == "torch.bool":
         true = int(floats(step.view).sum())
-        return p.say("operation step truth", **fields, count=step.view.numel, true=true)
-    return p.say("operation step", **fields, numbers=numbers)
+        return say("operation step truth", **fields, count=step.view.numel, true=true)
+    return say("operation step", **fields, numbers=numbers)
 
 
 def _token_ids(step: Step) -> Tokens | None:
@@ -159,36 +159,35 @@ def _token_ids(step: Step) -> Tokens | None:
     return Tokens(labels, len(labels)) if labels is not None and is_one_text else None
 
 
-def _operator(p: Phrasing, step: Step) -> str:
+def _operator(say: Phrasing, step: Step) -> str:
     op = step.op.strip("_")
-    own = say.get(f"operator {op}")
-    return own.say(p.language) if own is not None else meaning_of(words_in(p.language), op) or op
+    return say.get(f"operator {op}") or meaning_of(words_in(say.language), op) or op
 
 
-def _operands(p: Phrasing, step: Step) -> str:
+def _operands(say: Phrasing, step: Step) -> str:
     names = [o.argument if o.step is None else step.trace.naming.short(o.step)
              for o in step.operands]  # fmt: skip
-    return p.listed(list(dict.fromkeys(names)))
+    return say.listed(list(dict.fromkeys(names)))
 
 
-def _plain_cell(p: Phrasing, role: str, cell: Cell) -> str:
+def _plain_cell(say: Phrasing, role: str, cell: Cell) -> str:
     step, value = cell.step, digits(cell.value)
     if isinstance(cell.value, bool):
-        value = p.plain("operation true" if cell.value else "operation false")
+        value = say["operation true" if cell.value else "operation false"]
     if role == "input" and (tokens := _token_ids(step)) is not None:
-        return p.say("input cell token", row=p.token(tokens, cell.index[-1]), id=int(cell.value))
+        return say("input cell token", row=say.token(tokens, cell.index[-1]), id=int(cell.value))
     if role in ("parameter", "input", "constant"):
-        return p.say(f"{role} cell", value=value)
-    fields = {"op": _operator(p, step), "operands": _operands(p, step), "value": value}
+        return say(f"{role} cell", value=value)
+    fields = {"op": _operator(say, step), "operands": _operands(say, step), "value": value}
     if not fields["operands"]:
-        return p.say("operation cell alone", **fields)
+        return say("operation cell alone", **fields)
     card = Card(cell)
     if card.is_copy:
-        return p.say("operation cell copy", value=value, source=card.formula)
+        return say("operation cell copy", value=value, source=card.formula)
     if card.expression is None or not 1 < len(card.terms) <= _MOST_SUMMED:
-        return p.say("operation cell", **fields)
+        return say("operation cell", **fields)
     parts = card.terms.values
     fields["count"] = f"{len(parts):,}"
     if not np.count_nonzero(parts):
-        return p.say("operation cell zero", **fields)
-    return p.say("operation cell sum", **fields, part=digits(parts[int(np.argmax(np.abs(parts)))]))
+        return say("operation cell zero", **fields)
+    return say("operation cell sum", **fields, part=digits(parts[int(np.argmax(np.abs(parts)))]))

@@ -42,8 +42,8 @@ import torch
 from torch import Tensor
 
 from glassformer.documents.heat_maps import unwritten_places
-from glassformer.documents.renderer import TraceWords
 from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.language import Sentences
 from glassformer.tracing.arithmetic.expressions import Axis, Entry
 from glassformer.tracing.capture.memory import Flat, Index, Version, View, lattice
 from glassformer.tracing.capture.source_lines import source_parts
@@ -100,7 +100,7 @@ def trace_data(
     }
 
 
-def note_in(words: TraceWords, note: str) -> str:
+def note_in(words: Sentences, note: str) -> str:
     """A trace's note in a language; a free-form note is returned unchanged."""
     if not isinstance(note, Note):
         return note

@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 
 from glassformer.documents import parts as p
 from glassformer.documents.heat_maps import matrices, matrix, shape_text
-from glassformer.documents.renderer import TraceWords, legend_text, meaning_of, words_in
+from glassformer.documents.renderer import legend_text, meaning_of, words_in
 from glassformer.documents.trace_data import json_text, note_in, trace_data
 from glassformer.documents.workbook import workbook_bytes
 from glassformer.errors import TraceError
 from glassformer.experiments import Result
 from glassformer.experiments.measure import signed_cells
 from glassformer.experiments.result import heading
-from glassformer.language import as_language
+from glassformer.language import Sentences, as_language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import MOST_TERMS, number
@@ -39,7 +39,7 @@ class TraceDocuments:
     terms: int = MOST_TERMS
 
     @property
-    def _words(self) -> TraceWords:
+    def _words(self) -> Sentences:
         return words_in(self.language)
 
     def document(self, thing: Traced) -> p.Document:

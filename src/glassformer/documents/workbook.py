@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.colours import BLUE, ORANGE, WHITE, hex_colour
 from glassformer.documents.heat_maps import row_labels, scale_of, shape_text, unwritten_places
-from glassformer.documents.renderer import TraceWords, legend_text, meaning_of
+from glassformer.documents.renderer import legend_text, meaning_of
 from glassformer.documents.trace_data import Addresses, all_steps, note_in
 from glassformer.documents.workbook_formulas import (
     INFINITE,
@@ -36,6 +36,7 @@ from glassformer.documents.workbook_layout import (
     lay_out,
 )
 from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.language import Sentences
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
 from glassformer.tracing.arithmetic.float64_values import Evaluation
 from glassformer.tracing.capture.memory import Index, flat_place, index_of
@@ -126,7 +127,7 @@ class WorkbookSetting:
     layout: Layout
     addresses: Addresses
     formats: Formats
-    words: TraceWords
+    words: Sentences
     frozen: dict[int, str] = field(default_factory=dict)
     """The steps that no formula can express, with the reason."""
 
@@ -290,7 +291,7 @@ def new_book(file: io.BytesIO, title: str) -> Workbook:
 class TraceSheets:
     """The sheets of traces in one workbook, behind a front sheet that shows them."""
 
-    def __init__(self, book: Workbook, front: str, words: TraceWords) -> None:
+    def __init__(self, book: Workbook, front: str, words: Sentences) -> None:
         self.formats = Formats(book)
         self._book = book
         self._front = front
@@ -341,7 +342,7 @@ def steps_behind(trace: Trace, shown: Sequence[Step]) -> list[Step]:
     return [step for step in chosen if not step.is_view]
 
 
-def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: TraceWords) -> bytes:
+def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: Sentences) -> bytes:
     """The .xlsx file of a trace; with `steps`, only those are formulas over what they read."""
     live = [step for step in (trace.steps if steps is None else steps) if not step.is_view]
     memory = io.BytesIO()

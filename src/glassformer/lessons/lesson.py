@@ -30,7 +30,7 @@ from glassformer.documents.parts import (
     with_code,
 )
 from glassformer.errors import TraceError
-from glassformer.language import Language, Words, words
+from glassformer.language import Language, Sentences, Words, words
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.explanation import NOT_REPRODUCED, Card
@@ -281,41 +281,29 @@ def _written(card: Card) -> Iterator[str]:
 # labels of the chosen cell (tokens, where there are some), `{value}` is its number.
 
 _COMMON = words(__name__)
-# Chinese sets no space around quotation marks, nor between Han characters; labels may bring one.
-_QUOTED = re.compile(r" *(“[^”]*”) *")
-_BETWEEN_HAN = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef]) +(?=[\u3000-\u9fff\uff00-\uffef])")
-# A label such as `position 1` may begin an English sentence.
-_SENTENCE_START = re.compile(r"(?:^|[.!?]\)? )[a-z]")
 
 
-class Speaker:
-    """Fills templates in one language; those of `tables` come before the common ones.
+class Speaker(Sentences):
+    """The sentences of a lesson in one language; those of `tables` come before the common ones.
 
     Numbers, and what has one, such as a cell, are written as `number` writes them.
     """
 
     def __init__(self, language: Language, *tables: Words) -> None:
-        self.language = language
-        self._tables = (*tables, _COMMON)
+        super().__init__(language, *tables, _COMMON)
 
-    def __call__(self, key: str, **values: object) -> str:
-        table = next((table for table in self._tables if key in table), self._tables[0])
-        assert key in table, f"{table.file.name} lacks {key!r}, or its Chinese"
+    def __call__(self, key: str, **fields: object) -> str:
         written = {
-            name: number(value) if isinstance(value, SupportsFloat) else value
-            for name, value in values.items()
+            name: number(field) if isinstance(field, SupportsFloat) else field
+            for name, field in fields.items()
         }
-        said = table[key].say(self.language).format(lessons=_LessonNames(self), **written)
-        if self.language == "zh":
-            return _BETWEEN_HAN.sub("", _QUOTED.sub(r"\1", said))
-        is_prose = said.endswith((".", ".)"))
-        return _SENTENCE_START.sub(lambda found: found[0].upper(), said) if is_prose else said
+        return self.filled(key, {"lessons": _LessonNames(self), **written})
 
     def step(self, role: str, key: str, parts: Parts, **facts: object) -> LessonStep:
         """A step with its title: the lesson's own for this key, or the usual one of a role."""
         made = [Paragraph(with_code(part)) if isinstance(part, str) else part for part in parts]
-        is_own = any(f"{key} title" in table for table in self._tables)
-        title = self(f"{key} title", **facts) if is_own else self.title(key)
+        own = f"{key} title"
+        title = self(own, **facts) if own in self else self.title(key)
         return LessonStep(role, title, tuple(made))
 
     def table(
@@ -333,12 +321,6 @@ class Speaker:
     def quoted(self, token: str) -> str:
         """A token inside a sentence; one that ends in a number (`input 2`) is not quoted."""
         return token if token[-1:].isdigit() else self("quoted", text=token)
-
-    def listed(self, items: Sequence[str]) -> str:
-        """`a, b and c`."""
-        if len(items) < 2:
-            return "".join(items)
-        return self("and").join((self("comma").join(items[:-1]), items[-1]))
 
 
 class _LessonNames:
