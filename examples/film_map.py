@@ -25,7 +25,7 @@ from safetensors.numpy import load_file
 
 from glassformer.data.corpora import find, read_text
 from glassformer.data.readers import Ratings, read_ratings
-from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
+from glassformer.documents.data_charts import Axes, MapPoint, draw_map
 from glassformer.training import recipe, train
 
 RATED_OFTEN, SHOWN, PERSON = 50, 48, 0

@@ -121,11 +121,12 @@ def test_chinese_is_written_as_chinese(file: Path) -> None:
 
 SYSTEM = {os.strerror(number) for number in range(1, 140)}
 ELSEWHERE = ("help.toml", "reference.toml", "corpora.toml")  # keys that are names; tested below
+CLAIMS = {file for file in FILES if file.parent.name == "claims" and file.stem != "claim_figures"}
 
 
 @pytest.mark.parametrize(
     "file",
-    [file for file in FILES if file.name not in ELSEWHERE and file.parent.name != "claims"],
+    [file for file in FILES if file.name not in ELSEWHERE and file not in CLAIMS],
     ids=lambda file: str(file.relative_to(PACKAGE)),
 )
 def test_every_text_is_used(file: Path) -> None:

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from glassformer.claims import Claim, claims
+from glassformer.claims.claim_figures import claim_figure
 from glassformer.cli import run
 from glassformer.errors import ConfigError
-from glassformer.lessons.figures.claim_figures import claim_figure
 from tests.claims.claim_runs import as_users_run_it
 
 SWITCHED = [claim for claim in claims().values() if claim.switches]

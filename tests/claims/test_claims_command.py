@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.claims import claims
+from glassformer.claims.claim_figures import DRAWN
 from glassformer.cli import run
-from glassformer.lessons.figures.claim_figures import DRAWN
 
 
 def test_one_claim_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,9 @@ import pytest
 from glassformer.audit.example_file import load_example
 from glassformer.cli import run
 from glassformer.documents import render, render_text
+from glassformer.documents.data_charts import Axes, MapPoint, draw_map
 from glassformer.language import Language
 from glassformer.lessons import Figure
-from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.lessons.figures.sheet import cell_number
 from glassformer.picture import STYLE, Box, Canvas, Picture, text_width
 from tests.lessons.shared_lessons import lesson

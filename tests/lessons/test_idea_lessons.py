@@ -25,6 +25,7 @@ from glassformer.claims.training_studies import (
     signals_at_depth,
 )
 from glassformer.documents import render_text
+from glassformer.documents.data_charts import Axes, Series, bar_chart, line_chart
 from glassformer.documents.parts import Paragraph, Table, plain
 from glassformer.language import Language
 from glassformer.lessons import LESSONS, Figure, Formula, HeatMap, Lesson, make_lesson
@@ -34,7 +35,6 @@ from glassformer.lessons import several_heads as heads
 from glassformer.lessons import stack_depth as depth
 from glassformer.lessons import word_order as order
 from glassformer.lessons.causal_masks import LETTERS, changes
-from glassformer.lessons.figures.data_charts import Axes, Series, bar_chart, line_chart
 from tests.lessons.test_figures import drawing_of, placed
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")

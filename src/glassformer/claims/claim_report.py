@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from textwrap import dedent
 
 from glassformer.claims import GROUPS, PROPERTIES
 from glassformer.claims.claim import Claim, Outcome, Verdict
+from glassformer.claims.claim_figures import claim_figure
 from glassformer.documents import parts as p
 from glassformer.language import Language, words
-from glassformer.picture import Picture
 
 MARKS: dict[Verdict, str] = {
     "holds": "✓",
@@ -46,15 +46,13 @@ def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Docume
     return _document(outcomes, sections, language)
 
 
-def claims_page(
-    outcomes: Sequence[Outcome], language: Language, drawings: Mapping[str, Picture]
-) -> p.Document:
-    """Each claim with its measurement, chart and code; `drawings` are the charts by claim."""
+def claims_page(outcomes: Sequence[Outcome], language: Language) -> p.Document:
+    """Each claim with its measurement, chart and code."""
     shown = [(group, [o for o in outcomes if o.claim.id in group.claims]) for group in GROUPS]
     sections = [
         p.Section(
             group.title.say(language),
-            tuple(_claim(outcome, language, drawings.get(outcome.claim.id)) for outcome in found),
+            tuple(_claim(outcome, language) for outcome in found),
             number,
         )
         for number, (group, found) in enumerate([one for one in shown if one[1]], start=1)
@@ -133,8 +131,8 @@ def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Secti
     return [p.Section(title, (p.Table("", heads, rows),))] if rows else []
 
 
-def _claim(outcome: Outcome, language: Language, drawing: Picture | None) -> p.Section:
-    claim = outcome.claim
+def _claim(outcome: Outcome, language: Language) -> p.Section:
+    claim, drawing = outcome.claim, claim_figure(outcome, language)
     verdict = p.Span(verdict_text(outcome, language), _LOOKS[outcome.verdict])
     shows = [id_ for id_, ids in PROPERTIES.items() if claim.id in ids]
     origin = say["said in"].say(language, texts=", ".join((*claim.texts, *shows)))

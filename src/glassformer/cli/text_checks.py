@@ -21,7 +21,6 @@ from glassformer.language import Language, spoken, words
 
 if TYPE_CHECKING:
     from glassformer.claims import Claim, Outcome
-    from glassformer.documents import Document
 
 say = words("glassformer.cli.messages")
 
@@ -71,7 +70,7 @@ def claims(
 ) -> None:
     """Run the claims of the texts: verdict, figures, and what was measured."""
     from glassformer.claims import find
-    from glassformer.claims.claim_report import claims_document
+    from glassformer.claims.claim_report import claims_document, claims_page
     from glassformer.lessons.course import settings_of
 
     chosen_format = format_of(to, output, as_json=as_json)
@@ -89,7 +88,7 @@ def claims(
     if chosen_format == "json":
         _write_json(run, lang, output)
     elif chosen_format in ("html", "slides"):
-        write_documents([_page(list(run), lang)], chosen_format, output, width=140)
+        write_documents([claims_page(list(run), lang)], chosen_format, output, width=140)
     else:
         write_documents([claims_document(list(run), lang)], chosen_format, output, width=140)
 
@@ -127,15 +126,6 @@ def _run(chosen: "list[Claim]", settings: dict[str, str], *, slow: bool) -> "Ite
         yield from found
 
 
-def _page(run: "list[Outcome]", lang: Language) -> "Document":
-    """The page of the claims, with a chart for each that has one."""
-    from glassformer.claims.claim_report import claims_page
-    from glassformer.lessons.figures.claim_figures import claim_figure
-
-    drawn = {outcome.claim.id: claim_figure(outcome, lang) for outcome in run}
-    return claims_page(run, lang, {id_: one for id_, one in drawn.items() if one is not None})
-
-
 def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -> None:
     """One object per line, printed as soon as it is known: all of them take half a minute."""
     lines = (json.dumps(outcome.to_dict(lang), ensure_ascii=False) + "\n" for outcome in run)
@@ -149,14 +139,15 @@ def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -
 
 def _drawn(chosen: "list[Claim]", run: "Iterable[Outcome]", folder: Path) -> "list[Outcome]":
     """The outcomes; their charts are written to a folder, as SVG."""
+    from glassformer.claims.claim_figures import DRAWN
+    from glassformer.claims.claim_report import claims_page
     from glassformer.documents.renderer import write_figures
-    from glassformer.lessons.figures.claim_figures import DRAWN
 
     if not any(claim.id in DRAWN for claim in chosen):
         raise ConfigError(
             "none of these claims has a picture; {names} have one", names=", ".join(DRAWN)
         )
     found = list(run)
-    for file in write_figures(_page(found, spoken()), folder):
+    for file in write_figures(claims_page(found, spoken()), folder):
         sys.stderr.write(f"{file}\n")
     return found

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from glassformer.claims import GROUPS, ROWS, Claim, Outcome, Verdict, claims, outcomes
+from glassformer.claims.claim_figures import claim_figure
 from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
 from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
 from glassformer.explorer import schemas
@@ -15,7 +16,6 @@ from glassformer.explorer.open_lessons import lesson_name
 from glassformer.language import Language
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row, row_ids, settings_of
-from glassformer.lessons.figures.claim_figures import claim_figure
 
 
 class VerdictInfo(schemas.Message):

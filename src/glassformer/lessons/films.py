@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from glassformer.claims.training_studies import Tastes, learn_tastes
+from glassformer.documents.data_charts import Axes, MapPoint, draw_map
 from glassformer.documents.parts import Figure, Paragraph, with_code
 from glassformer.language import Language
-from glassformer.lessons.figures.data_charts import Axes, MapPoint, draw_map
 from glassformer.lessons.figures.sheet import (
     FigurePart,
     Label,

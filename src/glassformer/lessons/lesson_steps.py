@@ -15,9 +15,7 @@ from glassformer.audit import Audit, StepResult, audit
 from glassformer.audit.audit_report import LOOKS, MARKS, VERDICT_NAMES
 from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import load_example
-from glassformer.documents.heat_maps import Matrix, matrix, shape_text
-from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Remark, Table
-from glassformer.lessons.figures.data_charts import (
+from glassformer.documents.data_charts import (
     ROLES,
     Axes,
     Series,
@@ -25,6 +23,8 @@ from glassformer.lessons.figures.data_charts import (
     chart_numbers,
     line_chart,
 )
+from glassformer.documents.heat_maps import Matrix, matrix, shape_text
+from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Remark, Table
 from glassformer.lessons.lesson import (
     LessonStep,
     Parts,

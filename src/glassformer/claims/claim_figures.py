@@ -16,8 +16,8 @@ from glassformer.claims import Outcome
 from glassformer.claims.properties import ScoreSpread, spread_by_width
 from glassformer.claims.query_claims import WIDTHS
 from glassformer.colours import Scale, hex_colour
+from glassformer.documents.data_charts import ROLES, Axes, Series, bar_chart, line_chart
 from glassformer.language import Language, words
-from glassformer.lessons.figures.data_charts import ROLES, Axes, Series, bar_chart, line_chart
 from glassformer.nn.positions import sinusoidal_table
 from glassformer.picture import Box, Canvas, Picture, Role, text_width
 
