@@ -18,8 +18,7 @@ import numpy as np
 
 from glassformer.documents.step_meaning import meaning, role_title
 from glassformer.documents.step_roles import attention_of, role_of
-from glassformer.explorer.model_list import decode
-from glassformer.explorer.schemas import DecodeRequest
+from glassformer.explorer.model_list import DecodeRequest, decode
 from glassformer.explorer.state import State
 from glassformer.language import Language
 from glassformer.tasks import load

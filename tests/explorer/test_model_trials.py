@@ -5,9 +5,16 @@ import math
 import pytest
 
 from glassformer.documents.meaning_phrases import digits, percent
-from glassformer.explorer.model_list import Models, decode, open_text
+from glassformer.explorer.model_list import (
+    DecodeRequest,
+    ModelInfo,
+    Models,
+    TrialInfo,
+    decode,
+    open_text,
+)
 from glassformer.explorer.overview import answer_of
-from glassformer.explorer.schemas import Answer, DecodeRequest, ModelInfo, TrialInfo
+from glassformer.explorer.schemas import Answer
 from glassformer.tasks import load
 
 CARDS = {card.name: card for card in Models().cards}

@@ -98,7 +98,7 @@ def test_a_lesson_is_data(name: str) -> None:
 
 def test_a_sentence_that_is_missing_is_named() -> None:
     say = Speaker("en", words("glassformer.lessons.roses"))
-    with pytest.raises(AssertionError, match=r"roses\.toml lacks 'thorns', or its Chinese"):
+    with pytest.raises(KeyError, match=r"roses\.toml lacks 'thorns', or its Chinese"):
         say("thorns")
 
 

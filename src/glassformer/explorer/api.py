@@ -29,8 +29,8 @@ from glassformer.explorer.cell_cards import (
 )
 from glassformer.explorer.experiment_api import experiments_router
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
-from glassformer.explorer.map_info import map_info
-from glassformer.explorer.model_list import decode
+from glassformer.explorer.map_info import MapInfo, map_info
+from glassformer.explorer.model_list import DecodeAnswer, DecodeRequest, ModelInfo, decode
 from glassformer.explorer.open_audits import (
     AuditCellCard,
     AuditFormat,
@@ -38,6 +38,13 @@ from glassformer.explorer.open_audits import (
     AuditSummary,
 )
 from glassformer.explorer.open_claims import ClaimInfo, ClaimList
+from glassformer.explorer.open_lessons import (
+    AnswerInfo,
+    AnswerRequest,
+    LessonInfo,
+    LessonSetting,
+    LessonSummary,
+)
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe, described
 from glassformer.explorer.panels import (
@@ -47,7 +54,7 @@ from glassformer.explorer.panels import (
     thumbnail,
 )
 from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
-from glassformer.explorer.saved_playlist import playlist_page
+from glassformer.explorer.saved_playlist import PlaylistRequest, playlist_page
 from glassformer.explorer.state import Holds, Id, Opened, Queue, Queued, State
 from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
 from glassformer.language import Language
@@ -159,7 +166,7 @@ def changes(opened: Opened) -> schemas.Changes:
 
 
 @api.get("/traces/{id}/map")
-def read_map(opened: Opened) -> schemas.MapInfo:
+def read_map(opened: Opened) -> MapInfo:
     """The model as one picture: towers of blocks with their tokens, or a plain graph."""
     return map_info(opened)
 
@@ -312,7 +319,7 @@ def read_path(cell: Found) -> list[schemas.CellRef]:
 
 
 @api.get("/models")
-def models(state: Holds) -> list[schemas.ModelInfo]:
+def models(state: Holds) -> list[ModelInfo]:
     """The cards of the start page."""
     return state.models.cards
 
@@ -320,13 +327,13 @@ def models(state: Holds) -> list[schemas.ModelInfo]:
 # --- lessons and claims ---
 
 Settings = Annotated[
-    tuple[schemas.LessonSetting, ...],
+    tuple[LessonSetting, ...],
     Query(alias="set", max_length=8, description="switches: `encoding=rotary`"),
 ]
 
 
 @api.get("/lessons")
-def summaries(state: Holds, language: Language = "en") -> list[schemas.LessonSummary]:
+def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
     """The list of lessons."""
     return state.lessons.summaries(language)
 
@@ -334,15 +341,13 @@ def summaries(state: Holds, language: Language = "en") -> list[schemas.LessonSum
 @api.get("/lessons/{name}")
 async def lesson(
     queue: Queued, state: Holds, name: str, language: Language = "en", settings: Settings = ()
-) -> schemas.LessonInfo:
+) -> LessonInfo:
     """One lesson; its matrices and formulas link to cells of open traces."""
     return await queue.do(lambda: state.lessons.get(name, language, settings))
 
 
 @api.post("/lessons/{name}/answers")
-async def answer(
-    queue: Queued, state: Holds, name: str, answers: schemas.AnswerRequest
-) -> schemas.AnswerInfo:
+async def answer(queue: Queued, state: Holds, name: str, answers: AnswerRequest) -> AnswerInfo:
     """Whether an answer to a question of a lesson is right, and what went wrong."""
     return await queue.do(lambda: state.lessons.answer(name, answers))
 
@@ -429,15 +434,13 @@ async def export_audit(
 
 
 @api.post("/decode")
-async def search(
-    queue: Queued, state: Holds, wanted: schemas.DecodeRequest
-) -> schemas.DecodeAnswer:
+async def search(queue: Queued, state: Holds, wanted: DecodeRequest) -> DecodeAnswer:
     """A translation or a continuation, with the candidates of every step."""
     return await queue.do(lambda: decode(state.models, wanted))
 
 
 @api.post("/playlist", response_class=Response, responses=_FILES)
-async def save_playlist(queue: Queued, state: Holds, wanted: schemas.PlaylistRequest) -> Response:
+async def save_playlist(queue: Queued, state: Holds, wanted: PlaylistRequest) -> Response:
     """A page in one file that shows the views of a lecture in order, read-only."""
     made = await queue.do(lambda: playlist_page(wanted, state).encode())
     return _file("playlist.html", made, "html")

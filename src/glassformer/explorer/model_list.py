@@ -12,14 +12,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from glassformer import checkpoint
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling
 from glassformer.documents.meaning_phrases import digits, percent
 from glassformer.errors import CheckpointError, InputError, UnknownNameError
-from glassformer.explorer import schemas
 from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.schemas import MOST_CHARACTERS, Message, Task
 from glassformer.files import TensorEntry, as_path, read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, Translated, load
@@ -28,7 +30,7 @@ from glassformer.tasks.hugging_face_folder import check_folder, is_hugging_face
 from glassformer.text import Tokenizer, load_tokenizer
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
-_TASKS: dict[str, schemas.Task] = {
+_TASKS: dict[str, Task] = {
     "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate",
     "MaskedLanguageModel": "module", "ImageClassifier": "classify", "TextEncoder": "module",
 }  # fmt: skip
@@ -40,6 +42,92 @@ _SMALL_VOCABULARY = 8_192
 _FIRST = {"ImageClassifier": "test:0", "MaskedLanguageModel": "Hello <mask>"}
 _MOST_LOADED = 6
 say = words(__name__)
+
+
+class TrialInfo(Message):
+    """A text on which a model is right, or wrong."""
+
+    text: str
+    right: str | None = None
+    """The right answer; None where there is not one."""
+    why: Bilingual | None = None
+    """Why the model is wrong."""
+
+
+class ModelInfo(Message):
+    """A card of the start page."""
+
+    name: str
+    task: Task
+    title: Bilingual
+    summary: Bilingual
+    n_parameters: int
+    max_tokens: int | None = None
+    examples: list[str] = Field(default=[])
+    """Texts that show what the model can do; the first is traced when the card is opened."""
+    score: Bilingual | None = None
+    """Its headline metric, such as `accuracy 88.3%`."""
+    domain: Bilingual | None = None
+    """The texts that it is for, in words."""
+    words: list[str] = Field(default=[])
+    """All words that it knows, where they are few."""
+    works: TrialInfo | None = None
+    fails: TrialInfo | None = None
+    trace: str | None = None
+    """For a user's module, which reads no text: the trace that is already open."""
+
+
+class DecodeRequest(Message):
+    """Search for a translation or a continuation, with its ledger."""
+
+    model: str
+    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    search: Literal["greedy", "beam", "sampling"] = "beam"
+    beam: Annotated[int, Field(ge=1, le=16)] = 4
+    length_penalty: Annotated[float, Field(ge=0, le=3)] = 0.6
+    temperature: Annotated[float, Field(gt=0, le=5)] = 0.8
+    top_k: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    max_new: Annotated[int, Field(ge=1, le=128)] = 48
+
+
+class CandidateInfo(Message):
+    """One token that could have come next."""
+
+    parent: int
+    token: int
+    text: str
+    log_probability: float
+    total: float
+    score: float
+    chance: float | None
+    fate: Literal["kept", "ended", "dropped"]
+
+
+class DecodeStep(Message):
+    """The candidates of one step, best first, and the beams (`rivals`) that they extend."""
+
+    rivals: list[str]
+    candidates: list[CandidateInfo]
+
+
+class DecodeAnswer(Message):
+    """What a search found, and how."""
+
+    model: str
+    text: str
+    results: list[tuple[str, float]]
+    """Texts with scores, best first."""
+    steps: list[DecodeStep]
+    cut: bool
+    n_tokens: int
+    """How many tokens the text has."""
+    n_unknown: int
+    """How many of them the model's vocabulary does not know."""
+    meaning: Bilingual | None = None
+    """What this search does and what it found, in two sentences."""
 
 
 class Models:
@@ -122,18 +210,18 @@ def _loaded(folder: Path) -> Model:
 
 def card(
     name: str,
-    task: schemas.Task,
+    task: Task,
     n_parameters: int,
     made: str = "",
     key: str = "yours",
     **more: Any,
-) -> schemas.ModelInfo:
+) -> ModelInfo:
     """The card of a model that does not ship, called by its name; `key` is what is said of it."""
     told = {"title": Bilingual(name, name), "summary": say.both(key, made=made)} | more
-    return schemas.ModelInfo(name=name, task=task, n_parameters=n_parameters, **told)
+    return ModelInfo(name=name, task=task, n_parameters=n_parameters, **told)
 
 
-def _card(name: str, folder: Path) -> schemas.ModelInfo | None:
+def _card(name: str, folder: Path) -> ModelInfo | None:
     config = read_object(folder / checkpoint.CONFIG, error=CheckpointError, what="a model's config")
     if is_hugging_face(config):
         return _foreign_card(name, folder, config)
@@ -180,11 +268,11 @@ def _few_words(folder: Path) -> list[str]:
     return [word for word in spoken if not word.startswith("<")]
 
 
-def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> schemas.ModelInfo:
+def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
     """A folder of Hugging Face: what it is for is known when its module is loaded."""
     architecture = str((config.get("architectures") or [config.get("model_type")])[0])
     of_images = "ForImageClassification" in architecture
-    endings: dict[str, schemas.Task] = {
+    endings: dict[str, Task] = {
         "ForSequenceClassification": "classify", "ForImageClassification": "classify",
         "ForConditionalGeneration": "translate", "ForCausalLM": "generate",
         "LMHeadModel": "generate",
@@ -222,7 +310,7 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
 
 MOST_BYTES = 512 * 1024**2
 """The memory limit of one trace; a text that needs more is refused."""
-_ANSWERED: tuple[schemas.Task, ...] = ("classify", "translate", "generate")
+_ANSWERED: tuple[Task, ...] = ("classify", "translate", "generate")
 
 
 def _check_place(image: str, folder: Path | None) -> None:
@@ -251,7 +339,7 @@ def open_text(
     return OpenTrace(recorded, name, task_of(model), text, target, loaded=model, reading=reading)
 
 
-def task_of(model: Model) -> schemas.Task:
+def task_of(model: Model) -> Task:
     """What the page shows as a model's answer; the outputs alone where it knows no better."""
     return next((task for task in _ANSWERED if model.tasks[:1] == (task,)), "module")
 
@@ -263,13 +351,13 @@ def task_of(model: Model) -> schemas.Task:
 MOST_CANDIDATES = 32
 
 
-def decode(models: Models, wanted: schemas.DecodeRequest) -> schemas.DecodeAnswer:
+def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
     """Decode with a ledger of every step's candidates."""
     model = models.get(wanted.model)
     found = _search(model, wanted)
     assert found.ledger is not None
     unknown, total = model.count_unknown(wanted.text)
-    return schemas.DecodeAnswer.copy_of(
+    return DecodeAnswer.copy_of(
         wanted,
         results=[(one.text, one.score) for one in found.alternatives],
         steps=_steps(found.ledger, model.writer),
@@ -280,9 +368,7 @@ def decode(models: Models, wanted: schemas.DecodeRequest) -> schemas.DecodeAnswe
     )
 
 
-def _search_meaning(
-    wanted: schemas.DecodeRequest, found: Translated, tokenizer: Tokenizer
-) -> Bilingual:
+def _search_meaning(wanted: DecodeRequest, found: Translated, tokenizer: Tokenizer) -> Bilingual:
     """What the search does, and how close or how unsure it was."""
     assert found.ledger is not None
     steps, count = found.ledger.steps, len(found.ledger.steps)
@@ -303,7 +389,7 @@ def _search_meaning(
     return say.both(f"search {wanted.search}", count=count, token=token, share=share)
 
 
-def _search(model: Model, wanted: schemas.DecodeRequest) -> Translated:
+def _search(model: Model, wanted: DecodeRequest) -> Translated:
     search = _settings(wanted)
     if model.task == "generate":
         return model.generate(wanted.text, max_new=wanted.max_new, search=search, ledger=True)
@@ -312,7 +398,7 @@ def _search(model: Model, wanted: schemas.DecodeRequest) -> Translated:
     return model.translate([wanted.text], search=search, max_new=wanted.max_new, ledger=True)[0]
 
 
-def _settings(wanted: schemas.DecodeRequest) -> Greedy | Beam | Sampling:
+def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
     match wanted.search:
         case "greedy":
             return Greedy()
@@ -324,18 +410,18 @@ def _settings(wanted: schemas.DecodeRequest) -> Greedy | Beam | Sampling:
             return Sampling(**{name: getattr(wanted, name) for name in fields})
 
 
-def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[schemas.DecodeStep]:
+def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
     """Each step with the prefixes that its candidates extend."""
-    told: list[schemas.DecodeStep] = []
+    told: list[DecodeStep] = []
     rivals = [""]
     for number, step in enumerate(ledger.steps):
         shown = step.candidates[:MOST_CANDIDATES]
         names = tokenizer.display_tokens([candidate.token for candidate in shown])
         told.append(
-            schemas.DecodeStep(
+            DecodeStep(
                 rivals=rivals,
                 candidates=[
-                    schemas.CandidateInfo.copy_of(candidate, text=name)
+                    CandidateInfo.copy_of(candidate, text=name)
                     for candidate, name in zip(shown, names, strict=True)
                 ],
             )

@@ -12,7 +12,12 @@ from glassformer.claims.claim_figures import claim_figure
 from glassformer.claims.claim_report import MARKS, TEXTS, VERDICTS, source_of, verdict_text
 from glassformer.errors import InputError, UnknownNameError, stop_if_cancelled
 from glassformer.explorer import schemas
-from glassformer.explorer.open_lessons import lesson_name
+from glassformer.explorer.open_lessons import (
+    LessonChoiceInfo,
+    LessonChoiceValue,
+    LessonName,
+    lesson_name,
+)
 from glassformer.language import Language
 from glassformer.lessons import LESSONS
 from glassformer.lessons.course import row, row_ids, settings_of
@@ -39,7 +44,7 @@ class RowInfo(schemas.Message):
     id: str
     name: str
     claims: list[str]
-    lessons: list[schemas.LessonName]
+    lessons: list[LessonName]
     command: str | None
     """A command that shows it; None where lessons or claims do."""
 
@@ -109,8 +114,8 @@ class ClaimInfo(schemas.Message):
     file: str
     """The module of the experiment."""
     command: str
-    switches: list[schemas.LessonChoiceInfo]
-    lessons: list[schemas.LessonName]
+    switches: list[LessonChoiceInfo]
+    lessons: list[LessonName]
     """Lessons about what it bears on."""
 
 
@@ -190,7 +195,7 @@ class OpenClaims:
         return claim.recall() if found is None and claim.slow else found
 
 
-def lessons_of(rows: Sequence[str], language: Language) -> list[schemas.LessonName]:
+def lessons_of(rows: Sequence[str], language: Language) -> list[LessonName]:
     """The lessons about some rows, in the order of the course."""
     about = [name for name, entry in LESSONS.items() if set(entry.rows) & set(rows)]
     return [lesson_name(name, language) for name in about]
@@ -225,14 +230,13 @@ def _info(outcome: Outcome, language: Language) -> ClaimInfo:
     )
 
 
-def _switches(outcome: Outcome, language: Language) -> list[schemas.LessonChoiceInfo]:
+def _switches(outcome: Outcome, language: Language) -> list[LessonChoiceInfo]:
     return [
-        schemas.LessonChoiceInfo(
+        LessonChoiceInfo(
             name=switch.name,
             label=switch.label.say(language),
             values=[
-                schemas.LessonChoiceValue(name=str(value), label=f"{value:,}")
-                for value in switch.values
+                LessonChoiceValue(name=str(value), label=f"{value:,}") for value in switch.values
             ],
             chosen=str(outcome.settings.get(switch.name, switch.default)),
         )

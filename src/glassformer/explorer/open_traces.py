@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from anyio import CapacityLimiter, to_thread
@@ -25,10 +25,13 @@ from starlette.requests import Request
 
 from glassformer.documents.trace_data import all_steps
 from glassformer.errors import CancelledError, GlassformerError, cancelled_by
-from glassformer.explorer.schemas import Answer, Edit, MapInfo, Task, TraceInfo
+from glassformer.explorer.schemas import Answer, Edit, Task, TraceInfo
 from glassformer.tasks import Model
 from glassformer.tasks.forward_pass import Pass
 from glassformer.tracing import Step, Trace
+
+if TYPE_CHECKING:
+    from glassformer.explorer.map_info import MapInfo
 
 # --- opened ---
 # A trace that is open, with what is known about it.

@@ -6,24 +6,70 @@ its card) is in the file in any case; cards of other cells are there as far as t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from glassformer.errors import stop_if_cancelled
 from glassformer.explorer.cell_cards import card_info, find_cell, meaning_info
-from glassformer.explorer.model_list import decode
-from glassformer.explorer.open_lessons import Lessons
+from glassformer.explorer.model_list import DecodeRequest, decode
+from glassformer.explorer.open_lessons import Lessons, LessonSetting
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, fitting_lead
 from glassformer.explorer.saved_page import MOST_BYTES, MOST_CELLS, Snapshot, page_with
-from glassformer.explorer.schemas import (
-    PinnedPlace,
-    PlaylistLesson,
-    PlaylistRequest,
-    PlaylistTrace,
-)
+from glassformer.explorer.schemas import Message
 from glassformer.explorer.state import State
-from glassformer.language import LANGUAGES
+from glassformer.language import LANGUAGES, Language
+
+
+class PinnedPlace(Message):
+    """What a view of a playlist shows of a trace: a step, a slice of it, a cell's card."""
+
+    step: Annotated[int, Field(ge=0)]
+    lead: list[Annotated[int, Field(ge=0)]] = Field(default=[], max_length=16)
+    index: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)] | None = None
+    of: Annotated[int, Field(ge=0)] | None = None
+    """The step that the cell is of, where it is another one."""
+
+
+class PlaylistTrace(Message):
+    """A trace of a playlist, and what its views show of it."""
+
+    id: Annotated[str, Field(max_length=200)]
+    places: list[PinnedPlace] = Field(default=[], max_length=200)
+
+
+class PlaylistNote(Message):
+    """A note in both languages."""
+
+    en: Annotated[str, Field(max_length=2_000)] = ""
+    zh: Annotated[str, Field(max_length=2_000)] = ""
+
+
+class PlaylistView(Message):
+    """A view: its link in the saved page, its title, its note."""
+
+    link: Annotated[str, Field(max_length=40_000, pattern="^#/")]
+    title: Annotated[str, Field(max_length=200)] = ""
+    note: PlaylistNote = PlaylistNote()
+
+
+class PlaylistLesson(Message):
+    """A lesson with its switches."""
+
+    name: Annotated[str, Field(max_length=80)]
+    settings: list[LessonSetting] = Field(default=[], max_length=8)
+
+
+class PlaylistRequest(Message):
+    """A page in one file that shows views in order; trace N is `saved-N` in their links."""
+
+    views: Annotated[list[PlaylistView], Field(min_length=1, max_length=200)]
+    traces: list[PlaylistTrace] = Field(default=[], max_length=16)
+    lessons: list[PlaylistLesson] = Field(default=[], max_length=16)
+    searches: list[DecodeRequest] = Field(default=[], max_length=16)
+    language: Language = "en"
 
 
 def playlist_page(wanted: PlaylistRequest, state: State) -> str:

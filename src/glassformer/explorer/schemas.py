@@ -1,8 +1,9 @@
-"""The messages of the explorer's API: one schema for both sides.
+"""The messages of the explorer's API about traces, and what all its messages have in common.
 
 The server validates with these classes, OpenAPI is made from them, and the page's TypeScript types
-are generated from that (`make web`). Numbers that JSON lacks are the strings "NaN", "Infinity" and
-"-Infinity". Tensors do not travel as JSON: `…/values` answers little-endian bytes.
+are generated from that (`make web`). Messages about anything else stand with what answers them
+(`open_lessons`, `open_claims`, `model_list`, …). Numbers that JSON lacks are the strings "NaN",
+"Infinity" and "-Infinity". Tensors do not travel as JSON: `…/values` answers little-endian bytes.
 
 A *trace* is one recorded run, kept in memory under an id. Its *steps* are numbered; a *cell* is a
 step and an index. A *panel* is a matrix on the screen: two axes of a step (or of an operand, in the
@@ -14,7 +15,6 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,11 +24,9 @@ from pydantic import (
 )
 
 from glassformer.colours import Scale
-from glassformer.documents.map_layout import ArrowKind, BoxKind
 from glassformer.documents.trace_data import NotFinite, json_number
 from glassformer.language import Bilingual, Language
 from glassformer.tracing.cells import Region
-from glassformer.tracing.model_map import TowerKind
 
 # --- base ---
 # What all messages have in common.
@@ -44,7 +42,6 @@ Number = Annotated[
 """A number that need not be finite; `json_number` is its JSON, which reads as a float again."""
 StepNumber = Annotated[int | None, BeforeValidator(lambda step: getattr(step, "number", step))]
 """A step, as its number; None for none."""
-Pixels = Annotated[float, AfterValidator(lambda length: round(length, 2))]
 Task = Literal["classify", "translate", "generate", "module"]
 ProblemCode = Literal[
     "too_long",
@@ -310,87 +307,6 @@ class TraceInfo(Message):
     n_bytes: int
 
 
-class MapBoxInfo(Message):
-    """A box of the model's picture, in pixels at zoom 1; `parent` is the box around it."""
-
-    kind: BoxKind
-    parent: int | None
-    x: Pixels
-    y: Pixels
-    width: Pixels
-    height: Pixels
-    name: str
-    step: StepNumber
-    """Where a click leads."""
-    tower: int | None
-    layer: int | None
-    n_more: int
-    """Steps of a part that have no box."""
-
-
-class MapArrowInfo(Message):
-    """A way between two boxes, by their places."""
-
-    kind: ArrowKind
-    source: int
-    target: int
-    points: list[tuple[Pixels, Pixels]]
-
-
-class MapColumnsInfo(Message):
-    """The tokens of a tower: the centre of the first column and the distance to the next."""
-
-    kind: TowerKind
-    x: Pixels
-    pitch: float
-    texts: list[str]
-    n_tokens: int
-    """Also those without a column."""
-
-
-class MapHeatInfo(Message):
-    """The numbers of the residual stream in a box: `rows` × `columns` bytes, base64.
-
-    A row is a token. A byte is the largest number in size of a group of neighbouring features: 0
-    is −limit, 254 the limit; 255 marks NaN and infinities.
-    """
-
-    box: int
-    rows: int
-    columns: int
-    group: float
-    """How many features a column stands for."""
-    limit: float
-    data: str
-
-
-class MapArcsInfo(Message):
-    """The attention weights of a box, mean over heads: `rows` × `columns` bytes, 255 is 1."""
-
-    box: int
-    weights: int | None
-    """The step with the weights of each head; None if a saved page lacks it."""
-    n_heads: int
-    keys: int
-    """The tower whose tokens are the keys."""
-    rows: int
-    columns: int
-    data: str
-
-
-class MapInfo(Message):
-    """A model as a picture: towers of blocks, or a plain graph."""
-
-    width: Pixels
-    height: Pixels
-    boxes: list[MapBoxInfo]
-    arrows: list[MapArrowInfo]
-    columns: list[MapColumnsInfo]
-    """For each tower; a plain graph has none."""
-    heat: list[MapHeatInfo]
-    arcs: list[MapArcsInfo]
-
-
 class Thumbnail(Message):
     """A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities."""
 
@@ -575,213 +491,6 @@ class DependentInfo(Message):
     regions: list[Region]
 
 
-# --- decoding ---
-# A search, and what it could have chosen at each step.
-
-
-class DecodeRequest(Message):
-    """Search for a translation or a continuation, with its ledger."""
-
-    model: str
-    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
-    search: Literal["greedy", "beam", "sampling"] = "beam"
-    beam: Annotated[int, Field(ge=1, le=16)] = 4
-    length_penalty: Annotated[float, Field(ge=0, le=3)] = 0.6
-    temperature: Annotated[float, Field(gt=0, le=5)] = 0.8
-    top_k: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    max_new: Annotated[int, Field(ge=1, le=128)] = 48
-
-
-class CandidateInfo(Message):
-    """One token that could have come next."""
-
-    parent: int
-    token: int
-    text: str
-    log_probability: float
-    total: float
-    score: float
-    chance: float | None
-    fate: Literal["kept", "ended", "dropped"]
-
-
-class DecodeStep(Message):
-    """The candidates of one step, best first, and the beams (`rivals`) that they extend."""
-
-    rivals: list[str]
-    candidates: list[CandidateInfo]
-
-
-class DecodeAnswer(Message):
-    """What a search found, and how."""
-
-    model: str
-    text: str
-    results: list[tuple[str, float]]
-    """Texts with scores, best first."""
-    steps: list[DecodeStep]
-    cut: bool
-    n_tokens: int
-    """How many tokens the text has."""
-    n_unknown: int
-    """How many of them the model's vocabulary does not know."""
-    meaning: Bilingual | None = None
-    """What this search does and what it found, in two sentences."""
-
-
-# --- lessons ---
-# Lessons, and the steps of one.
-
-
-class LessonName(Message):
-    """A lesson that another one needs or leads to."""
-
-    name: str
-    title: str
-
-
-class LessonSummary(Message):
-    """A lesson of the course."""
-
-    name: str
-    title: str
-    summary: str
-    able: str
-    """What a reader can do afterwards."""
-    minutes: int
-    needs: list[LessonName]
-    """The lessons to take before."""
-
-
-class LessonPlaceInfo(Message):
-    """Where a lesson stands in the course."""
-
-    text: str
-    """The text that it follows: title, author, where."""
-    able: str
-    minutes: int
-    needs: list[LessonName]
-    next: LessonName | None
-
-
-class LessonChoiceValue(Message):
-    """A value of a switch."""
-
-    name: str
-    label: str
-
-
-class LessonChoiceInfo(Message):
-    """A switch of a lesson, and how it stands."""
-
-    name: str
-    label: str
-    values: list[LessonChoiceValue]
-    chosen: str
-
-
-class LessonPart(Message):
-    """A part of a step: prose, a formula, a question …, as `Lesson.to_dict()` has it."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    kind: Literal["text", "remark", "formula", "matrix", "table", "figure", "question"]
-    trace: str | None = None
-    """Where the part is a cell or a matrix: the trace it belongs to."""
-    number: int | None = None
-    """And the number of its step there."""
-    tex: list[list[str]] = []
-    """Of a formula: its equation and those of its named parts, each as the sides of a chain
-    `left = symbols = numbers = value`, in LaTeX."""
-
-
-class LessonStepInfo(Message):
-    """One step of a lesson."""
-
-    role: str
-    title: str
-    parts: list[LessonPart]
-
-
-class ClaimName(Message):
-    """A claim of a text about what a lesson shows."""
-
-    id: str
-    says: str
-
-
-class LessonInfo(Message):
-    """A lesson whose numbers are cells of open traces."""
-
-    name: str
-    title: str
-    summary: str
-    language: Language
-    place: LessonPlaceInfo | None
-    choices: list[LessonChoiceInfo]
-    steps: list[LessonStepInfo]
-    claims: list[ClaimName]
-
-
-LessonSetting = Annotated[str, Field(max_length=80, description="a switch: `encoding=rotary`")]
-
-
-class AnswerRequest(Message):
-    """An answer to a question of a lesson, one text per number."""
-
-    question: Annotated[int, Field(ge=1, le=99)]
-    answers: Annotated[list[Annotated[str, Field(max_length=40)]], Field(max_length=64)]
-    language: Language = "en"
-    settings: Annotated[list[LessonSetting], Field(max_length=8)] = []
-
-
-class AnswerInfo(Message):
-    """Whether an answer is right, and what went wrong if it is not."""
-
-    is_right: bool
-    said: str
-
-
-# --- models ---
-# The models that can be chosen.
-
-
-class TrialInfo(Message):
-    """A text on which a model is right, or wrong."""
-
-    text: str
-    right: str | None = None
-    """The right answer; None where there is not one."""
-    why: Bilingual | None = None
-    """Why the model is wrong."""
-
-
-class ModelInfo(Message):
-    """A card of the start page."""
-
-    name: str
-    task: Task
-    title: Bilingual
-    summary: Bilingual
-    n_parameters: int
-    max_tokens: int | None = None
-    examples: list[str] = Field(default=[])
-    """Texts that show what the model can do; the first is traced when the card is opened."""
-    score: Bilingual | None = None
-    """Its headline metric, such as `accuracy 88.3%`."""
-    domain: Bilingual | None = None
-    """The texts that it is for, in words."""
-    words: list[str] = Field(default=[])
-    """All words that it knows, where they are few."""
-    works: TrialInfo | None = None
-    fails: TrialInfo | None = None
-    trace: str | None = None
-    """For a user's module, which reads no text: the trace that is already open."""
-
-
 # --- watching ---
 # A training run that is watched.
 
@@ -832,56 +541,3 @@ class WatchInfo(Message):
     """Other runs in the same folder; `…/runs/NAME` has their metrics."""
     layers: list[WatchLayer]
     """The layers, in the order of `…/attention?layer=`."""
-
-
-# --- playlists ---
-# Views in the order of a lecture, as one page.
-
-
-class PinnedPlace(Message):
-    """What a view of a playlist shows of a trace: a step, a slice of it, a cell's card."""
-
-    step: Annotated[int, Field(ge=0)]
-    lead: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)] = []
-    index: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)] | None = None
-    of: Annotated[int, Field(ge=0)] | None = None
-    """The step that the cell is of, where it is another one."""
-
-
-class PlaylistTrace(Message):
-    """A trace of a playlist, and what its views show of it."""
-
-    id: Annotated[str, Field(max_length=200)]
-    places: Annotated[list[PinnedPlace], Field(max_length=200)] = []
-
-
-class PlaylistNote(Message):
-    """A note in both languages."""
-
-    en: Annotated[str, Field(max_length=2_000)] = ""
-    zh: Annotated[str, Field(max_length=2_000)] = ""
-
-
-class PlaylistView(Message):
-    """A view: its link in the saved page, its title, its note."""
-
-    link: Annotated[str, Field(max_length=40_000, pattern="^#/")]
-    title: Annotated[str, Field(max_length=200)] = ""
-    note: PlaylistNote = PlaylistNote()
-
-
-class PlaylistLesson(Message):
-    """A lesson with its switches."""
-
-    name: Annotated[str, Field(max_length=80)]
-    settings: Annotated[list[LessonSetting], Field(max_length=8)] = []
-
-
-class PlaylistRequest(Message):
-    """A page in one file that shows views in order; trace N is `saved-N` in their links."""
-
-    views: Annotated[list[PlaylistView], Field(min_length=1, max_length=200)]
-    traces: Annotated[list[PlaylistTrace], Field(max_length=16)] = []
-    lessons: Annotated[list[PlaylistLesson], Field(max_length=16)] = []
-    searches: Annotated[list[DecodeRequest], Field(max_length=16)] = []
-    language: Language = "en"
