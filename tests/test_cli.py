@@ -68,6 +68,21 @@ for arguments, code in {WITHOUT_TORCH!r}:
 
 
 @pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("", "COMMAND"),
+        ("audit", "audit [OPTIONS] [EXAMPLE]"),
+        ("exercise", "exercise [OPTIONS] [NAME] [FILE]"),
+        ("run", "run [OPTIONS] MODEL [TEXTS...]"),
+        ("train", "train RECIPE [OPTIONS]"),
+    ],
+)
+def test_help_names_the_arguments(glassformer: Command, command: str, usage: str) -> None:
+    done = glassformer(*command.split(), "--help")
+    assert done.stdout.splitlines()[0] == f"Usage: glassformer {usage}"
+
+
+@pytest.mark.parametrize(
     ("arguments", "parts"),
     [
         (["descrbe"], ["descrbe", "Did you mean", "describe"]),

@@ -149,8 +149,12 @@ def test_files_and_two_models(capsys: pytest.CaptureFixture[str], tmp_path: Path
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        (["words", "toy", TEXT, "--over", "head"], 2, "--over is not for the experiment words"),
-        (["lens", "toy", TEXT, "--heads"], 2, "--heads is not for the experiment lens"),
+        (
+            ["words", "toy", TEXT, "--over", "head"],
+            2,
+            "experiment words; it takes --at, --less, --method",
+        ),
+        (["lens", "toy", TEXT, "--heads"], 2, "--heads does not apply to the experiment lens"),
         (["ablate", "toy", TEXT], 2, "expected --part"),
         (["patch", "toy", TEXT, "--part", LAYER], 2, "expected --other"),
         (["compare", "toy", TEXT], 2, "expected --other with another text, or --with"),
@@ -163,7 +167,7 @@ def test_files_and_two_models(capsys: pytest.CaptureFixture[str], tmp_path: Path
         (["patch", "toy", TEXT, "--part", LAYER, "--other", "I am"], 1, "the same number of token"),
         (["words", "toy", TEXT, "--method", "guess"], 2, "unknown method 'guess'"),
         (["words", "toy", TEXT, "--at", "logits[glad]"], 2, "unknown label 'glad'"),
-        (["heads", "toy", TEXT], 1, "give texts in which tokens come again"),
+        (["heads", "toy", TEXT], 1, "give texts in which tokens repeat"),
         (["heads", "toy", TEXT, "--texts", "nowhere.txt"], 1, "nowhere.txt"),
     ],
 )

@@ -351,15 +351,14 @@ ERRORS: list[tuple[GlassformerError, str, str]] = [
     ),
     (
         DataError(
-            "{path} has no column {column!r}{near}; set the columns with --text-column and "
-            "--label-column",
+            "{path} has no column {column!r}, which --text-column and --label-column name{near}",
             path="a.csv",
             column="txt",
             near=did_you_mean("txt", ["text"]),
         ),
-        "a.csv has no column 'txt'; did you mean 'text'?; set the columns with --text-column and "
-        "--label-column",
-        "a.csv 没有 'txt' 列；你是不是要找 'text'？；请用 --text-column 和 --label-column 指定列名",
+        "a.csv has no column 'txt', which --text-column and --label-column name; did you mean "
+        "'text'?",
+        "a.csv 没有 'txt' 列（列名由 --text-column 和 --label-column 指定）；你是不是要找 'text'？",
     ),
     (
         GlassformerError("of another {kind}", kind="sort"),

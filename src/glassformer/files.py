@@ -110,8 +110,15 @@ def parse_object(
         too_deep = _is_deeper(found, _MOST_DEPTH)
     except RecursionError:
         too_deep = True
-    except ValueError as failure:  # of the decoder, of the parser, of a number of 5,000 digits
-        raise damaged("expected JSON in UTF-8, received {failure}", failure=failure) from None
+    except json.JSONDecodeError as failure:
+        raise damaged(
+            "expected JSON in UTF-8, got a mistake in line {line}, column {column}: {failure}",
+            line=failure.lineno,
+            column=failure.colno,
+            failure=failure.msg,
+        ) from None
+    except ValueError as failure:  # of the decoder, of a number of 5,000 digits
+        raise damaged("expected JSON in UTF-8: {failure}", failure=failure) from None
     if too_deep:
         raise damaged("nested more than {most} levels deep", most=_MOST_DEPTH)
     if not isinstance(found, dict):

@@ -163,7 +163,7 @@ def test_a_table_may_have_quoted_line_breaks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("texts,label\nx,a\n", "no column 'text'; did you mean 'texts'"),
+        ("texts,label\nx,a\n", "name; did you mean 'texts'"),
         ("text,class\nx,a\n", "no column 'label'"),
         ("", "is empty: its first row must name the columns"),
         ("text,label\nx,a\ny,a\n", "at least two classes in column 'label', got only 'a'"),

@@ -131,7 +131,7 @@ def test_composition_is_what_one_head_writes_and_another_reads() -> None:
 
 def test_what_has_no_score_is_named() -> None:
     run = trace(made("gpt2"), torch.tensor([[1, 2, 3]]))
-    with pytest.raises(TraceError, match="give texts in which tokens come again"):
+    with pytest.raises(TraceError, match="give texts in which tokens repeat"):
         head_scores([run], "induction")
     with pytest.raises(UnknownNameError, match="did you mean 'induction'"):
         head_scores([run], "induktion")  # type: ignore[arg-type]

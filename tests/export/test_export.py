@@ -14,7 +14,7 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
-from glassformer.decoding import Beam, translate
+from glassformer.decoding import Beam, Greedy, translate
 from glassformer.errors import ExportError, UnknownNameError
 from glassformer.export import TARGETS, export
 from glassformer.export.compatibility import traced
@@ -99,6 +99,27 @@ def test_the_example_of_a_translator_translates(tmp_path: Path) -> None:
     export(checkpoint.load(checkpoint.find("en-de")), "ctranslate2", tmp_path / "out")
     (ours,) = load("en-de").translate(["You win or you die."])
     assert said_by_example(tmp_path / "out") == ours.alternatives[0].text
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("hf", "pre-norm translator"), ("onnx", "llama"), ("onnx", "post-norm translator"),
+        ("torch", "post-norm translator"),
+    ],
+)  # fmt: skip
+def test_the_example_of_a_model_that_writes_gives_our_answer(
+    target: str, kind: str, tmp_path: Path
+) -> None:
+    ours, text = MODELS[kind](), "You win or you die."
+    export(ours, target, tmp_path / "out")
+    model = GlassformerModel(ours)
+    if "translator" in kind:
+        beam, most = (4, 20) if target == "hf" else (1, 39)  # tokens, with the start 40
+        expected = model.translate([text], beam=beam, max_new=most)[0].text
+    else:
+        expected = text + model.generate(text, max_new=20, search=Greedy()).text
+    assert said_by_example(tmp_path / "out") == expected.strip()
 
 
 @pytest.mark.parametrize("target", ["hf", "torch"])

@@ -103,6 +103,8 @@ def test_the_tree_follows_the_modules() -> None:
     assert first.path == "blocks.0"
     assert "blocks.0.attended" in [step.name for step in first.steps]
     assert [branch.name for branch in first.branches] == ["attention", "inner"]
+    assert str(root).startswith("blocks\n    0\n")
+    assert any(line.startswith("        attended  1×3×4  ") for line in str(root).splitlines())
 
 
 def test_only_the_whole_expression_takes_the_name() -> None:

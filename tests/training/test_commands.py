@@ -195,4 +195,4 @@ def test_models_that_ship_are_listed(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_model_without_a_recipe_has_no_test_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["evaluate", "toy"]) == 2
-    assert "not made by a recipe" in capsys.readouterr().err
+    assert "not trained by a recipe" in capsys.readouterr().err

@@ -152,7 +152,9 @@ def _prepare_help(arguments: Sequence[str]) -> list[str]:
     if command[:1] == ["help"]:
         command = command[1:]
         arguments = [*command[:1], "--help"]
-    app.help_formatter = HelpPage(command[0] if command else "")
+    name = next(iter(command), "")
+    known = app[name].assemble_argument_collection() if name in app else ()
+    app.help_formatter = HelpPage(name, known)
     app.help_epilogue = "\n".join(broken_lines(say("page language"), Console().width))
     return list(arguments)
 

@@ -28,7 +28,7 @@ def lesson(
     name: str | None = None,
     /,
     *,
-    to: Literal[Format, "json", "svg"] | None = None,
+    to: Literal[Format, "worksheet", "json", "svg"] | None = None,
     output: Output = None,
     off: Annotated[list[str] | None, Parameter(name="--off")] = None,
     settings: Annotated[list[str] | None, Parameter(name="--set")] = None,

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.model_commands import AS_IT_IS, ModelOptions, check_model, open_model
 from glassformer.cli.output import Json, Output, check_place, screen_width, show_size, wrapped
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, Fragment, InputError
 from glassformer.files import read_bytes
 from glassformer.language import spoken, words
 
@@ -123,10 +123,10 @@ def _check(kind: Kind, question: ExperimentOptions) -> None:
     for name in sorted(given - set(_TAKES[kind])):
         taken = ", ".join(f"--{names.get(one, one)}" for one in _TAKES[kind])
         raise ConfigError(
-            "--{option} is not for the experiment {kind}, which takes {taken}",
+            "--{option} does not apply to the experiment {kind}{taken}",
             option=names.get(name, name),
             kind=kind,
-            taken=taken or "–",
+            taken=Fragment.of("; it takes {names}", names=taken) if taken else "",
         )
     if kind in ("ablate", "patch") and question.part is None:
         raise ConfigError(

@@ -3,7 +3,8 @@
 cyclopts finds the arguments; their descriptions are in help.toml.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -22,28 +23,35 @@ from cyclopts.help import DefaultFormatter
 from glassformer.language import Prose, spoken, words
 
 if TYPE_CHECKING:
+    from cyclopts import Argument
     from cyclopts.help import HelpEntry, HelpPanel
     from cyclopts.help.specs import ColumnSpec
     from rich.console import Console, ConsoleOptions
 
 say = words(__name__)
+_ARGS = re.compile(r"\[ARGS(\.\.\.)?\]")
 
 
 class HelpPage(DefaultFormatter):
     """Prints the page of one command; "" is the page of the whole program."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, arguments: "Iterable[Argument]" = ()) -> None:
         super().__init__(column_specs=self._columns)
         self._command = command
+        self._optional = " ".join(map(_optional, filter(_may_be_left_out, arguments)))
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
         """One box: commands, arguments or options."""
         super().__call__(console, options, panel.copy(title=say(f"page {panel.title}")))
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:
-        """The first line."""
+        """The first line: `[ARGS]`, by which cyclopts means what may be left out, by its names."""
         del options
-        console.print(f"{say('page usage')}: {usage}", markup=False, highlight=False)
+        if f"{self._command} usage" in say:
+            shown = f"glassformer {self._command} {say(f'{self._command} usage')}\n"
+        else:
+            shown = _ARGS.sub(lambda _: self._optional, str(usage))
+        console.print(say("page usage", usage=shown), markup=False, highlight=False)
 
     def render_description(
         self, console: "Console", options: "ConsoleOptions", description: Any
@@ -75,6 +83,15 @@ class HelpPage(DefaultFormatter):
 
         described = ColumnSpec(renderer=lambda entry: Prose(self.describe(entry)), overflow="fold")
         return (*get_default_parameter_columns(console, options, entries)[:-1], described)
+
+
+def _may_be_left_out(argument: "Argument") -> bool:
+    return argument.index is not None and not argument.required
+
+
+def _optional(argument: "Argument") -> str:
+    many = argument.field_info.kind == argument.field_info.VAR_POSITIONAL
+    return f"[{argument.name}...]" if many else f"[{argument.name}]"
 
 
 def wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 say = words("glassformer.cli.messages")
 
-Format = Literal["terminal", "md", "tex", "html", "xlsx", "slides", "pdf", "worksheet"]
-"""What `--to` takes: `documents.FORMATS` without JSON, and slides as a PDF.
+Format = Literal["terminal", "md", "tex", "html", "xlsx", "slides", "pdf"]
+"""What `--to` takes: `documents.FORMATS` without JSON and worksheets, and slides as a PDF.
 
 Repeated here: importing it is slow.
 """

@@ -39,7 +39,7 @@ def audit(
     from glassformer.audit.judgement import audit as check
 
     chosen_format = format_of(to, output, as_json=as_json)
-    if chosen_format in ("tex", "html", "xlsx", "slides", "worksheet") and example is None:
+    if chosen_format in ("tex", "html", "xlsx", "slides") and example is None:
         raise ConfigError(
             "expected the name of an example or a file beside --to {to}", to=chosen_format
         )

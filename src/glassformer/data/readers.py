@@ -389,8 +389,7 @@ def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
         raise DataError("{path} is empty: its first row must name the columns", path=path)
     if column not in names:
         raise DataError(
-            "{path} has no column {column!r}{near}; set the columns with --text-column and "
-            "--label-column",
+            "{path} has no column {column!r}, which --text-column and --label-column name{near}",
             path=path,
             column=column,
             near=did_you_mean(column, names),

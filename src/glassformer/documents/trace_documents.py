@@ -196,18 +196,12 @@ def _listed(thing: Traced) -> list[Step | Cell]:
 
 def _below(branch: Branch) -> list[p.Tree]:
     """Steps and submodules, in order of execution."""
-    inside = f"{branch.path}." if branch.path else ""
-    begun = [(s.number, _leaf(s.name.removeprefix(inside), s)) for s in branch.steps]
-    begun += [
-        (_first(inner), p.Tree(p.Span(inner.name, "strong"), tuple(_below(inner))))
-        for inner in branch.branches
+    return [
+        _leaf(branch.inner_name(part), part)
+        if isinstance(part, Step)
+        else p.Tree(p.Span(part.name, "strong"), tuple(_below(part)))
+        for part in branch.parts
     ]
-    return [tree for _, tree in sorted(begun, key=lambda pair: pair[0])]
-
-
-def _first(branch: Branch) -> int:
-    numbers = [step.number for step in branch.steps] + [_first(inner) for inner in branch.branches]
-    return min(numbers, default=0)
 
 
 def _leaf(name: str, step: Step) -> p.Tree:

@@ -105,8 +105,8 @@ def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores
     assert total is not None
     if not count:
         raise TraceError(
-            "no position of these runs has a place to look at for {score}: give texts in which "
-            "tokens come again",
+            "no position of these texts can be scored for {score}: give texts in which tokens "
+            "repeat",
             score=score,
         )
     return HeadScores(score, tuple(layers), total / count, tuple(runs))

@@ -25,7 +25,7 @@ from glassformer.errors import (
     UnknownNameError,
     expect,
 )
-from glassformer.export.compatibility import facts_of
+from glassformer.export.compatibility import facts_of, tokenizer_of_both
 from glassformer.files import as_path, os_errors_as, replaced_folder
 from glassformer.modes import evaluating
 from glassformer.nn import ModelConfig
@@ -129,6 +129,12 @@ _OPENERS = {
 }
 
 
+_OUTPUTS = {
+    "classifier": "(texts, classes)",
+    "encoder": "(texts, tokens, width)",
+}
+
+
 def _card(checkpoint: Checkpoint, name: str, target: str, found: str) -> str:
     """The text of README.md; `found` says how the export was checked."""
     known = {
@@ -151,7 +157,16 @@ def _example(checkpoint: Checkpoint, target: str) -> str:
     """Code that uses the export from within its folder."""
     architecture = checkpoint.config.architecture
     usage = tomllib.loads(Path(__file__).with_name("usage.toml").read_text(encoding="utf-8"))
-    code = usage[target].get(architecture, "") if target == "onnx" else usage[target]
+    code = usage[target]
+    if target == "onnx":
+        code = code[architecture]
+    elif target == "torch":
+        code = code.get(architecture, code["others"])
+    elif target == "hf":
+        writes = architecture in ("seq2seq", "language_model")
+        code = code[
+            "ids" if tokenizer_of_both(checkpoint) is None else "text" if writes else "vectors"
+        ]
     return (
         Template(code)
         .substitute(
@@ -162,6 +177,7 @@ def _example(checkpoint: Checkpoint, target: str) -> str:
             max_len=checkpoint.config.max_len,
             cut=checkpoint.about.get("cut", "end"),
             labels=list(checkpoint.labels) or "range(len(probabilities[0]))",
+            output=_OUTPUTS.get(architecture, "(texts, tokens, vocabulary)"),
         )
         .rstrip()
     )

@@ -16,7 +16,7 @@ from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.decoding.stepper import pad
 from glassformer.errors import ExportError, Fragment
 from glassformer.nn import ModelConfig
-from glassformer.text import Tokenizer
+from glassformer.text import SubwordTokenizer, Tokenizer
 
 Allowed = Mapping[str, Sequence[object]]
 """For settings of a model, the values that a format can represent."""
@@ -96,6 +96,13 @@ def facts_of(checkpoint: Checkpoint) -> dict[str, str]:
     if not checkpoint.labels:
         del facts["labels"], facts["longer texts lose"]
     return {name: value for name, value in facts.items() if value}
+
+
+def tokenizer_of_both(checkpoint: Checkpoint) -> SubwordTokenizer | None:
+    """The tokenizer that transformers can open: subwords, the same for what is read and written."""
+    tokenizer = checkpoint.tokenizer
+    alone = checkpoint.target_tokenizer is None
+    return tokenizer if isinstance(tokenizer, SubwordTokenizer) and alone else None
 
 
 def _special(tokenizer: Tokenizer) -> str:

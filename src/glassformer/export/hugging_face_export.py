@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.errors import ExportError
+from glassformer.errors import ExportError, Fragment
 from glassformer.export.compatibility import (
     ANY_COUNT,
     NO,
@@ -29,11 +29,12 @@ from glassformer.export.compatibility import (
     plain,
     probe_ids,
     require,
+    tokenizer_of_both,
     ungrouped_heads,
 )
 from glassformer.nn import LanguageModel, MaskedLanguageModel, ModelConfig, Seq2Seq, TextEncoder
 from glassformer.nn.foreign import NAMES, rename_back
-from glassformer.text import SpecialTokens, SubwordTokenizer
+from glassformer.text import SpecialTokens
 
 
 def check(config: ModelConfig) -> None:
@@ -55,8 +56,8 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
 
 def _write_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
     """Subword tokenizers are in their format already; words and characters are in ours."""
-    tokenizer = checkpoint.tokenizer
-    if not isinstance(tokenizer, SubwordTokenizer) or checkpoint.target_tokenizer is not None:
+    tokenizer = tokenizer_of_both(checkpoint)
+    if tokenizer is None:
         return
     tokenizer.save(folder / "tokenizer.json")
     special = tokenizer.special
@@ -171,7 +172,9 @@ def family_of(config: ModelConfig) -> Family:
             "no Hugging Face architecture corresponds to our {architecture}",
             architecture=config.architecture,
         )
-    title = f"{_TITLES[family]}, the corresponding Hugging Face architecture,"
+    title = Fragment.of(
+        "{name}, the corresponding Hugging Face architecture,", name=_TITLES[family]
+    )
     require(title, config, {**plain(config), **_allowed(config, family)})
     return family
 

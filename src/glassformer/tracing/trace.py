@@ -35,6 +35,35 @@ class Branch:
     steps: list[Step] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
 
+    @property
+    def first(self) -> int:
+        """The number of its first step."""
+        return min([s.number for s in self.steps] + [b.first for b in self.branches], default=0)
+
+    @property
+    def parts(self) -> list[Step | Branch]:
+        """Steps and modules, in the order of the run."""
+        return sorted(
+            [*self.steps, *self.branches],
+            key=lambda part: part.number if isinstance(part, Step) else part.first,
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for part in self.parts:
+            if isinstance(part, Step):
+                shape = "×".join(map(str, part.shape))
+                yield "  ".join((self.inner_name(part), shape, part.op))
+            else:
+                yield part.name
+                yield from (f"    {line}" for line in part._lines())
+
+    def inner_name(self, step: Step) -> str:
+        """The name of one of its steps, as seen from inside the module."""
+        return step.name.removeprefix(f"{self.path}." if self.path else "")
+
 
 class Trace:
     """The steps of one run. `trace[name]` is a step, `trace[name][i, j]` a cell."""

@@ -209,10 +209,7 @@ def _config_of(model: Checkpoint) -> RunConfig:
     """The config of the run that made a model, from its model folder."""
     name = str(model.about.get("recipe", "nothing"))
     if name not in RECIPES and "run" not in model.about:
-        raise ConfigError(
-            "this model was not made by a recipe (its card says {name!r}), so it has no test data",
-            name=name,
-        )
+        raise ConfigError("this model was not trained by a recipe, so it has no test data")
     kept = model.about.get("run")
     config = restored(RunConfig, kept) if isinstance(kept, Mapping) else recipe(name)
     data = config.data.as_evaluated(model.config.max_len)
