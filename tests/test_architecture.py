@@ -264,6 +264,26 @@ def test_a_class_name_means_one_class() -> None:
     assert repeated(classes) == {}
 
 
+# Unions and simple types that are the field's word for something, as a class elsewhere is.
+SHARED = {"Attention", "Formula", "Index", "Value"}
+
+
+def test_no_type_is_called_like_a_class_of_another_module() -> None:
+    """An alias (`Cells = NDArray[…]`) would read as the class of that name."""
+    files: dict[str, set[Path]] = defaultdict(set)
+    aliases: set[tuple[str, Path]] = set()
+    for file in FILES:
+        for node in tree_of(file).body:
+            names = (
+                [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+            )
+            if isinstance(node, ast.ClassDef):
+                files[node.name].add(file)
+            aliases |= {(name.id, file) for name in names if isinstance(name, ast.Name)}
+    both = {name for name, file in aliases if name[0] != "_" and files[name] - {file}}
+    assert both == SHARED
+
+
 def test_a_kind_of_expression_is_written_in_four_modules() -> None:
     """Its class, its value, its formula, its spreadsheet formula; rules only make expressions."""
     naming = {

@@ -19,7 +19,7 @@ from glassformer.audit.quotation import judge_quotation
 from glassformer.audit.recomputation import FromPrint, right_values
 from glassformer.audit.slip import Slip
 from glassformer.audit.slip_catalogue import CATALOGUE
-from glassformer.audit.slip_search import Search, rounding_behind
+from glassformer.audit.slip_search import SlipSearch, rounding_behind
 from glassformer.audit.verdicts import Audit, PrintComparison, SlipExplanation, StepResult, compare
 from glassformer.errors import expect
 from glassformer.language import Bilingual, words
@@ -173,13 +173,13 @@ class _Judge:
         is shared evenly, so that one hard step does not starve the others.
         """
         searches = {
-            id_: Search(self._from_print, self._example[id_], found, self._slips)
+            id_: SlipSearch(self._from_print, self._example[id_], found, self._slips)
             for id_, found in self._wrong.items()
             if not judged[id_].explanations
         }
         explanations: dict[str, list[SlipExplanation]] = {}
         left = MOST_WORK
-        for stage in (Search.one_slip, Search.two_slips):
+        for stage in (SlipSearch.one_slip, SlipSearch.two_slips):
             waiting = [id_ for id_ in searches if not explanations.get(id_)]
             for done, id_ in enumerate(waiting):
                 share = left // (len(waiting) - done)
@@ -192,7 +192,7 @@ class _Judge:
         }
 
     def _explained(
-        self, result: StepResult, search: Search, explanations: list[SlipExplanation]
+        self, result: StepResult, search: SlipSearch, explanations: list[SlipExplanation]
     ) -> StepResult:
         if not explanations:
             last = impossible(self._from_print, result.step, self._marks)

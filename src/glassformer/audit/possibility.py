@@ -35,7 +35,7 @@ from glassformer.audit.formulas.terms import (
     walk,
 )
 from glassformer.audit.recomputation import FromPrint
-from glassformer.audit.verdicts import Cells, Committed, SlipExplanation
+from glassformer.audit.verdicts import CellMask, Committed, SlipExplanation
 from glassformer.language import Bilingual, words
 
 say = words("glassformer.audit.audit")
@@ -55,7 +55,7 @@ class Impossible:
     kind: str
     name: Bilingual
     reason: Bilingual
-    cells: Cells
+    cells: CellMask
 
     def explanation(self) -> SlipExplanation:
         """In the form in which slips are reported."""
@@ -92,7 +92,7 @@ class _Page:
             return None
         return value if isinstance(value, BoundedNumbers) else None
 
-    def nowhere(self) -> Cells:
+    def nowhere(self) -> CellMask:
         return np.zeros(self.digits.values.shape, dtype=bool)
 
 
@@ -619,7 +619,7 @@ def _lines(values: Array, axis: int) -> Array:
     return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
 
 
-def _unlines(lines: Cells, digits: PrintedDigits, axis: int) -> Cells:
+def _unlines(lines: CellMask, digits: PrintedDigits, axis: int) -> CellMask:
     """Cells marked by line, back in the shape of the printed numbers; unprinted ones are not."""
     moved = np.moveaxis(digits.values, axis, -1).shape
     return np.asarray(np.moveaxis(lines.reshape(moved), -1, axis) & digits.shown)

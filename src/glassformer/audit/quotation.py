@@ -23,7 +23,7 @@ from glassformer.audit.formulas.bounds import MOST_NUMBERS, Array, BoundedNumber
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
 from glassformer.audit.recomputation import FromPrint
 from glassformer.audit.slip import Slip
-from glassformer.audit.slip_search import Search
+from glassformer.audit.slip_search import SlipSearch
 from glassformer.audit.verdicts import Committed, SlipExplanation, StepResult, compare
 from glassformer.errors import ConfigError
 from glassformer.language import Bilingual, words
@@ -158,7 +158,7 @@ def _other_numbers(
     digits = PrintedDigits(value, np.full(value.shape, _DIGITS, dtype=np.int64))
     as_numbers = replace(step, printed=digits)
     found = compare(as_numbers, right)
-    search = Search(from_print, as_numbers, found, slips)
+    search = SlipSearch(from_print, as_numbers, found, slips)
     explanations = search.one_slip(work)
     reason = say.both(
         "the code gives {code}, the formula {formula}",

@@ -172,11 +172,11 @@ class Slip:
 
 
 Part = tuple[Node, Bilingual]
-Rule = Callable[[Node, Scene], Iterator[Part]]
+SlipRule = Callable[[Node, Scene], Iterator[Part]]
 
 
 def anywhere(
-    rule: Rule, *, not_below: tuple[str, ...] = ()
+    rule: SlipRule, *, not_below: tuple[str, ...] = ()
 ) -> Callable[[Node, Scene], Iterator[Change]]:
     """A rule for one node, tried on every part of the formula; equal parts change together.
 
@@ -191,7 +191,7 @@ def anywhere(
     return rewrite
 
 
-def rewriting(before: str, after: str, detail: str | Bilingual, **fields: str) -> Rule:
+def rewriting(before: str, after: str, detail: str | Bilingual, **fields: str) -> SlipRule:
     """A rule given as two formulas: `rewriting("softmax(x)", "proportion(x)", …)`.
 
     Names stand for any part, the same name for equal parts. A step that is not printed in full is
@@ -250,7 +250,7 @@ def _filled(made: Node, parts: Mapping[str, Node], old: Node) -> Node:
     return replace_each(made, exchanged)
 
 
-def either(*rules: Rule) -> Rule:
+def either(*rules: SlipRule) -> SlipRule:
     """All that any of the rules yields."""
 
     def rule(node: Node, scene: Scene) -> Iterator[Part]:

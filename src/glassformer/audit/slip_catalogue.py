@@ -35,9 +35,9 @@ from glassformer.audit.slip import (
     SIZES,
     Change,
     Part,
-    Rule,
     Scene,
     Slip,
+    SlipRule,
     anywhere,
     either,
     rewriting,
@@ -226,7 +226,7 @@ _ACTIVATIONS = {
 _TANH_GELU = "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x ^ 3)))"
 
 
-def _part(kind: str, name: str, *rules: Rule, not_below: tuple[str, ...] = ()) -> Slip:
+def _part(kind: str, name: str, *rules: SlipRule, not_below: tuple[str, ...] = ()) -> Slip:
     """A slip made in some part of the formula."""
     return Slip(kind, say[name], anywhere(either(*rules), not_below=not_below))
 
@@ -238,7 +238,7 @@ def _whole(
     return Slip(kind, say[name], rewrite, doubt)
 
 
-def _another_activation() -> Iterator[Rule]:
+def _another_activation() -> Iterator[SlipRule]:
     forms = [(function, f"{function}(x)") for function in _ACTIVATIONS]
     for used, written in (*forms, ("silu", "x * sigmoid(x)")):
         right = _ACTIVATIONS[used]

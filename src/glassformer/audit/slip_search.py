@@ -27,7 +27,7 @@ from glassformer.audit.recomputation import FromPrint, Rewritten
 from glassformer.audit.slip import Change, Scene, Slip, anywhere
 from glassformer.audit.slip_catalogue import ROUNDING, rounded_before_use
 from glassformer.audit.verdicts import (
-    Cells,
+    CellMask,
     Committed,
     PrintComparison,
     SlipExplanation,
@@ -47,7 +47,7 @@ class _Try:
 
     made: tuple[tuple[Slip, Bilingual], ...]
     tree: Node
-    fits: Cells
+    fits: CellMask
     width: Array
     numbers: Array | None = None
 
@@ -58,7 +58,7 @@ class _Try:
         return np.allclose(self.numbers, other.numbers, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
-class Search:
+class SlipSearch:
     """The search for one wrong step: `one_slip` first, then `two_slips`.
 
     `finished` says whether everything was tried, `failed` which slips raised an exception.
@@ -258,7 +258,7 @@ class Search:
         return False, SlipExplanation(tuple(slips))
 
     @staticmethod
-    def _mixture(group: tuple[_Try, ...], wrong: Cells, shown: Cells) -> list[_Try]:
+    def _mixture(group: tuple[_Try, ...], wrong: CellMask, shown: CellMask) -> list[_Try]:
         """The fewest tries that cover the wrong cells; among those, the ones that cover most."""
         for count in range(1, len(group) + 1):
             covering = [used for used in combinations(group, count) if _union(used)[wrong].all()]
@@ -267,7 +267,7 @@ class Search:
         raise AssertionError("a group that covers the wrong cells has a mixture that does")
 
 
-def _union(tries: Iterable[_Try]) -> Cells:
+def _union(tries: Iterable[_Try]) -> CellMask:
     """The cells that at least one of them reproduces."""
     return np.asarray(np.logical_or.reduce([tried.fits for tried in tries]))
 

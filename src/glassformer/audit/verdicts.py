@@ -20,7 +20,7 @@ from glassformer.language import Bilingual, Language, words
 
 say = words("glassformer.audit.audit")
 
-Cells = NDArray[np.bool_]
+CellMask = NDArray[np.bool_]
 
 # Tolerance for float64 rounding, relative to the numbers compared.
 _ROOM = 1e-11
@@ -30,9 +30,9 @@ _ROOM = 1e-11
 class PrintComparison:
     """Which printed cells are right, wrong, or open because too little is printed to decide."""
 
-    right: Cells
-    wrong: Cells
-    open: Cells
+    right: CellMask
+    wrong: CellMask
+    open: CellMask
     same_shape: bool = True
 
     @property
@@ -57,7 +57,7 @@ def compare(step: PrintedStep, value: Value) -> PrintComparison:
     return PrintComparison(shown & meets & ~unbounded, shown & ~meets, shown & meets & unbounded)
 
 
-def overlap(digits: PrintedDigits, value: BoundedNumbers) -> Cells:
+def overlap(digits: PrintedDigits, value: BoundedNumbers) -> CellMask:
     """Where a computed number may be what the printed digits stand for."""
     with np.errstate(all="ignore"):
         low, high = digits.bounds

@@ -50,7 +50,7 @@ NOUNS = ("cat", "dog", "bird", "girl")
 VERBS = ("walks", "runs", "sits", "sleeps")
 PLACES = ("street", "roof", "grass", "floor")
 
-Question = Literal["who", "where", "who and where"]
+AskedFor = Literal["who", "where", "who and where"]
 
 _WORDS = (*NOUNS, *VERBS, *PLACES, "the", "on")
 _VERB_AT = 2
@@ -84,7 +84,7 @@ class Relatedness:
 
 
 def learn_relatedness(
-    asks: Question = "who", *, d_model: int = 16, steps: int = 200, decay: float = 0.0,
+    asks: AskedFor = "who", *, d_model: int = 16, steps: int = 200, decay: float = 0.0,
     seed: int = 0,
 ) -> Relatedness:  # fmt: skip
     """Train the embeddings on all 64 sentences and return their products.

@@ -302,7 +302,7 @@ def measured_on(stored: Stored, language: Language) -> str:
 # for a claim that is also timed, `basis`, `timed` and `against`; each in both languages. The labels
 # of its switches are under `[C01.switch]`.
 
-Experiment = Callable[..., Figures]
+ExperimentFunction = Callable[..., Figures]
 
 
 class Group:
@@ -323,14 +323,14 @@ class Group:
         decidable: Decision = _always,
         command: str | None = None,
         **switches: Sequence[float],
-    ) -> Callable[[Experiment], Experiment]:
+    ) -> Callable[[ExperimentFunction], ExperimentFunction]:
         """Register an experiment under a claim's id; a claim with a `command` is slow.
 
         The conditions are those of its `VerdictRule`. `switches` are the values that the arguments
         of the experiment may take besides their defaults.
         """
 
-        def register(measure: Experiment) -> Experiment:
+        def register(measure: ExperimentFunction) -> ExperimentFunction:
             self.claims[id_] = Claim(
                 id=id_,
                 texts=tuple(self._words.data[id_]["texts"]),
@@ -358,10 +358,10 @@ class Group:
 
     def seconds(
         self, id_: str, margin: Callable[[Figures], float]
-    ) -> Callable[[Experiment], Experiment]:
+    ) -> Callable[[ExperimentFunction], ExperimentFunction]:
         """Register the timings of a claim whose verdict is based on counts."""
 
-        def register(measure: Experiment) -> Experiment:
+        def register(measure: ExperimentFunction) -> ExperimentFunction:
             timed = Seconds(
                 measure=measure,
                 margin=margin,

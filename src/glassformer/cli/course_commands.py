@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import Format, Json, Output, check_place, format_of, write_text
+from glassformer.cli.output import AsJson, Format, Output, check_place, format_of, write_text
 from glassformer.data.corpora import cache_folder
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.language import broken_lines, padded, spoken, words
@@ -227,7 +227,7 @@ def exercise(
     output: Output = None,
     force: bool = False,
     solution: bool = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the exercises, show one, write its starter file, or check a file."""
     if name is None and output is not None and output.suffix == ".ipynb":

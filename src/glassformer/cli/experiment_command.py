@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from glassformer.cli.model_commands import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import Json, Output, check_place, screen_width, show_size, wrapped
+from glassformer.cli.output import AsJson, Output, check_place, screen_width, show_size, wrapped
 from glassformer.errors import ConfigError, Fragment, InputError
 from glassformer.files import read_bytes
 from glassformer.language import spoken, words
@@ -82,7 +82,7 @@ def experiment(
     question: ExperimentOptions = PLAIN,
     target: str | None = None,
     output: Output = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
     options: ModelOptions = AS_IT_IS,
 ) -> None:
     """Ask what a number of one pass over a text depends on."""

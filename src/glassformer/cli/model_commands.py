@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import Json, show_size
+from glassformer.cli.output import AsJson, show_size
 from glassformer.language import Language, in_language, padded, spoken, words
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TASKS = {
 _MEASURES = ("accuracy", "bleu", "rmse", "loss")
 
 
-def models(*, as_json: Json = False) -> None:
+def models(*, as_json: AsJson = False) -> None:
     """List the models that ship: what each is for, its score, its size."""
     from glassformer.checkpoint import SHIPPED, shipped
 
@@ -75,7 +75,7 @@ def describe(
     preset: str,
     /,
     *,
-    as_json: Json = False,
+    as_json: AsJson = False,
     **sizes: float,
 ) -> None:
     """Show a preset's parts with their parameter counts, without building it."""
@@ -98,7 +98,7 @@ def evaluate(
     data: Path | None = None,
     split: str = "test",
     device: str = "auto",
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Score a model on the data that its recipe tests with."""
     from glassformer import checkpoint

@@ -25,7 +25,7 @@ Repeated here: importing it is slow.
 """
 
 
-Json = Annotated[bool, Parameter(name="--json")]
+AsJson = Annotated[bool, Parameter(name="--json")]
 Output = Annotated[Path | None, Parameter(name=["--output", "-o"])]
 
 

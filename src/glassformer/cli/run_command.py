@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cyclopts import Parameter
 
 from glassformer.cli.model_commands import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import Json, show_words
+from glassformer.cli.output import AsJson, show_words
 from glassformer.errors import ConfigError, expect_whole
 from glassformer.language import words
 
@@ -184,7 +184,7 @@ def run(
     model: str,
     /,
     *texts: str,
-    as_json: Json = False,
+    as_json: AsJson = False,
     batch_size: int = 32,
     weights: str = "float32",
     why: bool = False,

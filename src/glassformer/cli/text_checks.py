@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from glassformer.cli.output import (
+    AsJson,
     Format,
-    Json,
     Output,
     format_of,
     write_documents,
@@ -29,7 +29,7 @@ def audit(
     example: str | None = None,
     /,
     *,
-    as_json: Json = False,
+    as_json: AsJson = False,
     to: Format | None = None,
     output: Output = None,
 ) -> None:
@@ -61,7 +61,7 @@ def audit(
 
 def claims(
     *ids: str,
-    as_json: Json = False,
+    as_json: AsJson = False,
     to: Format | None = None,
     slow: bool = False,
     plot: Path | None = None,

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from glassformer.cli.model_commands import AS_IT_IS, ModelOptions, check_model, open_model
-from glassformer.cli.output import Json, Output, check_place, show_size, show_words, wrapped
+from glassformer.cli.output import AsJson, Output, check_place, show_size, show_words, wrapped
 from glassformer.errors import ConfigError
 from glassformer.language import LANGUAGES, spoken, words
 
@@ -91,7 +91,7 @@ def explain(
     method: str = "leave one out",
     baseline: str | None = None,
     target: str | None = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
     options: ModelOptions = AS_IT_IS,
 ) -> None:
     """Show the arithmetic of one number, or which words made it."""

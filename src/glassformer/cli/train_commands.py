@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import Json
+from glassformer.cli.output import AsJson
 from glassformer.language import words
 
 say = words("glassformer.cli.messages")
@@ -37,7 +37,7 @@ def recipes(
     name: str | None = None,
     /,
     *,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the recipes, or all settings of one with their values."""
     from glassformer.training.recipes import RECIPES, recipe
@@ -64,7 +64,7 @@ def data(
     *,
     folder: Annotated[Path | None, Parameter(name="--data")] = None,
     archive: Path | None = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the data sets, or check (and where possible fetch) the files of one."""
     from glassformer.data.corpora import CORPORA, locate, obtain

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.documents.meaning_phrases import (
+    Floats,
     Phrasing,
-    Row,
     Tokens,
     UntoldError,
     digits,
@@ -42,7 +42,7 @@ class _Slice:
 
     steps: Attention
     lead: Index
-    weights: Row
+    weights: Floats
     hidden: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
     asking: Tokens
     asked: Tokens
@@ -120,7 +120,7 @@ def vectors(say: Phrasing, step: Step, lead: Index, heads: int = 1) -> str:
     return say.one_vector(tokens, place, rows[place], heads)
 
 
-def rows_of(step: Step, lead: Index, axis: int | None) -> Row:
+def rows_of(step: Step, lead: Index, axis: int | None) -> Floats:
     """The vectors of a slice, one for each token."""
     values = floats(step.view)
     if axis is None:
@@ -129,7 +129,7 @@ def rows_of(step: Step, lead: Index, axis: int | None) -> Row:
         slice(None) if a in (axis, values.ndim - 1) else (lead[a] if a < len(lead) else 0)
         for a in range(values.ndim)
     )
-    found: Row = values[at]
+    found: Floats = values[at]
     return found
 
 
@@ -202,7 +202,7 @@ def _pair(say: Phrasing, head: _Slice, index: Index) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _rank(say: Phrasing, head: _Slice, row: Row, index: Index) -> str:
+def _rank(say: Phrasing, head: _Slice, row: Floats, index: Index) -> str:
     allowed = head.allowed(index[-2])
     return say.rank(lambda place: say.token(head.asked, place), row, allowed, index[-1])
 
@@ -333,7 +333,7 @@ def context_cell(say: Phrasing, step: Step, index: Index) -> str:
     head, values = _read_slice(step, index[:-2]), step.operands[-1].view
     if step.op == "einsum" or values.shape[:-2] != step.shape[:-2]:
         raise UntoldError
-    column: Row = floats(values, index[:-2])[:, index[-1]]
+    column: Floats = floats(values, index[:-2])[:, index[-1]]
     shares = head.weights[index[-2]]
     if len(column) != len(shares):
         raise UntoldError

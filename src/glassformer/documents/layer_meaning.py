@@ -15,8 +15,8 @@ from glassformer.documents.attention_meaning import (
     rows_of,
 )
 from glassformer.documents.meaning_phrases import (
+    Floats,
     Phrasing,
-    Row,
     Tokens,
     UntoldError,
     digits,
@@ -65,7 +65,7 @@ def _row_index(step: Step, lead: Index, axis: int | None, place: int) -> Index:
 # --- embeddings and positions ---
 
 
-def _example(say: Phrasing, step: Step, lead: Index) -> tuple[str, Row]:
+def _example(say: Phrasing, step: Step, lead: Index) -> tuple[str, Floats]:
     """The token for an example, and its vector."""
     axis, tokens = tokens_along(step)
     place = tokens.speaking
@@ -267,7 +267,7 @@ def _sides(step: Step) -> tuple[Operand, Operand]:
     return sides
 
 
-def _norm_parts(step: Step, given: Row) -> tuple[float, float, float]:
+def _norm_parts(step: Step, given: Floats) -> tuple[float, float, float]:
     """Mean, standard deviation (or root mean square), and what the vector is divided by."""
     assert step.call is not None
     eps = step.call.bound.get("eps")
@@ -277,7 +277,7 @@ def _norm_parts(step: Step, given: Row) -> tuple[float, float, float]:
     return mean, float(np.sqrt(square)), float(np.sqrt(square + epsilon))
 
 
-def _normed(step: Step) -> Row:
+def _normed(step: Step) -> Floats:
     """The vectors that a norm was given."""
     return floats(_operand(step, "input").view)
 
@@ -341,11 +341,11 @@ def _has_rows(step: Step) -> bool:
     return len(step.shape) > 2 or (len(step.shape) == 2 and step.shape[0] > 1)
 
 
-def softmax(logits: Row) -> Row:
+def softmax(logits: Floats) -> Floats:
     """The probabilities of logits, row by row; infinite or NaN ones have none."""
     with np.errstate(all="ignore"):
         powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        found: Row = powers / powers.sum(axis=-1, keepdims=True)
+        found: Floats = powers / powers.sum(axis=-1, keepdims=True)
     return np.nan_to_num(found, nan=0.0)
 
 

@@ -15,7 +15,7 @@ from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import number as plain_number
 from glassformer.tracing.steps import Head
 
-Row = np.ndarray[Any, np.dtype[np.float64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 _MOST_NAMED = 3
 """So many tokens are named in a list, and the others counted."""
 _SPACE = "␣"
@@ -153,7 +153,7 @@ class Phrasing(Sentences):
 
     # --- rows of numbers ---
 
-    def answers(self, keys: Tokens, row: Row, allowed: Sequence[int]) -> str:
+    def answers(self, keys: Tokens, row: Floats, allowed: Sequence[int]) -> str:
         """Who answers a query with what: `“not” answers with 6, the others with 0`."""
         shown = {place: digits(row[place]) for place in allowed}
         best = _largest(row, allowed, shown)
@@ -176,7 +176,7 @@ class Phrasing(Sentences):
         )
 
     def attends(
-        self, row: str, keys: Tokens, shares: Row, allowed: Sequence[int], then: bool = False
+        self, row: str, keys: Tokens, shares: Floats, allowed: Sequence[int], then: bool = False
     ) -> str:
         """Whom a token attends to, and how much; with `then`, also the second."""
         if not allowed or not shares.any():
@@ -201,7 +201,9 @@ class Phrasing(Sentences):
         second = self.token(keys, others[0])
         return self("attends then", said=said, second=second, share=shown[others[0]])
 
-    def rank(self, name: Callable[[int], str], row: Row, allowed: Sequence[int], place: int) -> str:
+    def rank(
+        self, name: Callable[[int], str], row: Floats, allowed: Sequence[int], place: int
+    ) -> str:
         """Where a number stands among those of its row, compared at full precision."""
         if len(allowed) == 1:
             return self("rank only")
@@ -221,7 +223,7 @@ class Phrasing(Sentences):
         key = "rank larger one" if len(above) == 1 else "rank larger"
         return self(key, **fields, above=len(above))
 
-    def one_number(self, tokens: Tokens, values: Row) -> str:
+    def one_number(self, tokens: Tokens, values: Floats) -> str:
         """Vectors of one number each: which token has which."""
         places = range(len(values))
         shown = {place: digits(values[place]) for place in places}
@@ -237,7 +239,7 @@ class Phrasing(Sentences):
             least=shown[int(np.argmin(values))],
         )  # fmt: skip
 
-    def one_vector(self, tokens: Tokens, place: int, vector: Row, heads: int = 1) -> str:
+    def one_vector(self, tokens: Tokens, place: int, vector: Floats, heads: int = 1) -> str:
         """The length of a vector, and its largest number; `heads`: those that share it."""
         top, each = int(np.argmax(np.abs(vector))), len(vector) // heads
         shared = self("vector heads", heads=heads, each=each) if heads > 1 else ""
@@ -307,7 +309,7 @@ def has_bias(step: Step) -> bool:
     return step.op == "addmm" or any(operand.argument == "bias" for operand in step.operands)
 
 
-def _products(step: Step, index: Index) -> tuple[list[Row], Row]:
+def _products(step: Step, index: Index) -> tuple[list[Floats], Floats]:
     """What a number of a linear map multiplies, and the products that it adds up."""
     factors, products = Card(step[index]).factors()
     if not len(products):
@@ -337,13 +339,13 @@ def span(values: np.ndarray[Any, Any]) -> dict[str, str]:
     return {"least": digits(least), "most": digits(most)}
 
 
-def largest_terms(terms: Row) -> list[int]:
+def largest_terms(terms: Floats) -> list[int]:
     """The places of the largest term in magnitude, and of those that read the same."""
     best = digits(terms[int(np.argmax(np.abs(terms)))])
     return [place for place, term in enumerate(terms) if digits(term) == best]
 
 
-def _largest(row: Row, places: Sequence[int], shown: dict[int, str]) -> list[int]:
+def _largest(row: Floats, places: Sequence[int], shown: dict[int, str]) -> list[int]:
     """The places of the largest number, and of those that read the same."""
     best = max(places, key=lambda at: row[at])
     return [at for at in places if shown[at] == shown[best]]

@@ -30,7 +30,7 @@ from glassformer.tracing.cell_block import CellBlock
 from glassformer.tracing.stages import attention_name, stage_called, stages_called
 from glassformer.tracing.step_graph import writer_of
 
-Score = Literal["previous", "induction", "duplicate", "copy"]
+ScoreKind = Literal["previous", "induction", "duplicate", "copy"]
 Side = Literal["queries", "keys", "values"]
 _TOP = 5
 """Among how many raised tokens a copied one has to be."""
@@ -43,7 +43,7 @@ class HeadScores(Result):
     kind: ClassVar[str] = "head scores"
     measured: None = field(default=None, init=False, repr=False)
 
-    score: Score
+    score: ScoreKind
     layers: tuple[str, ...]
     """The attentions, by their paths."""
     values: Tensor
@@ -80,15 +80,15 @@ class HeadScores(Result):
         return self._grid(self.layers, self._heads, self.values, language, width)
 
 
-def head_scores(runs: Sequence[Trace], score: Score = "induction") -> HeadScores:
+def head_scores(runs: Sequence[Trace], score: ScoreKind = "induction") -> HeadScores:
     """How much each head of self-attention does one thing, over the runs of a data set.
 
     `previous`: it looks at the token before. `induction`: at the one that came after the last
     occurrence of the present token (give it texts that repeat themselves). `duplicate`: at earlier
     occurrences of the present token. `copy`: it raises the logit of what it looks at.
     """
-    if score not in get_args(Score):
-        raise UnknownNameError("score", score, get_args(Score))
+    if score not in get_args(ScoreKind):
+        raise UnknownNameError("score", score, get_args(ScoreKind))
     layers = _shared_attentions(runs)
     total: Tensor | None = None
     count = 0

@@ -39,7 +39,7 @@ from glassformer.tracing.stages import stage_called, stages_called
 Measure = Measured | Callable[[Trace], Measured]
 """The number to watch: a cell of the run, or a function that picks one in any run."""
 Over = Literal["position", "head"]
-Progress = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,7 +123,7 @@ def sweep(
     layers: Sequence[str] | None = None,
     to: str | float = "zero",
     runs: Sequence[Trace] = (),
-    progress: bool | Progress = False,
+    progress: bool | ReportProgress = False,
     store: str | os.PathLike[str] | None = None,
 ) -> Sweep:
     """Every layer by every position (or head), one at a time.

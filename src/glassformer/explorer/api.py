@@ -196,7 +196,9 @@ _STEP = "/traces/{id}/steps/{number}"
 Lead = Annotated[
     str, Query(max_length=100, description="places of the axes before the last two: `0,1`")
 ]
-Span = Annotated[str | None, Query(max_length=40, description="a range: `0:64`; all if left out")]
+RangeQuery = Annotated[
+    str | None, Query(max_length=40, description="a range: `0:64`; all if left out")
+]
 
 
 def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
@@ -231,8 +233,8 @@ def _window(
     number: int,
     lead: Lead = "",
     operand: int | None = None,
-    rows: Span = None,
-    columns: Span = None,
+    rows: RangeQuery = None,
+    columns: RangeQuery = None,
 ) -> Window:
     return Window(opened.step(number), operand, parse_index(lead), rows, columns)
 
@@ -269,14 +271,14 @@ def read_unwritten(shown: Shown) -> Response:
 # One number: its card, its terms, its dependents, its path.
 
 _CELL = "/traces/{id}/cell"
-Index = Annotated[str, Query(max_length=100, description="a place on each axis: `0,1,2`")]
+IndexQuery = Annotated[str, Query(max_length=100, description="a place on each axis: `0,1,2`")]
 
 
 @api.get(_CELL)
 def read_cell(
     opened: Opened,
     step: int,
-    index: Index = "",
+    index: IndexQuery = "",
     operand: int | None = None,
     language: Language = "en",
 ) -> schemas.CardInfo:
@@ -284,7 +286,7 @@ def read_cell(
     return card_info(opened, find_cell(opened, step, parse_index(index), operand), language)
 
 
-def _cell(opened: Opened, step: int, index: Index = "") -> Cell:
+def _cell(opened: Opened, step: int, index: IndexQuery = "") -> Cell:
     return find_cell(opened, step, parse_index(index), None)
 
 
@@ -378,7 +380,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 FileName = Annotated[str, Query(max_length=200, description="what errors call the file")]
 StepName = Annotated[str, Query(min_length=1, max_length=100)]
-Place = Annotated[
+PlaceQuery = Annotated[
     list[Annotated[int, Field(ge=0)]], Query(max_length=4, description="a place on each axis")
 ]
 
@@ -410,7 +412,7 @@ async def read_audit_cell(
     state: Holds,
     id_: Id,
     step: StepName,
-    index: Place = [],  # noqa: B006 - FastAPI copies it
+    index: PlaceQuery = [],  # noqa: B006 - FastAPI copies it
     language: Language = "en",
 ) -> AuditCellCard:
     """One printed number: verdict, slip, right value and arithmetic."""

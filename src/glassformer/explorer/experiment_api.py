@@ -32,8 +32,8 @@ from glassformer.explorer.schemas import (
     CellRef,
     Edit,
     EditRequest,
+    JsonNumber,
     Message,
-    Number,
 )
 from glassformer.explorer.state import Holds, Opened, Queue, Queued, State
 from glassformer.explorer.trace_edits import OtherRuns, edited_run
@@ -76,7 +76,7 @@ class WordShare(Message):
     """A token and its share."""
 
     token: str
-    score: Number
+    score: JsonNumber
 
 
 class InputWords(Message):
@@ -92,7 +92,7 @@ class WordsAnswer(Message):
     cell: CellRef
     method: Method
     inputs: list[InputWords]
-    whole: Number | None
+    whole: JsonNumber | None
     """What the shares add up to, where the method promises it."""
     note: str
     """What the method assumes."""
@@ -109,9 +109,9 @@ class ComparedInfo(Message):
     """A step that differs between two runs."""
 
     name: str
-    size: Number
+    size: JsonNumber
     """The root mean square of the difference, over that of the first run's numbers."""
-    largest: Number
+    largest: JsonNumber
     changed: int
     compared: int
     cell: CellRef
@@ -152,7 +152,7 @@ class SweepSquare(Message):
     """One intervention."""
 
     place: str
-    value: Number
+    value: JsonNumber
     """The number after it."""
     edit: Edit
     """The intervention itself."""
@@ -210,7 +210,7 @@ class ContributionInfo(Message):
     """One part and what it adds."""
 
     name: str
-    value: Number
+    value: JsonNumber
     step: int | None
     edit: Edit | None
     """The part switched off; None for the biases."""
@@ -221,7 +221,7 @@ class ContributionsAnswer(Message):
 
     cell: CellRef
     parts: list[ContributionInfo]
-    total: Number
+    total: JsonNumber
     note: str
 
 

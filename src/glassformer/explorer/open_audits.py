@@ -29,7 +29,7 @@ from glassformer.audit.verdicts import PrintedCell, printed_cells, right_text
 from glassformer.documents import render
 from glassformer.errors import InputError, UnknownNameError
 from glassformer.explorer.open_traces import DroppedError
-from glassformer.explorer.schemas import Message, Number
+from glassformer.explorer.schemas import JsonNumber, Message
 from glassformer.language import Language
 
 AuditFormat = Literal["md", "tex", "html", "xlsx", "json"]
@@ -100,7 +100,7 @@ class ArithmeticInfo(Message):
 
     name: str
     numbers: str
-    value: Number
+    value: JsonNumber
 
 
 class AuditCellCard(Message):

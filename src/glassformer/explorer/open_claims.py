@@ -105,7 +105,7 @@ class ClaimInfo(schemas.Message):
     found: str
     """What was measured, in sentences."""
     figure: ClaimFigure | None
-    figures: dict[str, schemas.Number]
+    figures: dict[str, schemas.JsonNumber]
     """What the experiment returned, by name."""
     seconds: float | None
     """How long it took; None for a stored result."""

@@ -32,7 +32,7 @@ from glassformer.tracing.cells import Region
 # What all messages have in common.
 
 
-Number = Annotated[
+JsonNumber = Annotated[
     float,
     PlainSerializer(json_number, when_used="json"),
     WithJsonSchema(
@@ -210,7 +210,7 @@ class CellRef(Message):
     name: str
     """`scores[0, 1]`, from its module."""
     role: Literal["parameter", "input", "activation", "constant"]
-    value: Number
+    value: JsonNumber
     labels: list[str | None]
     """For each axis what its position is called: a token, `head 2`, or None."""
 
@@ -266,12 +266,12 @@ class Edit(Message):
     to the residual stream."""
     index: Annotated[list[int | None], Field(max_length=16)]
     """A place on each axis; None: the whole axis."""
-    value: Number = 0.0
+    value: JsonNumber = 0.0
     to: Literal["value", "mean", "data", "other"] = "value"
     """What is put there: `value`; the mean over the positions of this run, or over those of the
     model's example texts (`data`); or what the run over `text` has there (`other`)."""
     text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)] | None = None
-    before: Number | None = None
+    before: JsonNumber | None = None
     """The number that a single cell had."""
 
 
@@ -361,7 +361,7 @@ class StepChange(Message):
     step: int
     changed: int
     total: int
-    largest: Number
+    largest: JsonNumber
     cell: CellRef
 
 
@@ -394,7 +394,7 @@ class Piece(Message):
 class TermInfo(Message):
     """One summand."""
 
-    value: Number
+    value: JsonNumber
     symbols: str
     numbers: str
     pieces: list[Piece]
@@ -419,7 +419,7 @@ class DefinitionInfo(Message):
     symbols: str
     numbers: str
     pieces: list[Piece]
-    value: Number
+    value: JsonNumber
 
 
 class SumInfo(Message):
@@ -428,23 +428,23 @@ class SumInfo(Message):
     n_terms: int
     shown: list[TermInfo]
     others: int
-    rest: Number
-    positive: Number
-    negative: Number
+    rest: JsonNumber
+    positive: JsonNumber
+    negative: JsonNumber
     share: float
     """The share of Σ|terms| that is shown."""
-    factors: list[list[Number]]
+    factors: list[list[JsonNumber]]
     """The two rows of a dot product of up to 4,096 terms; otherwise empty."""
-    products: list[Number]
+    products: list[JsonNumber]
 
 
 class PrecisionInfo(Message):
     """The same cell computed at several precisions."""
 
-    float64: Number
-    float32: Number
-    bfloat16: Number
-    rounded: Number
+    float64: JsonNumber
+    float32: JsonNumber
+    bfloat16: JsonNumber
+    rounded: JsonNumber
     decimals: int
 
 
@@ -461,8 +461,8 @@ class CardInfo(Message):
     """`numbers`, cut at its operands."""
     definitions: list[DefinitionInfo]
     sum: SumInfo | None
-    recomputed: Number
-    difference: Number
+    recomputed: JsonNumber
+    difference: JsonNumber
     reproduced: bool
     """Whether the arithmetic gives the stored number, up to the rounding of its dtype."""
     precisions: PrecisionInfo | None
@@ -477,7 +477,7 @@ class CardInfo(Message):
     is_unwritten: bool
     """Memory that nothing has written to yet, or a copy of it; `exact` is ∅."""
     is_edited: bool
-    before: Number | None
+    before: JsonNumber | None
     """Its value before the edits, where it differs."""
 
 

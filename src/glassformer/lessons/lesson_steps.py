@@ -44,7 +44,7 @@ from glassformer.tracing.arithmetic.expressions import Operation
 from glassformer.tracing.capture.module_stack import join
 from glassformer.tracing.cells import Terms
 
-Facts = dict[str, object]
+Fields = dict[str, object]
 
 
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:
@@ -99,7 +99,7 @@ def role_step(
     phrase: str | None = None,
     title: str | None = None,
     columns: Sequence[str] | None = None,
-    facts: Facts | None = None,
+    facts: Fields | None = None,
 ) -> LessonStep:
     """A step about one cell: prose for its role, formula, the matrix it belongs to.
 
@@ -115,11 +115,11 @@ def role_step(
     return LessonStep(role, title or say.title(role), parts)
 
 
-def cell_facts(cell: Cell, say: Speaker) -> Facts:
+def cell_facts(cell: Cell, say: Speaker) -> Fields:
     """Values for the placeholders that any cell can fill."""
     row, column = map(say.quoted, cell_labels(cell))
     terms = cell.terms
-    facts: Facts = {
+    facts: Fields = {
         "row": row,
         "column": column,
         "value": cell,
@@ -263,7 +263,7 @@ def norm_step(
     divisor = formula(trace[f"{path}.divisor"][place, 0])
     width = normed.shape[-1]
     cell = normed[place, entry]
-    said: Facts = {
+    said: Fields = {
         "n": width,
         "less": width - 1,
         "mean": mean[place, 0],
@@ -353,7 +353,7 @@ def prediction_steps(
     logit: Cell = run["model.logits"][(0, *at, chosen)]
     probability: Cell = run["probabilities"][(0, *at, chosen)]
     best = int(run["probabilities"].value[(0, *at)].argmax())
-    facts: Facts = {
+    facts: Fields = {
         "column": say.quoted(words[chosen]),
         "best": say.quoted(words[best]),
         "percent": percent(run["probabilities"].value[(0, *at, best)]),

@@ -53,12 +53,12 @@ from glassformer.nn.tensors import Tensor
 
 # --- renaming ---
 
-State = Mapping[str, Tensor]
+StateDict = Mapping[str, Tensor]
 Shapes = Mapping[str, Sequence[int]]
-Table = Mapping[str, str | Sequence[str]]
+NameTable = Mapping[str, str | Sequence[str]]
 
 _FILE = Path(__file__).with_name("weight_names.toml")
-NAMES: dict[str, Table] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+NAMES: dict[str, NameTable] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 """The tables of the programs below."""
 
 
@@ -67,7 +67,7 @@ def three_maps(prefix: str) -> tuple[str, ...]:
     return tuple(f"{prefix}.to_{part}.*" for part in ("queries", "keys", "values"))
 
 
-def in_blocks(theirs: str, ours: str, table: Table) -> dict[str, str | Sequence[str]]:
+def in_blocks(theirs: str, ours: str, table: NameTable) -> dict[str, str | Sequence[str]]:
     """The table of one block, for every block of a stack."""
     return {
         theirs + name: ours + target
@@ -77,7 +77,7 @@ def in_blocks(theirs: str, ours: str, table: Table) -> dict[str, str | Sequence[
     }
 
 
-def rename(state: State, table: Table) -> dict[str, Tensor]:
+def rename(state: StateDict, table: NameTable) -> dict[str, Tensor]:
     """The tensors under our names."""
     patterns = [(_pattern(name), _as_tuple(targets)) for name, targets in table.items()]
     renamed: dict[str, Tensor] = {}
@@ -101,7 +101,7 @@ def rename(state: State, table: Table) -> dict[str, Tensor]:
     return renamed
 
 
-def rename_back(state: State, table: Table) -> dict[str, Tensor]:
+def rename_back(state: StateDict, table: NameTable) -> dict[str, Tensor]:
     """The tensors under their names, by the first row for each; joint tensors are put together."""
     found: dict[str, dict[int, Tensor]] = {}
     for name, tensor in state.items():
@@ -118,17 +118,17 @@ def rename_back(state: State, table: Table) -> dict[str, Tensor]:
     }
 
 
-def below(state: State, prefix: str) -> dict[str, Tensor]:
+def below(state: StateDict, prefix: str) -> dict[str, Tensor]:
     """The tensors whose names start with a prefix, without that prefix."""
     return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
 
 
-def without(state: State, prefixes: Iterable[str]) -> dict[str, Tensor]:
+def without(state: StateDict, prefixes: Iterable[str]) -> dict[str, Tensor]:
     """The tensors whose names start with none of these prefixes."""
     return {n: t for n, t in state.items() if not n.startswith(tuple(prefixes))}
 
 
-def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+def check_fit(module: nn.Module, renamed: StateDict, keep: tuple[str, ...] = ()) -> None:
     """Check that each parameter, except those in `keep`, gets a tensor of its shape."""
     # A shared parameter is listed once, by its first name.
     ours = {name: parameter.shape for name, parameter in module.named_parameters()}
@@ -167,7 +167,7 @@ def check_shapes(ours: Shapes, renamed: Shapes, keep: tuple[str, ...] = ()) -> N
 
 
 @torch.no_grad()
-def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+def fill(module: nn.Module, renamed: StateDict, keep: tuple[str, ...] = ()) -> None:
     """Copy tensors into parameters after checking that all fit: a module is never half loaded."""
     check_fit(module, renamed, keep)
     ours = dict(module.named_parameters())
@@ -193,17 +193,17 @@ def _put_in(target: str, found: tuple[str, ...]) -> str:
 _KEPT = ("embedding.", "positions.")  # torch.nn's stacks have neither
 
 
-def load_torch_multihead_attention(attention: MultiHeadAttention, state: State) -> None:
+def load_torch_multihead_attention(attention: MultiHeadAttention, state: StateDict) -> None:
     """From `nn.MultiheadAttention(...).state_dict()`."""
     fill(attention, rename(state, NAMES["torch_attention"]))
 
 
-def load_torch_encoder(stack: Stack, state: State) -> None:
+def load_torch_encoder(stack: Stack, state: StateDict) -> None:
     """From `nn.TransformerEncoder(...).state_dict()`; embeddings are left unchanged."""
     fill(stack, rename(state, NAMES["torch_encoder"]), _KEPT)
 
 
-def load_torch_transformer(model: Seq2Seq, state: State) -> None:
+def load_torch_transformer(model: Seq2Seq, state: StateDict) -> None:
     """From `nn.Transformer(...).state_dict()`; embeddings and output are left unchanged."""
     for name in without(state, ("encoder.", "decoder.")):
         raise CheckpointError(
@@ -220,7 +220,7 @@ def load_torch_transformer(model: Seq2Seq, state: State) -> None:
 
 
 def load_hugging_face_bert(
-    model: MaskedLanguageModel | TextEncoder | Classifier, state: State
+    model: MaskedLanguageModel | TextEncoder | Classifier, state: StateDict
 ) -> None:
     """From a BertModel, BertForMaskedLM or BertForSequenceClassification.
 
@@ -250,7 +250,7 @@ def _modern(name: str) -> str:
     )
 
 
-def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
+def load_hugging_face_gpt2(model: LanguageModel, state: StateDict) -> None:
     """From a GPT2Model or GPT2LMHeadModel, whose matrices are stored transposed.
 
     A separate output matrix can be loaded into a model built with output.tied = "none".
@@ -264,7 +264,7 @@ def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
     )
 
 
-def load_gpt2(model: LanguageModel, state: State) -> None:
+def load_gpt2(model: LanguageModel, state: StateDict) -> None:
     """From GPT-2's names with matrices not transposed, as in nanoGPT and minGPT."""
     masks = (".attn.bias", ".attn.masked_bias")  # old files store the causal mask
     plain = {
@@ -276,7 +276,7 @@ def load_gpt2(model: LanguageModel, state: State) -> None:
     fill(model, rename(without(plain, unused), NAMES["gpt2"]))
 
 
-def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
+def load_hugging_face_llama(model: LanguageModel, state: StateDict) -> None:
     """From a LlamaForCausalLM, or from a LlamaModel (no lm_head) if the output is tied."""
     plain = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     unused = ["rotary_emb.", *_shared(model, plain, "lm_head.weight", "embed_tokens.weight")]
@@ -284,7 +284,7 @@ def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
 
 
 def _shared(
-    model: LanguageModel | MaskedLanguageModel, state: State, output: str, table: str
+    model: LanguageModel | MaskedLanguageModel, state: StateDict, output: str, table: str
 ) -> list[str]:
     """The name of the output matrix if it is to be ignored, because our module ties it.
 
@@ -301,7 +301,7 @@ def _shared(
     return [output]
 
 
-def load_hugging_face(model: nn.Module, model_type: str, state: State) -> None:
+def load_hugging_face(model: nn.Module, model_type: str, state: StateDict) -> None:
     """From a state dict of the family for which `config_from_hugging_face` made the config."""
     if model_type == "bert" and isinstance(model, MaskedLanguageModel | TextEncoder | Classifier):
         load_hugging_face_bert(model, state)
@@ -450,13 +450,13 @@ def _refuse_others(config: Mapping[str, Any], **allowed: tuple[Any, ...]) -> Non
 # nanoGPT and minGPT use GPT-2's names with matrices not transposed; llama2.c uses Meta's.
 
 
-def plain_names(state: State) -> dict[str, Tensor]:
+def plain_names(state: StateDict) -> dict[str, Tensor]:
     """A state dict without the prefix that torch.compile adds to every name."""
     return {name.removeprefix("_orig_mod."): tensor for name, tensor in state.items()}
 
 
 def config_from_nanogpt(
-    state: State, n_heads: int, activation: Literal["gelu", "gelu_tanh"] = "gelu"
+    state: StateDict, n_heads: int, activation: Literal["gelu", "gelu_tanh"] = "gelu"
 ) -> ModelConfig:
     """Our config for a nanoGPT or minGPT state dict, from its shapes and the number of heads.
 
@@ -483,7 +483,7 @@ def config_from_nanogpt(
     )
 
 
-def _matrix(state: State, name: str) -> Tensor:
+def _matrix(state: StateDict, name: str) -> Tensor:
     found = next((tensor for key, tensor in state.items() if key.startswith(name)), None)
     if found is None or found.dim() != 2:
         raise CheckpointError(
@@ -492,7 +492,7 @@ def _matrix(state: State, name: str) -> Tensor:
     return found
 
 
-def load_nanogpt_weights(model: LanguageModel, state: State) -> None:
+def load_nanogpt_weights(model: LanguageModel, state: StateDict) -> None:
     """From the state dict of a nanoGPT or minGPT; the config is from `config_from_nanogpt`.
 
     A norm without bias, which nanoGPT allows, becomes one whose bias is 0.
@@ -507,7 +507,7 @@ def load_nanogpt_weights(model: LanguageModel, state: State) -> None:
     load_gpt2(model, {**named, **zeros})
 
 
-def load_meta_llama(model: LanguageModel, state: State) -> None:
+def load_meta_llama(model: LanguageModel, state: StateDict) -> None:
     """From the state dict of Meta's Llama or of llama2.c.
 
     They rotate adjacent dimensions of a head, we (like Hugging Face) rotate i with i + E/2. The

@@ -9,7 +9,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.text import SpecialTokens, SubwordTokenizer, TextStream, Tokenizer
-from glassformer.text.tokenizer import Span
+from glassformer.text.tokenizer import CharacterSpan
 from glassformer.text.tokenizer_limits import limits_of
 from glassformer.text.vocabulary import Vocabulary
 
@@ -34,7 +34,7 @@ class IdTokenizer(Tokenizer):
                 )
         return [int(part) for part in parts]
 
-    def _align(self, text: str) -> list[tuple[int, Span]]:
+    def _align(self, text: str) -> list[tuple[int, CharacterSpan]]:
         return [(int(m[0]), m.span()) for m in re.finditer(r"\d+", text)]
 
     def _piece(self, _previous: int | None, id_: int, /) -> bytes:
@@ -103,7 +103,7 @@ class HuggingFaceTokenizer(Tokenizer):
             ) from None
         return [[int(id_) for id_ in ids] for ids in encoded["input_ids"]]
 
-    def _align(self, text: str) -> list[tuple[int, Span]]:
+    def _align(self, text: str) -> list[tuple[int, CharacterSpan]]:
         if not getattr(self.library, "is_fast", False):
             raise InputError("this tokenizer does not say where in a text its tokens are")
         encoded = self.library(text, return_offsets_mapping=True)

@@ -57,7 +57,7 @@ _ATTENTION = {"written": "eager", "fused": "sdpa"}
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedFolder:
     """What a folder holds."""
 
     module: nn.Module
@@ -97,13 +97,13 @@ def read_config(path: Path) -> dict[str, Any]:
     return read_object(path / CONFIG, error=CheckpointError, what="a model's config")
 
 
-def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> Opened:
+def open_folder(path: Path, attention: Implementation, dtype: torch.dtype) -> OpenedFolder:
     """The module of a folder in evaluation mode, with its tokenizer and image processor."""
     kind, entries = check_folder(path)
     transformers = transformers_library()
     with quietly():
         _check_enough(path, kind, entries)
-        return Opened(
+        return OpenedFolder(
             _read_module(path, kind, attention, dtype).eval(),
             _read_tokenizer(path, transformers),
             _read_processor(path, transformers),

@@ -29,7 +29,7 @@ from glassformer.modes import evaluating
 from glassformer.tasks.answers import Alternative, Task
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
 from glassformer.tasks.forward_pass import Pass, Read, vocabulary_labels, vocabulary_words
-from glassformer.tasks.hugging_face_folder import POOLINGS, Opened, quietly
+from glassformer.tasks.hugging_face_folder import POOLINGS, OpenedFolder, quietly
 from glassformer.tasks.images import read_image
 from glassformer.tasks.model import HALF_CHARACTER, Model, Written
 
@@ -50,7 +50,9 @@ _MORE_THAN_SOURCE = 50  # tokens of a translation, unless asked otherwise
 class HuggingFaceModel(Model):
     """A module of transformers with its tokenizer or image processor, ready for use."""
 
-    def __init__(self, opened: Opened, name: str = "this model", tokenizer: Any = None) -> None:
+    def __init__(
+        self, opened: OpenedFolder, name: str = "this model", tokenizer: Any = None
+    ) -> None:
         self.name = name
         self.module: Any = opened.module
         self._config: Any = opened.module.config

@@ -25,7 +25,7 @@ from glassformer.tasks.foreign_tokenizer import as_tokenizer
 from glassformer.tasks.forward_pass import Pass, Read
 from glassformer.tasks.glassformer_model import GlassformerModel
 from glassformer.tasks.hugging_face_folder import (
-    Opened,
+    OpenedFolder,
     is_hugging_face,
     open_folder,
     open_tokenizer,
@@ -99,7 +99,7 @@ def _in_memory(module: nn.Module, tokenizer: Any) -> Model:
     if isinstance(config, ModelConfig):
         return _ours(Checkpoint(module, config), tokenizer, name)
     if hasattr(module, "base_model_prefix") and hasattr(module, "main_input_name"):
-        return HuggingFaceModel(Opened(module), name, tokenizer)
+        return HuggingFaceModel(OpenedFolder(module), name, tokenizer)
     tables = (part for part in module.modules() if isinstance(part, nn.Embedding))
     vocab_size = next((table.num_embeddings for table in tables), None)
     return ModuleModel(module, as_tokenizer(tokenizer, vocab_size), name)

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from glassformer.errors import ConfigError, InputError
 
-Pair = tuple[str, str]
+TokenPair = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Merge:
 
     left: str
     right: str
-    counts: Counter[Pair]
+    counts: Counter[TokenPair]
     """The frequency of each adjacent pair at this step, over all words."""
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> TokenPair:
         return self.left, self.right
 
     @property
@@ -82,7 +82,7 @@ def apply_merges(word: str, merges: Sequence[Merge]) -> list[list[str]]:
         stages.append(merge_pair(tokens, pair))
 
 
-def merge_pair(tokens: Sequence[str], pair: Pair) -> list[str]:
+def merge_pair(tokens: Sequence[str], pair: TokenPair) -> list[str]:
     """Tokens with each occurrence of a pair merged, from left to right."""
     merged: list[str] = []
     at = 0
@@ -93,8 +93,8 @@ def merge_pair(tokens: Sequence[str], pair: Pair) -> list[str]:
     return merged
 
 
-def _count_pairs(splits: dict[str, list[str]], frequency: Counter[str]) -> Counter[Pair]:
-    counts: Counter[Pair] = Counter()
+def _count_pairs(splits: dict[str, list[str]], frequency: Counter[str]) -> Counter[TokenPair]:
+    counts: Counter[TokenPair] = Counter()
     for word, tokens in splits.items():
         for pair in pairwise(tokens):
             counts[pair] += frequency[word]

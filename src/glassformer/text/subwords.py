@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import CheckpointError, ConfigError, InputError, expect_whole
 from glassformer.files import as_path, read_object
-from glassformer.text.tokenizer import Span, TextStream, Tokenizer, as_texts, show_bytes
+from glassformer.text.tokenizer import CharacterSpan, TextStream, Tokenizer, as_texts, show_bytes
 from glassformer.text.tokenizer_limits import TokenizerLimits, limits_of
 from glassformer.text.vocabulary import FORMAT, Vocabulary, check_spellings, is_unicode
 from glassformer.text.words import CharacterTokenizer, WordTokenizer
@@ -162,13 +162,13 @@ class SubwordTokenizer(Tokenizer):
             ids += [self._without_special(encoding.ids) for encoding in encoded]
         return ids
 
-    def _align(self, text: str) -> list[tuple[int, Span]]:
+    def _align(self, text: str) -> list[tuple[int, CharacterSpan]]:
         self._limits.check(text)
         with _library_errors(_CANNOT_ENCODE, [text]):
             encoding = self._library.encode(text, add_special_tokens=False)
         return list(zip(self._without_special(encoding.ids), encoding.offsets, strict=True))
 
-    def _bytes_to_end(self, text: str, id_: int, span: Span) -> int:
+    def _bytes_to_end(self, text: str, id_: int, span: CharacterSpan) -> int:
         if not self._byte_level:
             return super()._bytes_to_end(text, id_, span)
         # The token may end within a character, so the span's end does not count.

@@ -101,7 +101,7 @@ class PieceStream(TextStream):
         return self._decoder.decode(added)
 
 
-Span = tuple[int, int]
+CharacterSpan = tuple[int, int]
 
 _PREFIX = 1000  # characters, longer than nearly every token
 
@@ -113,7 +113,7 @@ class TokenPiece:
     id: int
     label: str
     """For display."""
-    span: Span | None
+    span: CharacterSpan | None
     """The slice of the text it came from, in characters; None for an added special token. Subwords
     that share the bytes of one character have the same span."""
 
@@ -217,7 +217,7 @@ class Tokenizer(ABC):
         """The tokens of a text with labels and spans; the ids are those of `encode`."""
         aligned = self._align(_as_text(text))
         ids = self.wrap([id_ for id_, _ in aligned], start=start, end=end, max_len=max_len)
-        spans: list[Span | None] = [span for _, span in aligned[: len(ids) - start - end]]
+        spans: list[CharacterSpan | None] = [span for _, span in aligned[: len(ids) - start - end]]
         spans = [*[None] * start, *spans, *[None] * end]
         return [
             TokenPiece(id_, self._label(id_), span) for id_, span in zip(ids, spans, strict=True)
@@ -245,14 +245,14 @@ class Tokenizer(ABC):
         """The ids of a text, without special tokens or truncation."""
 
     @abstractmethod
-    def _align(self, text: str) -> list[tuple[int, Span]]:
+    def _align(self, text: str) -> list[tuple[int, CharacterSpan]]:
         """The ids of a text, each with its span."""
 
     @abstractmethod
     def _piece(self, previous: int | None, id_: int, /) -> bytes:
         """The UTF-8 bytes that an id adds after the previous id (None at the start)."""
 
-    def _bytes_to_end(self, text: str, _id: int, span: Span) -> int:
+    def _bytes_to_end(self, text: str, _id: int, span: CharacterSpan) -> int:
         """The number of bytes of a text up to the end of a token."""
         return len(text[: span[1]].encode())
 

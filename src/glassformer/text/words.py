@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from unicodedata import category
 
 from glassformer.errors import ConfigError, InputError, did_you_mean, expect, expect_whole
-from glassformer.text.tokenizer import Span, Tokenizer, as_texts
+from glassformer.text.tokenizer import CharacterSpan, Tokenizer, as_texts
 from glassformer.text.vocabulary import DEFAULT_SPECIAL, Vocabulary
 
 # --- splitting text into words ---
@@ -212,7 +212,7 @@ class WordTokenizer(Tokenizer):
         ids = [self._ids.get(key) for key in map(self._key, words)]
         return self._vocabulary.fill_unknown(ids, words)
 
-    def _align(self, text: str) -> list[tuple[int, Span]]:
+    def _align(self, text: str) -> list[tuple[int, CharacterSpan]]:
         spans = word_spans(text, self.punctuation)
         return list(zip(self._encode(text), spans, strict=True))
 
@@ -285,7 +285,7 @@ class CharacterTokenizer(Tokenizer):
     def _encode(self, text: str) -> list[int]:
         return self._vocabulary.fill_unknown([*map(self._vocabulary.ordinary.get, text)], text)
 
-    def _align(self, text: str) -> list[tuple[int, Span]]:
+    def _align(self, text: str) -> list[tuple[int, CharacterSpan]]:
         return [(id_, (at, at + 1)) for at, id_ in enumerate(self._encode(text))]
 
     def _piece(self, _previous: int | None, id_: int, /) -> bytes:

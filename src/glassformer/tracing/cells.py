@@ -323,7 +323,7 @@ def count_operands(expression: e.Expression) -> int:
 
 MOST_BLOCKS = 64
 """No more blocks than this are listed."""
-Range = tuple[int, int]
+Ends = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,8 +334,8 @@ class Region:
     """The number of the operand; None for the step itself, or for a step that the rule reads."""
     step: int | None
     lead: Index
-    rows: Range
-    columns: Range
+    rows: Ends
+    columns: Ends
 
 
 def blocks_of(expression: e.Expression, step: Step) -> list[Region]:
@@ -356,7 +356,7 @@ def _blocks(expression: e.Expression, step: Step) -> Iterator[Region]:
         yield from _matrices(number, None if owner is None else owner.number, ranges)
 
 
-def _matrices(operand: int | None, step: int | None, ranges: list[Range]) -> Iterator[Region]:
+def _matrices(operand: int | None, step: int | None, ranges: list[Ends]) -> Iterator[Region]:
     """One region per matrix slice that the ranges cover."""
     rows, columns = [(0, 0), (0, 0), *ranges][-2:]
     for lead in product(*(range(low, high + 1) for low, high in ranges[:-2])):
@@ -378,7 +378,7 @@ def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[Region]:
     return found
 
 
-def _rectangles(marked: npt.NDArray[np.bool_]) -> Iterator[tuple[Range, Range]]:
+def _rectangles(marked: npt.NDArray[np.bool_]) -> Iterator[tuple[Ends, Ends]]:
     rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
     down, across = (int(rows[0]), int(rows[-1])), (int(columns[0]), int(columns[-1]))
     if marked[down[0] : down[1] + 1, across[0] : across[1] + 1].all():

@@ -34,8 +34,8 @@ from glassformer.training.learner import Learner, Measure, model_loss
 from glassformer.training.processes import Processes, fill, gather_all
 from glassformer.training.run_config import AttentionKernel, RunConfig
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
 
 _MOST_SHAPES = 48
 _LONG_RUN = 10_000  # steps
@@ -135,8 +135,8 @@ def choose_acceleration(
 
 
 def accelerated(
-    function: Callable[Arguments, Result], acceleration: Acceleration
-) -> Callable[Arguments, Result]:
+    function: Callable[Given, Returned], acceleration: Acceleration
+) -> Callable[Given, Returned]:
     """The function, compiled if `acceleration` says so."""
     if not acceleration.compiled:
         return function
@@ -227,7 +227,7 @@ def join_projections(module: nn.Module, joined: bool = True) -> nn.Module:
 # stays outside: clipping, learning rate, EMA. Dropout masks differ at every replay: the RNG
 # advances with the graph.
 
-Work = Callable[[Batch, Tensor], Tensor]
+GradientWork = Callable[[Batch, Tensor], Tensor]
 """Adds the gradient of a batch's loss, times a factor, to the parameters; returns the loss."""
 
 
@@ -245,7 +245,7 @@ class RecordedWork:
     """Work recorded as a CUDA graph for each batch shape; called like the work itself."""
 
     def __init__(
-        self, work: Work, parameters: Sequence[nn.Parameter], recorder: GraphRecorder
+        self, work: GradientWork, parameters: Sequence[nn.Parameter], recorder: GraphRecorder
     ) -> None:
         self._work = work
         self._parameters = parameters

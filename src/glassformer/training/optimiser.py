@@ -164,11 +164,11 @@ def _adamw(
     return part, [*matrices, *vectors]
 
 
-Note = Callable[[str, Tensor], Tensor]
+NoteTensor = Callable[[str, Tensor], Tensor]
 """Names a result for a reader and returns it."""
 
 
-def orthogonalise(matrices: Tensor, note: Note = lambda _name, result: result) -> Tensor:
+def orthogonalise(matrices: Tensor, note: NoteTensor = lambda _name, result: result) -> Tensor:
     """Move the singular values of matrices (N, R, C) to between about 0.7 and 1.2.
 
     An odd polynomial of X applied five times: a·X + (b·XXᵀ + c·(XXᵀ)²)·X. The coefficients are
@@ -214,7 +214,7 @@ class Muon(torch.optim.Optimizer):
 
     def written_update(
         self,
-        note: Note,
+        note: NoteTensor,
         weight: Tensor,
         gradient: Tensor,
         state: Mapping[str, Tensor],

@@ -27,7 +27,7 @@ from glassformer.nn import DecodingCache, MultiHeadAttention
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
-Result = TypeVar("Result")
+Made = TypeVar("Made")
 
 _WORTH_RECORDING = 3  # steps of one shape: a graph costs about as much as ten of them
 _MOST_RECORDINGS = 32  # each keeps the logits of its shape
@@ -38,7 +38,7 @@ _recording = Lock()  # torch records one graph at a time in a process
 class GraphRecorder(Protocol):
     """Records work on fixed tensors; returns its (fixed) result and a function that replays it."""
 
-    def __call__(self, work: Callable[[], Result], /) -> tuple[Result, Callable[[], Any]]:
+    def __call__(self, work: Callable[[], Made], /) -> tuple[Made, Callable[[], Any]]:
         """Run the work a few times as a warm-up (repeats must be harmless), then record it."""
 
 
@@ -53,7 +53,7 @@ class CudaRecorder:
         self._graphs: weakref.WeakSet[torch.cuda.CUDAGraph] = weakref.WeakSet()
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, work: Callable[[], Result], /) -> tuple[Result, Callable[[], Any]]:
+    def __call__(self, work: Callable[[], Made], /) -> tuple[Made, Callable[[], Any]]:
         """Warm up, so that kernels are chosen and loaded, then record."""
         with _recording, torch.cuda.device(self._device):
             if not self._graphs:  # earlier graphs' memory was freed with the last of them
@@ -74,7 +74,7 @@ class CudaRecorder:
             self._graphs.add(graph)
         return result, graph.replay
 
-    def _warm_up(self, work: Callable[[], Result]) -> None:
+    def _warm_up(self, work: Callable[[], Made]) -> None:
         self._stream.wait_stream(torch.cuda.current_stream())
         # A resumed run records again: that must not advance its RNG.
         random_state = torch.cuda.get_rng_state(self._device)

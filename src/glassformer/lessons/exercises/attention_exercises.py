@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from glassformer.language import words
-from glassformer.lessons.exercises.exercise_check import Cases, Draw, Exercise
+from glassformer.lessons.exercises.exercise_check import Draw, Exercise, ExerciseCases
 from glassformer.nn import (
     AttentionConfig,
     MultiHeadAttention,
@@ -70,7 +70,7 @@ def _multi_head(
 # --- cases -------------------------------------------------------------------------------------
 
 
-def _two_matrices(draw: Draw) -> Cases:
+def _two_matrices(draw: Draw) -> ExerciseCases:
     shapes = (
         ((3, 3), (3, 3)),
         ((4, 5), (3, 5)),
@@ -80,7 +80,7 @@ def _two_matrices(draw: Draw) -> Cases:
     return [(draw(*queries), draw(*keys)) for queries, keys in shapes]
 
 
-def _rows_of_scores(draw: Draw) -> Cases:
+def _rows_of_scores(draw: Draw) -> ExerciseCases:
     hidden = draw(2, 2, 3, 5)
     hidden[..., 3] = -math.inf
     one_far_below = draw(2, 10)
@@ -90,7 +90,7 @@ def _rows_of_scores(draw: Draw) -> Cases:
     return [(scores,) for scores in (*ordinary, hidden, one_far_below)]
 
 
-def _with_masks(draw: Draw) -> Cases:
+def _with_masks(draw: Draw) -> ExerciseCases:
     padded = torch.tensor([[True, True, False], [True, False, True]])[:, None, None]
     # No row is all True, so that an inverted mask hides no whole row, however it is filled.
     some = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 1]]).bool()
@@ -101,12 +101,12 @@ def _with_masks(draw: Draw) -> Cases:
     ]
 
 
-def _head_cases(draw: Draw) -> Cases:
+def _head_cases(draw: Draw) -> ExerciseCases:
     shapes = ((2, 3, 4, 4), (1, 4, 6, 3), (2, 5, 3, 5))
     return [(draw(b, t, d), draw(d, e), draw(d, e), draw(d, e)) for b, t, d, e in shapes]
 
 
-def _multi_head_cases(draw: Draw) -> Cases:
+def _multi_head_cases(draw: Draw) -> ExerciseCases:
     padded = torch.tensor([[True, True, False, True], [True, False, True, True]])[:, None, None]
     some = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 1, 1]]).bool()
     x, y = draw(2, 3, 6), draw(2, 4, 4)

@@ -39,10 +39,10 @@ from glassformer.lessons.exercises.learner_file import Feedback, OutOfTimeError,
 
 say = words(__name__)
 
-Cases = Sequence[tuple[Any, ...]]
+ExerciseCases = Sequence[tuple[Any, ...]]
 Draw = Callable[..., Tensor]
 """Draws a tensor of normal random numbers, given its shape."""
-Edit = Mapping[str, str]
+Replacements = Mapping[str, str]
 """What stands in a solution, and what a learner writes in its place."""
 _IMPORTS = {
     "torch": "import torch", "math": "import math", "nn": "from torch import nn",
@@ -62,12 +62,12 @@ class Exercise:
     name: str
     reference: Callable[..., Any] = field(repr=False)
     """The right results, from the modules that everything else here uses."""
-    drawn: Callable[[Draw], Cases] = field(repr=False)
+    drawn: Callable[[Draw], ExerciseCases] = field(repr=False)
     """Arguments of the calls that are compared: random numbers in several shapes."""
     seed: int = 0
     language: Language = "en"
 
-    def cases(self) -> Cases:
+    def cases(self) -> ExerciseCases:
         """The arguments, the same each time."""
         generator = torch.Generator().manual_seed(self.seed)
         return self.drawn(lambda *shape: torch.randn(*shape, generator=generator))
@@ -93,7 +93,7 @@ class Exercise:
         return name
 
     @property
-    def slips(self) -> dict[str, Edit]:
+    def slips(self) -> dict[str, Replacements]:
         """The known slips; an edit that several exercises share stands under `any`."""
         own = dict(self.words.data[self.name]["edits"])
         shared = own.pop("shared", [])

@@ -14,7 +14,7 @@ from glassformer.decoding.greedy import MostProbable, collect, steps
 from glassformer.decoding.hypotheses import Stop
 from glassformer.language import words
 from glassformer.lessons.exercises.attention_exercises import load_attention
-from glassformer.lessons.exercises.exercise_check import Cases, Draw, Exercise
+from glassformer.lessons.exercises.exercise_check import Draw, Exercise, ExerciseCases
 from glassformer.nn import (
     Block,
     FeedForward,
@@ -180,7 +180,7 @@ def _beam_step(logits: Tensor, totals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 # --- cases -------------------------------------------------------------------------------------
 
 
-def _norm_cases(draw: Draw) -> Cases:
+def _norm_cases(draw: Draw) -> ExerciseCases:
     return [
         (draw(4, 4), draw(4), draw(4)),
         (draw(2, 3, 4), draw(4), draw(4)),
@@ -189,7 +189,7 @@ def _norm_cases(draw: Draw) -> Cases:
     ]
 
 
-def _feed_forward_cases(draw: Draw) -> Cases:
+def _feed_forward_cases(draw: Draw) -> ExerciseCases:
     shapes = ((2, 3, 4, 8), (1, 5, 3, 3), (2, 2, 6, 4))
     return [(draw(b, t, d), draw(d, f), draw(f), draw(f, d), draw(d)) for b, t, d, f in shapes]
 
@@ -220,7 +220,7 @@ def layer_parameters(draw: Draw, d_model: int, d_ff: int, *, decoder: bool = Fal
     return {"attention": attention(), **cross, **norms, "feed_forward": feed_forward}
 
 
-def _encoder_cases(draw: Draw) -> Cases:
+def _encoder_cases(draw: Draw) -> ExerciseCases:
     padded = padding_mask(torch.tensor([[True, False, True], [True, True, False]]))
     return [
         (draw(2, 3, 4), layer_parameters(draw, 4, 8), 2),
@@ -228,7 +228,7 @@ def _encoder_cases(draw: Draw) -> Cases:
     ]
 
 
-def _decoder_cases(draw: Draw) -> Cases:
+def _decoder_cases(draw: Draw) -> ExerciseCases:
     hidden = padding_mask(torch.tensor([[True, True, True], [True, False, True]]))
     return [
         (draw(2, 3, 4), draw(2, 3, 4), layer_parameters(draw, 4, 8, decoder=True), 2, hidden),
@@ -237,7 +237,7 @@ def _decoder_cases(draw: Draw) -> Cases:
     ]
 
 
-def _transformer_cases(draw: Draw) -> Cases:
+def _transformer_cases(draw: Draw) -> ExerciseCases:
     def model(d_model: int, d_ff: int) -> tuple[Any, ...]:
         encoder = [layer_parameters(draw, d_model, d_ff) for _ in range(2)]
         decoder = [layer_parameters(draw, d_model, d_ff, decoder=True) for _ in range(2)]
@@ -250,7 +250,7 @@ def _transformer_cases(draw: Draw) -> Cases:
     ]  # fmt: skip
 
 
-def _loss_cases(draw: Draw) -> Cases:
+def _loss_cases(draw: Draw) -> ExerciseCases:
     return [
         (2 * draw(2, 4, 5), torch.tensor([[1, 3, 4, 2], [1, 4, 2, 0]]), 0),
         (2 * draw(3, 5, 6), torch.tensor([[1, 2, 3, 4, 0], [1, 5, 5, 5, 5], [1, 0, 4, 2, 3]]), 5),

@@ -33,7 +33,7 @@ import torch
 from glassformer.tracing.capture.memory import Index, View, index_of
 
 Scalar = bool | int | float
-Operator = Literal[
+OperatorSign = Literal[
     "+", "-", "*", "/", "^", "//", "%", "=", "≠", "<", "≤", ">", "≥", "and", "or", "xor", "&", "|"
 ]
 ReduceKind = Literal[
@@ -176,7 +176,7 @@ class Lookup(_Node):
 class Operation(_Node):
     """An operator between two expressions."""
 
-    operator: Operator
+    operator: OperatorSign
     left: Expression
     right: Expression
 

@@ -23,11 +23,11 @@ from glassformer.errors import TraceError
 from glassformer.tracing.capture.recorder import Source
 from glassformer.tracing.gradients.backward import Scribe, Title, TrainingRecorder
 
-Note = Callable[[str, Tensor], Tensor]
-State = Mapping[str, Tensor]
+NoteTensor = Callable[[str, Tensor], Tensor]
+OptimiserState = Mapping[str, Tensor]
 """The optimiser state of one parameter, under the names used here."""
 Settings = Mapping[str, Any]
-Numbers = dict[str, Tensor]
+NamedTensors = dict[str, Tensor]
 """What all parameters of a group share in one step: float64 numbers, as in torch."""
 
 
@@ -35,16 +35,16 @@ Numbers = dict[str, Tensor]
 class ParameterUpdate:
     """A parameter about to be updated, with everything that its update reads."""
 
-    note: Note
+    note: NoteTensor
     weight: Tensor
     gradient: Tensor
-    state: State
+    state: OptimiserState
     settings: Settings
-    numbers: Numbers
+    numbers: NamedTensors
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class UpdateRule:
     """The written-out form of an optimiser."""
 
     update: Callable[[ParameterUpdate], Tensor]
@@ -52,7 +52,7 @@ class Method:
     """torch's names for the state, by the names used here; None if these are the same."""
     start: Callable[[Tensor, Settings], dict[str, Tensor]]
     """The state of a parameter before its first step."""
-    schedule: Callable[[Note, Tensor, Tensor, Settings], Numbers] | None = None
+    schedule: Callable[[NoteTensor, Tensor, Tensor, Settings], NamedTensors] | None = None
     """The group's numbers, from the learning rate and the step number."""
     rescales: bool = True
     """Whether the size of a step does not depend on that of the gradient."""
@@ -66,12 +66,17 @@ class WrittenOut(Protocol):
         """The state of a parameter before its first step, under the names of `state`."""
 
     def written_update(
-        self, note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings
+        self,
+        note: NoteTensor,
+        weight: Tensor,
+        gradient: Tensor,
+        state: OptimiserState,
+        settings: Settings,
     ) -> Tensor:
         """The new weight, by operators that change none of these tensors; `note` names results."""
 
 
-def method_of(optimiser: Optimizer) -> Method:
+def method_of(optimiser: Optimizer) -> UpdateRule:
     """The written-out form of an optimiser; raises an error if there is none."""
     kind = type(optimiser)
     method = _METHODS.get(kind)
@@ -93,14 +98,14 @@ def method_of(optimiser: Optimizer) -> Method:
     return method
 
 
-def _declared(optimiser: WrittenOut) -> Method:
+def _declared(optimiser: WrittenOut) -> UpdateRule:
     """The form that an optimiser itself declares; its state keeps its names."""
 
     def update(p: ParameterUpdate) -> Tensor:
         new = optimiser.written_update(p.note, p.weight, p.gradient, p.state, p.settings)
         return p.note("weight", new)
 
-    return Method(update, None, lambda parameter, _: optimiser.first_state(parameter))
+    return UpdateRule(update, None, lambda parameter, _: optimiser.first_state(parameter))
 
 
 # --- SGD ---
@@ -153,7 +158,7 @@ def _adam(p: ParameterUpdate) -> Tensor:
     return p.note("weight", weight - change)
 
 
-def _adam_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
+def _adam_numbers(note: NoteTensor, rate: Tensor, step: Tensor, settings: Settings) -> NamedTensors:
     """The bias corrections and the step size of Adam's `step`-th step."""
     beta1, beta2 = (float(beta) for beta in settings["betas"])
     faded_first = note("beta_1_to_the_step", torch.pow(beta1, step))
@@ -206,7 +211,9 @@ def _adagrad(p: ParameterUpdate) -> Tensor:
     return p.note("weight", p.weight - change)
 
 
-def _adagrad_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
+def _adagrad_numbers(
+    note: NoteTensor, rate: Tensor, step: Tensor, settings: Settings
+) -> NamedTensors:
     """lr / (1 + lr_decay · earlier steps)."""
     earlier = note("earlier_steps", step - 1)
     slower = note("slowing", earlier * float(settings["lr_decay"]) + 1)
@@ -258,7 +265,9 @@ def _rms(p: ParameterUpdate, name: str, x: Tensor) -> Tensor:
     return p.note(f"{name}_rms", norm.double() / math.sqrt(x.numel()))
 
 
-def _adafactor_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
+def _adafactor_numbers(
+    note: NoteTensor, rate: Tensor, step: Tensor, settings: Settings
+) -> NamedTensors:
     limit = note("largest_rate", step.rsqrt())
     return {
         "rate": note("rate", torch.minimum(rate, limit)),
@@ -329,7 +338,7 @@ def _second_moment(p: ParameterUpdate, gradient: Tensor, beta: float) -> Tensor:
     return p.note("second_moment", torch.addcmul(faded, gradient, gradient, value=1 - beta))
 
 
-def _share_kept(note: Note, rate: Tensor, settings: Settings) -> Numbers:
+def _share_kept(note: NoteTensor, rate: Tensor, settings: Settings) -> NamedTensors:
     """1 − learning rate · weight decay, for decoupled weight decay."""
     if not settings["weight_decay"]:
         return {}
@@ -358,7 +367,7 @@ def _adagrad_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
 
 
 _MOMENTUM = {"velocity": "momentum_buffer"}
-_ADAM = Method(
+_ADAM = UpdateRule(
     _adam,
     {
         "first_moment": "exp_avg",
@@ -368,23 +377,23 @@ _ADAM = Method(
     _zeros("first_moment", "second_moment", largest_second_moment="amsgrad"),
     _adam_numbers,
 )
-_METHODS: dict[type[Optimizer], Method] = {
-    SGD: Method(_sgd, _MOMENTUM, _zeros(), rescales=False),
+_METHODS: dict[type[Optimizer], UpdateRule] = {
+    SGD: UpdateRule(_sgd, _MOMENTUM, _zeros(), rescales=False),
     Adam: _ADAM,
     AdamW: _ADAM,
-    RMSprop: Method(
+    RMSprop: UpdateRule(
         _rmsprop,
         {"second_moment": "square_avg", "first_moment": "grad_avg", **_MOMENTUM},
         _zeros("second_moment", first_moment="centered", velocity="momentum"),
     ),
-    Adagrad: Method(_adagrad, {"sum_of_squares": "sum"}, _adagrad_start, _adagrad_numbers),
-    Adafactor: Method(
+    Adagrad: UpdateRule(_adagrad, {"sum_of_squares": "sum"}, _adagrad_start, _adagrad_numbers),
+    Adafactor: UpdateRule(
         _adafactor,
         {"row_variance": "row_var", "column_variance": "col_var", "variance": "variance"},
         _adafactor_start,
         _adafactor_numbers,
     ),
-    Muon: Method(_muon, _MOMENTUM, _zeros("velocity")),
+    Muon: UpdateRule(_muon, _MOMENTUM, _zeros("velocity")),
 }
 
 
@@ -448,7 +457,7 @@ class Updates:
     def run(self, scribe: Scribe, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
         """The new weight of each parameter that has a gradient, by name."""
         new: dict[str, Tensor] = {}
-        shared: dict[tuple[int, float], Numbers] = {}
+        shared: dict[tuple[int, float], NamedTensors] = {}
         for number, group in enumerate(self._optimiser.param_groups):
             for parameter in group["params"]:
                 name, key = self._names[id(parameter)], (number, self._steps[id(parameter)])
@@ -465,11 +474,11 @@ class Updates:
 
     def _update(
         self,
-        note: Note,
+        note: NoteTensor,
         parameter: Tensor,
         gradient: Tensor,
         group: dict[str, Any],
-        shared: Numbers,
+        shared: NamedTensors,
     ) -> Tensor:
         weight = self._recorder.tensor_of(self._recorder.view_of(parameter))
         state = self._states[id(parameter)]
@@ -488,6 +497,6 @@ def _place(number: int) -> str:
     return "update" if number == 0 else f"update.group_{number}"
 
 
-def _notes(scribe: Scribe, owner: str) -> Note:
+def _notes(scribe: Scribe, owner: str) -> NoteTensor:
     """A function that names the results of one update."""
     return lambda name, tensor: scribe.claim(tensor, Title(f"{owner}.{name}", owner))

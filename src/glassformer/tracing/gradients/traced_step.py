@@ -44,14 +44,14 @@ from glassformer.tracing.notes import ShownAsText
 from glassformer.tracing.steps import Step, read_labels
 from glassformer.tracing.trace import Trace
 
-Loss = Callable[[Any], Tensor]
+LossOfOutput = Callable[[Any], Tensor]
 
 
 def trace_training_step(
     model: nn.Module,
     /,
     *args: Any,
-    loss: Loss,
+    loss: LossOfOutput,
     optimiser: Optimizer,
     axis_labels: Labels | None = None,
     max_bytes: int = DEFAULT_BYTES,
@@ -97,7 +97,7 @@ class _Step:
         self,
         program: Program,
         module: nn.Module,
-        loss: Loss,
+        loss: LossOfOutput,
         optimiser: Optimizer,
         labels: Labels,
     ) -> None:

@@ -267,7 +267,7 @@ def nll_loss_gradient(call: Call, index: Index) -> e.Expression:
 
 # --- rules that depend on a dtype or a position ---
 
-_COMPARISONS: dict[str, e.Operator] = {
+_COMPARISONS: dict[str, e.OperatorSign] = {
     "eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥", "logical_and": "and",
     "logical_or": "or", "logical_xor": "xor",
 }  # fmt: skip

@@ -44,13 +44,13 @@ _SPELLINGS = str.maketrans(
     {"·": "*", "−": "-", "²": "**2", "³": "**3", "≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf"}
 )
 _CONSTANTS = {"π": e.Number(math.pi), "inf": e.Number(math.inf)}
-_ARITHMETIC: dict[type[ast.AST], tuple[e.Operator, Callable[..., e.Scalar] | None]] = {
+_ARITHMETIC: dict[type[ast.AST], tuple[e.OperatorSign, Callable[..., e.Scalar] | None]] = {
     ast.Add: ("+", operator.add), ast.Sub: ("-", operator.sub), ast.Mult: ("*", operator.mul),
     ast.Div: ("/", operator.truediv), ast.Pow: ("^", operator.pow), ast.FloorDiv: ("//", None),
     ast.Mod: ("%", None), ast.BitAnd: ("&", None), ast.BitOr: ("|", None),
     ast.BitXor: ("xor", None), ast.And: ("and", None), ast.Or: ("or", None),
 }  # fmt: skip
-_COMPARISONS: dict[type[ast.AST], tuple[e.Operator, Callable[..., bool]]] = {
+_COMPARISONS: dict[type[ast.AST], tuple[e.OperatorSign, Callable[..., bool]]] = {
     ast.Eq: ("=", operator.eq), ast.NotEq: ("≠", operator.ne), ast.Is: ("=", operator.is_),
     ast.IsNot: ("≠", operator.is_not), ast.Lt: ("<", operator.lt), ast.LtE: ("≤", operator.le),
     ast.Gt: (">", operator.gt), ast.GtE: ("≥", operator.ge),
