@@ -10,8 +10,17 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.errors import ConfigError, TraceError, UnknownNameError
-from glassformer.experiments import ablate, contributions, gradients, logit_lens, words
+from glassformer.experiments import (
+    ablate,
+    contributions,
+    difference,
+    gradients,
+    logit_lens,
+    sweep,
+    words,
+)
 from glassformer.experiments.attribution import token_steps
+from glassformer.nn import build
 from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, made, target
 
@@ -233,6 +242,43 @@ def test_what_cannot_be_asked_is_named() -> None:
     bert = trace(made("bert"), IDS)
     with pytest.raises(TraceError, match="do not add up"):
         contributions(cell_of(bert))
+    model = made("gpt2")
+    # (As small as the probabilities of a large vocabulary.)
+    shares = trace(lambda ids: model(ids).logits.softmax(-1) / 1000, IDS)
+    with pytest.raises(TraceError, match="do not add up"):
+        contributions(shares.outputs["output"][0, -1, 7])
+    with pytest.raises(TraceError, match="expected two cells"):
+        difference(cell_of(gpt2), 7)  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="expected steps"):
+        gradients(cell_of(gpt2), ["logits"])  # type: ignore[list-item]
+    with pytest.raises(TraceError, match=r"expected a trace, trace\(model, …\), got GPT2"):
+        logit_lens(model)
+    with pytest.raises(TraceError, match="expected a trace"):
+        ablate(model, "transformer.h.0")
+    with pytest.raises(TraceError, match="expected a list of traces, got Trace"):
+        ablate(gpt2, "transformer.h.0.attn", head=0, to="mean", over=gpt2)  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="what is asked about is a cell"):
+        sweep(gpt2, measure=lambda run: run["logits"].value[0, 0, 0])  # type: ignore[arg-type,return-value]
+
+
+def test_of_a_model_in_bfloat16_the_parts_add_up_within_its_rounding() -> None:
+    torch.manual_seed(0)
+    model = build("gpt2", vocab_size=50, d_model=16, n_heads=2, n_layers=2).bfloat16()
+    cell = trace(model, IDS).outputs["output"][0, -1, 7]
+    assert contributions(cell).total == pytest.approx(float(cell.value), rel=0.05)
+
+
+def test_the_lens_reads_the_logits_that_the_model_returns() -> None:
+    """Cohere scales them."""
+    model = made("gpt2")
+
+    def forward(ids: Tensor) -> dict[str, Tensor]:
+        logits = model(ids).logits
+        logits = logits / 16
+        return {"logits": logits}
+
+    found = logit_lens(trace(forward, IDS))
+    torch.testing.assert_close(found.values[-1], model(IDS).logits.detach() / 16)
 
 
 def test_what_an_edit_has_set_hands_no_gradient_on() -> None:

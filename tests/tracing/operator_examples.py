@@ -437,6 +437,14 @@ SELECTION: dict[str, Function] = {
     "masked_fill": lambda: A.masked_fill(MASK, -torch.inf),
     "tril": lambda: SQUARE.tril() + SQUARE.triu(1) + SQUARE.tril(-1),
     "topk": lambda: (CUBE.topk(2), CUBE.topk(2, largest=False), CUBE.topk(2, dim=1)),
+    "topk in any order": lambda: [
+        torch.tensor([[0.04, 0.13, 0.12, 0.14], [0.35, 0.25, 0.15, 0.12]]).topk(k, sorted=False)
+        for k in (2, 3, 4)
+    ],
+    "all true": lambda: (
+        torch.ops.aten._is_all_true(CUBE > 0),
+        torch.ops.aten._is_any_true(CUBE > 0),
+    ),
     "sort": lambda: (CUBE.sort(), CUBE.sort(1, descending=True), CUBE.argsort(), A.sort()),
     "embedding": lambda: F.embedding(torch.tensor([[1, 0], [3, 3]]), SQUARE),
     "embedding, shortened": lambda: F.embedding(

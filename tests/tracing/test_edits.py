@@ -329,6 +329,12 @@ def test_invalid_edits_and_comparisons_are_reported() -> None:
         diff(seen, None)  # type: ignore[arg-type]
 
 
+def test_edited_numbers_that_an_operator_refuses_are_reported() -> None:
+    traced = trace(nn.Embedding(4, 2), torch.tensor([[1, 2]]))
+    with pytest.raises(TraceError, match="embedding cannot be computed from the edited numbers"):
+        traced.edit({"input": torch.tensor([[1, 4]])})
+
+
 def test_edits_of_another_trace_are_reported() -> None:
     seen, other = trace(Branching(), torch.ones(3)), trace(Branching(), torch.ones(3))
     with pytest.raises(TraceError, match=r"a mapping of cells to values, \{cell: 0.5\}, got None"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, expect
 from glassformer.experiments.batched_replay import calls_before
 from glassformer.experiments.measure import Measured, signed_cells, trace_of
 from glassformer.tracing import Step
@@ -27,6 +27,7 @@ def gradients(target: Measured, steps: list[Step]) -> list[Tensor]:
     """∂target/∂step for each of the steps, in the shape of the step; zeros where it has no part."""
     trace = trace_of(target)
     for step in steps:
+        expect(step, Step, "steps, t[name]", TraceError)
         if step.trace is not trace:
             raise TraceError(
                 "{name} is a step of another trace than {target}",
@@ -54,7 +55,8 @@ def linear_parts(target: Measured, steps: list[Step]) -> tuple[list[Tensor], flo
     rest = _Differentiation(steps, held=True, scale=0.0).value(target)
     total = sum(float(part.double().sum()) for part in parts) + rest
     size = sum(float(part.double().abs().sum()) for part in parts) + abs(rest)
-    if abs(total - float(target.value)) > 1e-4 * max(size, 1.0):
+    rounding = max(torch.finfo(cell.step.dtype).eps for _, cell in signed_cells(target))
+    if abs(total - float(target.value)) > max(1e-4, 8 * rounding) * size:
         raise TraceError(
             "the parts do not add up to {name}: between the residual stream and it stands more "
             "than sums, norms and linear maps (take the logits, not probabilities)",

@@ -21,6 +21,7 @@ from glassformer.tracing import Step, Trace
 from glassformer.tracing.cell_block import CellBlock, select
 from glassformer.tracing.stages import stage_called
 
+A_TRACE = "a trace, trace(model, …)"
 _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
 _SPLIT = ("scores", "scaled", "masked", "weights", "context")
 """Of these, the ones that are never anything but split into heads."""
@@ -109,7 +110,8 @@ def ablate(
     along that direction is replaced, and `to` is about that coefficient.
     """
     part = StepPart(name, head, position, neuron)
-    return trace.edit(ablation(trace, part, to=to, over=over, seed=seed, direction=direction))
+    edits = ablation(trace, part, to=to, over=over, seed=seed, direction=direction)
+    return trace.edit(edits)
 
 
 def patch(
@@ -122,7 +124,8 @@ def patch(
     neuron: Which = None,
 ) -> Trace:
     """The run with a part of another run of the same model in the place of its own."""
-    return trace.edit(patching(trace, other, StepPart(name, head, position, neuron)))
+    edits = patching(trace, other, StepPart(name, head, position, neuron))
+    return trace.edit(edits)
 
 
 def ablation(
@@ -139,7 +142,8 @@ def ablation(
         raise TraceError(
             'to is "zero", "mean", "resample", a number or a tensor, got {to!r}', to=to
         )
-    if to in ("mean", "resample") and not over:
+    expect(over, (list, tuple), "a list of traces", TraceError)
+    if isinstance(to, str) and to != "zero" and not over:
         raise TraceError('to="{to}" takes the part from runs of a data set: over=[trace, …]', to=to)
     if direction is None:
         return {block: _instead(block, part, to, over, seed) for block in part.find(trace)}
@@ -212,6 +216,7 @@ def _without_direction(
 ) -> Tensor:
     """The numbers with another coefficient along a direction; what is across it stays."""
     own = block.value
+    expect(direction, Tensor, "a tensor as direction", TraceError)
     unit = direction.detach().to(own.dtype)
     if unit.ndim != 1 or own.ndim == 0 or unit.shape[0] != own.shape[-1] or not unit.any():
         raise TraceError(
@@ -257,6 +262,7 @@ def _mean(block: CellBlock, over: Sequence[Trace], axis: int | None) -> Tensor:
 
 def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
     """The steps that a name means: of a module that runs more than once, those of every call."""
+    expect(trace, Trace, A_TRACE, TraceError)
     expect(name, str, "the name of a step or module", TraceError)
     inside = {known: step for known, step in trace.stages.items() if known.startswith(f"{name}.")}
     if name in trace.names or name in trace.stages:

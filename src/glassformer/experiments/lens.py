@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, UnknownNameError
+from glassformer.errors import TraceError, UnknownNameError, expect
 from glassformer.experiments.charts import bars, heat_map
 from glassformer.experiments.differentiation import linear_parts
-from glassformer.experiments.intervention import steps_named
+from glassformer.experiments.intervention import A_TRACE, steps_named
 from glassformer.experiments.measure import Measured, trace_of
 from glassformer.experiments.result import Result, grid_text
 from glassformer.picture import Picture
@@ -105,6 +105,7 @@ def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:
 
     So the model's own last norm and output map read it, whatever they are.
     """
+    expect(trace, Trace, A_TRACE, TraceError)
     stream = residual_stream(trace)
     name = output or next(iter(trace.outputs))
     if name not in trace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, expect
 from glassformer.tracing import Cell, Trace
 
 
@@ -34,6 +34,8 @@ Measured: TypeAlias = Cell | CellDifference
 
 def difference(cell: Cell, less: Cell) -> CellDifference:
     """The difference of two cells, which experiments take wherever they take a cell."""
+    for one in (cell, less):
+        expect(one, Cell, "two cells, t[name][0, 1]", TraceError)
     if cell.step.trace is not less.step.trace:
         raise TraceError(
             "{name} and {other} are cells of two traces: a difference is within one run; "

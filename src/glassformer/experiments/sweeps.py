@@ -29,7 +29,7 @@ from glassformer.experiments.intervention import (
     steps_named,
 )
 from glassformer.experiments.lens import Contributions
-from glassformer.experiments.measure import Measured, same_in
+from glassformer.experiments.measure import Measured, same_in, trace_of
 from glassformer.experiments.result import Result
 from glassformer.files import as_path, read_bytes
 from glassformer.picture import Picture
@@ -151,6 +151,7 @@ def sweep(
         return measure(run) if callable(measure) else same_in(measure, run)
 
     measured = pick(trace)
+    trace_of(measured)  # refuses what is no cell
     longest = steps[sizes.index(max(sizes))]
     tokens = longest.token_labels(-2) if over == "position" else None
     labels = tokens or tuple(map(str, range(max(sizes))))

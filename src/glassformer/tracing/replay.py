@@ -20,7 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.errors import (
+    GlassformerError,
+    TraceError,
+    is_out_of_memory,
+    stop_if_cancelled,
+)
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.capture.dropped_numbers import can_wait, run_again
@@ -325,7 +330,14 @@ class _Replay:
             target = targets.get(id(view.version))
             return self._view(view) if target is None else view.on(Version(target[1]))
 
-        result = run_again(call, now)
+        try:
+            result = run_again(call, now)
+        except (RuntimeError, IndexError) as error:  # such as an id beyond the table
+            if isinstance(error, GlassformerError) or is_out_of_memory(error):
+                raise
+            raise TraceError(
+                f"{call.operator.name} cannot be computed from the edited numbers: {error}"
+            ) from error
         if call.result is not None:
             _check_guard(call, result)
             return

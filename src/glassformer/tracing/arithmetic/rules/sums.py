@@ -217,8 +217,8 @@ _KINDS: dict[e.ReduceKind, str] = {
     "product": "prod",
     "max": "amax max max.dim",
     "min": "amin min min.dim aminmax",
-    "any": "any",
-    "all": "all",
+    "any": "any _is_any_true",
+    "all": "all _is_all_true",
     "argmax": "argmax",
     "argmin": "argmin",
 }
@@ -401,11 +401,19 @@ def _ranked(place_of: bool) -> Build:
         kind: Literal["largest", "smallest"] = (
             "largest" if call.flag("largest") or call.flag("descending") else "smallest"
         )
-        if not place_of:
+        in_any_order = call.bound.get("sorted") is False
+        if not place_of and not in_any_order:
             return e.Reduce(kind, cells, (j,), rank)
         row = gathered(e.Reduce("sum", cells, (j,)))
+        row = -row if kind == "largest" else row
         taken = int(call.made(-1).array[index])
-        return _place_of_rank(cells, (j,), -row if kind == "largest" else row, taken, rank, kind)
+        if in_any_order:
+            order = np.argsort(row, kind="stable")
+            if row[taken] <= row[order[call.integer("k") - 1]]:  # among the first k: its own rank
+                rank = int(np.flatnonzero(order == taken)[0])
+        if not place_of:
+            return e.Reduce(kind, cells, (j,), rank)
+        return _place_of_rank(cells, (j,), row, taken, rank, kind)
 
     return build
 
