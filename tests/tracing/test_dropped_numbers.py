@@ -96,6 +96,38 @@ def test_edits_of_what_is_kept_and_of_what_is_not(first: str) -> None:
     assert kept(part) < 0.7 * kept(whole)
 
 
+class Deciding(nn.Module):
+    """A layer that branches on one of its numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.inner(x)
+        return x + y * (2 if y[0, 0] > 0 else 3)
+
+
+class Stack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Deciding(), Deciding()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_an_edit_that_reruns_the_model_keeps_what_it_has_set() -> None:
+    torch.manual_seed(0)
+    traced = trace(Stack(), torch.randn(2, 3), only=[])
+    for sign in (1.0, -1.0):  # one of the two changes the branch
+        edited = traced.edit({"layers.0.y": sign})
+        assert torch.equal(edited["layers.0.y"].value, torch.full((2, 3), sign))
+        assert edited.verify().ok
+
+
 def test_what_cannot_be_repeated_is_kept() -> None:
     model = Careless()
     torch.manual_seed(1)

@@ -314,8 +314,8 @@ class Recorder(TorchDispatchMode):
             return
         shown = {self._key(tensor) for _, tensor in tensors_in(returned, "")}
         for call in self.calls[self._considered :]:
-            if self._keeping.is_kept(call):
-                continue
+            if self._keeping.is_kept(call) or call.number in self.overrides:
+                continue  # (what an edit has set, the operator would not compute again)
             for output, view in enumerate(call.outputs):
                 if view is not None and view.version.storage._cdata not in shown:
                     self._drop(view.version, (call, output), self._keeping)
