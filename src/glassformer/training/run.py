@@ -258,7 +258,10 @@ def _finish(
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
-    if not held_out:
+    if held_out:
+        parts = [f"{name} ({len(part.examples):,})" for name, part in held_out.items()]
+        trainer.reporter.line(say("scoring", parts=", ".join(parts)))
+    else:
         trainer.reporter.line(say("not held out"))
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
