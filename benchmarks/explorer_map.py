@@ -9,7 +9,6 @@ code in it; 60 frames per second leave 16.7 ms for that and for the browser's pa
 
 from __future__ import annotations
 
-import shutil
 import time
 from itertools import pairwise
 from statistics import median, quantiles
@@ -18,6 +17,7 @@ import torch
 import transformers
 from playwright.sync_api import Page, sync_playwright
 
+from benchmarks.chromium import chromium
 from glassformer.explorer.api import create_api
 from glassformer.explorer.map_info import map_info
 from glassformer.explorer.open_traces import OpenTrace
@@ -93,9 +93,7 @@ def main() -> None:
     serving = prepare(lambda: create_api(state), port=0)
     serving.start()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(WATCH)
         page.goto(f"{serving.address}#/trace/{opened.id}?view=map")

@@ -11,7 +11,6 @@ what was asked for. Each line has the goal beside it.
 import gzip
 import json
 import random
-import shutil
 import urllib.request
 from pathlib import Path
 from statistics import median
@@ -20,6 +19,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import glassformer.explorer
+from benchmarks.chromium import chromium
 from benchmarks.explorer import base_model, explored
 
 LOADS, CLICKS, EDITS, MATRICES = 7, 100, 10, 60
@@ -172,9 +172,8 @@ def trace_at(link: str) -> dict[str, Any]:
 
 def main() -> None:
     """Print the table."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         with base_model() as link:
             origin = link.partition("#")[0]
             start = interactive(browser, origin, "document.querySelector('main article') !== null")

@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import io
 import re
-import shutil
 from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import Locator, Page, ViewportSize, sync_playwright
 
+from benchmarks.chromium import chromium
 from benchmarks.screenshots import DOCS, explorer
 
 SIZE: ViewportSize = {"width": 1366, "height": 800}
@@ -173,7 +173,7 @@ def main() -> None:
     given = parser.parse_args()
     with sync_playwright() as playwright, explorer() as address:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
+            executable_path=chromium(),
             args=["--no-sandbox", "--disable-background-networking"],
         )
         page = browser.new_context(viewport=SIZE, locale="en-GB").new_page()

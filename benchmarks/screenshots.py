@@ -13,10 +13,9 @@ import argparse
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -27,6 +26,7 @@ import torch
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
+from benchmarks.chromium import chromium
 from glassformer.explorer.api import create_api
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.server import prepare
@@ -57,20 +57,26 @@ SCREENS = {
     "menu": f"{TOY}&cell=0,0,3,2",
     "unknown": "#/toy?text=I am not glad",
     "attention": f"{DE}&view=attention",
+    "head": f"{DE}&view=attention&step=decoder.blocks.1.cross_attention.weights&lead=0,2",
     "flat": "#/imdb?text=A wonderful film, beautifully shot and moving.&view=attention",
     "decoding": f"{DE}&view=decoding",
+    "decoding-why": f"{DE}&view=decoding",
     "map": f"{DE}&view=map",
     "map-toy": "#/toy?text=I am not happy&view=map",
     "map-block": f"{DE}&view=map",
+    "map-part": f"{DE}&view=map",
     "map-list": f"{DE}&view=map",
     "words": f"{DE}&view=experiments",
     "compare": f"{DE}&view=experiments&tab=compare&other=A cat runs through the snow.",
+    "compare-step": f"{DE}&view=experiments&tab=compare&other=A cat runs through the snow.",
     "sweep": f"{DE}&view=experiments&tab=sweep",
     "lens": "#/shakespeare?text=To be, or not to&view=experiments&tab=lens",
     "parts": f"{TOY}&view=experiments&tab=parts",
     "claims": "#/claims",
     "claim": "#/claims/C74",
+    "audits": "#/audit",
     "audit": "#/audit/by-hand",
+    "audit-file": "#/audit",
     "lessons": "#/lesson",
     "lesson": "#/lesson/illustrated/6",
     "run": f"{DE}&view=walk",
@@ -78,19 +84,28 @@ SCREENS = {
     "playlist": TOY,
     "keys": TOY,
     "error": "#/tyo?text=hello",
+    "too-long": "#/toy?text=" + "happy " * 50,
     "module": "#/trace/{module}",
     "module-map": "#/trace/{module}?view=map",
+    "gpt2": "#/trace/{gpt2}",
+    "gpt2-map": "#/trace/{gpt2}?view=map",
+    "gpt2-attention": "#/trace/{gpt2}?view=attention",
     "saved": "{saved}",
     "no-training": "#/training",
     "training": "#/training",
+    "training-runs": "#/training",
     "lecture": f"{TOY}&cell=0,0,3,2&lecture=1",
     "lecture-equation": f"{DE}&step={SCORES}&cell=0,1,2,3&lecture=1",
     "lecture-map": f"{DE}&view=map&lecture=1",
     "lecture-attention": f"{DE}&view=attention&lecture=1",
     "lecture-lesson": "#/lesson/illustrated/6?lecture=1",
+    "lecture-playlist": f"{TOY}&cell=0,0,3,2",
 }
-"""Links; `{module}` is the trace of a module, `{saved}` the file of a saved page."""
+"""Links; `{module}` and `{gpt2}` are traces of modules, `{saved}` is the file of a saved page."""
+OF_RUN = ("training", "training-runs")
 TRAINING = ["--loop.steps=200", "--loop.evaluate_every=25", "--loop.log_every=5"]
+RATES = (0.0003, 0.003, 0.001)
+"""Of the runs of one folder; the last one is shown."""
 SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 HALL = {"hall": (1920, 1080)}
 """A projector, for lecture mode alone."""
@@ -134,12 +149,12 @@ FOR_DOCS = [
 
 
 @contextmanager
-def explorer(watched: Path | None = None, opened: OpenTrace | None = None) -> Iterator[str]:
+def explorer(watched: Path | None = None, opened: Sequence[OpenTrace] = ()) -> Iterator[str]:
     """A server on a free port, on the shipped models or beside a run; its address."""
     state = State()
     state.watched = None if watched is None else WatchedRun(watched)
-    if opened is not None:
-        state.store.add(opened)
+    for one in opened:
+        state.store.add(one)
     serving = prepare(lambda: create_api(state), port=0)
     serving.start()
     try:
@@ -156,14 +171,30 @@ def opened_module() -> OpenTrace:
     return OpenTrace(trace(module, torch.randn(1, 4, 8), axis_labels=labels), "layer", "module")
 
 
+def opened_gpt2() -> OpenTrace:
+    """A GPT-2 of 12 layers with 12 heads, with random parameters."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=500, n_embd=96, bos_token_id=0, eos_token_id=0)
+    module = GPT2LMHeadModel(config).eval()
+    labels = {
+        "input_ids": ["The", "cat", "sat", "on", "the", "mat", "because", "it", "was", "tired", "."]
+    }
+    ids = torch.randint(1, 500, (1, len(labels["input_ids"])))
+    return OpenTrace(trace(module, ids, axis_labels=labels), "GPT-2", "module")
+
+
 def train(folder: Path) -> Path:
-    """A short run to look at."""
-    command = [sys.executable, "-m", "glassformer", "train", "thrones", "--out", str(folder)]
+    """A short run to look at, and two others beside it."""
     calm = os.environ | {"OMP_NUM_THREADS": "1"}  # so small a model only waits for more threads
-    subprocess.run(
-        [*command, "--watch", *TRAINING], check=True, stdout=subprocess.DEVNULL, env=calm
-    )
-    return folder
+    for rate in RATES:
+        command = [sys.executable, "-m", "glassformer", "train", "thrones", *TRAINING]
+        told = [f"--optimiser.lr={rate}", "--out", str(folder / f"rate-{rate}")]
+        subprocess.run(
+            [*command, *told, "--watch"], check=True, stdout=subprocess.DEVNULL, env=calm
+        )
+    return folder / f"rate-{RATES[-1]}"
 
 
 def button(page: Page, english: str, chinese: str) -> Locator:
@@ -185,11 +216,57 @@ def show_playlist(page: Page) -> None:
     page.get_by_role("menuitem").last.click()
 
 
-def zoom_in(page: Page) -> None:
-    """Into the first block of the encoder."""
+def click_map(page: Page, across: float, down: float) -> None:
+    """At a place of the picture, as shares of its width and height."""
     box = page.locator("canvas[data-camera]").bounding_box()
     assert box is not None
-    page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + 0.82 * box["height"])
+    page.mouse.click(box["x"] + across * box["width"], box["y"] + down * box["height"])
+
+
+def zoom_in(page: Page) -> None:
+    """Into the first block of the encoder; on a phone it is smaller."""
+    size = page.viewport_size
+    assert size is not None
+    click_map(page, 0.25, 0.82 if size["width"] > 500 else 0.7)
+
+
+def zoom_twice(page: Page) -> None:
+    """Into the attention of that block."""
+    zoom_in(page)
+    settle(page)
+    click_map(page, 0.5, 0.55)
+
+
+def compare_a_step(page: Page) -> None:
+    page.locator("main li button.entry").first.click()
+
+
+def compare_runs(page: Page) -> None:
+    """All runs of the folder in one plot."""
+    for box in page.locator("main fieldset input[type=checkbox]").all():
+        box.check()
+
+
+def open_audit(page: Page) -> None:
+    """A file, and its first wrong number."""
+    shipped = ROOT / "src" / "glassformer" / "audit" / "examples" / "masked.json"
+    page.locator("input[type=file]").set_input_files(shipped)
+    page.locator("[data-count]").first.wait_for()
+    page.keyboard.press("j")
+
+
+def play_playlist(page: Page) -> None:
+    """A lecture of two views with a note."""
+    show_playlist(page)
+    page.locator("dialog textarea").nth(0).fill("Which word does “happy” attend to, and why?")
+    page.locator("dialog textarea").nth(1).fill("“happy”关注哪个词？为什么？")
+    button(page, "Start the lecture", "开始讲课").click()
+
+
+def explain_candidate(page: Page) -> None:
+    """Of the third step, the second candidate."""
+    page.locator("[data-spot]").nth(17).click()
+    page.get_by_role("heading", name=re.compile("^(Why|原因)")).scroll_into_view_if_needed()
 
 
 ACTIONS: dict[str, Callable[[Page], None]] = {
@@ -197,6 +274,12 @@ ACTIONS: dict[str, Callable[[Page], None]] = {
     "slider": lambda page: page.keyboard.press("F2"),
     "menu": lambda page: page.locator("[aria-selected=true][role=gridcell]").click(button="right"),
     "map-block": zoom_in,
+    "map-part": zoom_twice,
+    "compare-step": compare_a_step,
+    "training-runs": compare_runs,
+    "audit-file": open_audit,
+    "decoding-why": explain_candidate,
+    "lecture-playlist": play_playlist,
     "map-list": lambda page: button(page, "As a list", "以列表显示").click(),
     "export": lambda page: button(page, "Export", "导出").click(),
     "playlist": show_playlist,
@@ -265,7 +348,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
+            executable_path=chromium(),
             args=["--no-sandbox", "--disable-background-networking"],
         )
         for shot, data in pictures(browser, FOR_DOCS if given.docs else shots):
@@ -276,20 +359,22 @@ def main() -> None:
 
 def pictures(browser: Browser, shots: list[Shot]) -> Iterator[tuple[Shot, bytes]]:
     """The screens of the shipped models, then those of a run that is watched."""
-    of_run = [shot for shot in shots if shot.screen == "training"]
-    others = [shot for shot in shots if shot.screen != "training"]
+    of_run = [shot for shot in shots if shot.screen in OF_RUN]
+    others = [shot for shot in shots if shot.screen not in OF_RUN]
     with TemporaryDirectory() as folder:
-        module = opened_module()
+        modules = [opened_module()]
+        if any(shot.screen.startswith("gpt2") for shot in shots):
+            modules.append(opened_gpt2())
         saved = Path(folder) / "saved.html"
         if any(shot.screen == "saved" for shot in shots):
             make = [sys.executable, "-m", "glassformer", "trace", "toy", "I am not happy"]
             subprocess.run([*make, "-o", str(saved)], check=True, capture_output=True)
-        links = {"module": module.id, "saved": saved.as_uri()}
-        with explorer(opened=module) as address:
+        links = {"module": modules[0].id, "gpt2": modules[-1].id, "saved": saved.as_uri()}
+        with explorer(opened=modules) as address:
             for shot in others:
                 yield shot, picture(browser, address, shot, links)
         if of_run:
-            with explorer(train(Path(folder) / "run")) as address:
+            with explorer(train(Path(folder) / "runs")) as address:
                 for shot in of_run:
                     yield shot, picture(browser, address, shot, links)
 

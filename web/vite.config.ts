@@ -35,7 +35,7 @@ const SERVED = new RegExp(
   `/(?:${[
     ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'TrainingView'],
     ...['ClaimsView', 'AuditView'],
-    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'ExportDialog'],
+    ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'ExportDialog', 'WordsPart'],
   ].join('|')})\\.svelte$`,
 );
 const NOTHING = '\0nothing';

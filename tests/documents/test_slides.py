@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.chromium import chromium
 from glassformer.audit.audit_report import audit_document
 from glassformer.cli import run
 from glassformer.documents import render, render_text
@@ -158,8 +159,7 @@ def test_slides_fit_and_can_be_read_from_the_back(
 
     render(lesson(name, language).document(), "slides", tmp_path / "a.html")
     with sync_playwright() as playwright:
-        program = shutil.which("chromium")
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1920, "height": 1080})
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -238,6 +238,25 @@ def test_a_causal_mask_names_what_comes_later() -> None:
         assert f"有 {count} 个被遮住" in said(causal, "zh")
 
 
+class OwnAttention(torch.nn.Module):
+    """Attention as one writes it by hand: the keys are what the queries are a map of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into, self.ask = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.into(x))
+        return torch.softmax(self.ask(h) @ h.transpose(1, 2) / 2, -1) @ h
+
+
+def test_keys_that_are_not_projected_do_not_make_it_cross_attention() -> None:
+    t = trace(OwnAttention(), torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(0)))
+    said = [meaning(step, "en").text for step in t.steps]
+    assert any(text.startswith("Every token asks and every token answers") for text in said)
+    assert not any("of the target" in text for text in said)
+
+
 def test_cross_attention_names_the_source_and_the_target() -> None:
     trace = translator()
     for stage in ("projected_queries", "projected_keys", "scores", "weights", "context"):

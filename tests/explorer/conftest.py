@@ -7,7 +7,6 @@ an exception, a request that leaves the origin.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +17,13 @@ import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, expect
 from starlette.testclient import TestClient
 
+from benchmarks.chromium import chromium
 from glassformer.explorer.api import create_api
 from glassformer.explorer.security import Access, Guard
 from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-CHROMIUM = ("chromium-headless-shell", "chromium", "google-chrome")
-"""The first that is installed. The shell is Debian's Chromium without windows: those take more than
-half of the time that a page takes to open."""
 PATIENCE = 180_000
 """Milliseconds until a page that does not show what it should has failed. A machine that does ten
 things beside the tests takes long; only a test that fails waits."""
@@ -68,11 +65,11 @@ def client(held: State) -> Iterator[TestClient]:
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
     """Chromium; it does not start as root with its sandbox."""
-    chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if chromium is None:
+    program = chromium()
+    if program is None:
         pytest.fail("the tests of the page need Chromium: `make test` installs it as root")
     return {
-        "executable_path": chromium,
+        "executable_path": program,
         "args": ["--no-sandbox", "--disable-background-networking", "--disable-gpu"],
     }
 

@@ -59,8 +59,8 @@ def panel(page: Page, name: str) -> Locator:
 
 
 def stand_still(page: Page) -> None:
-    """Until nothing above the matrices moves them any more: the formula has its final height."""
-    expect(page.locator("main .formula .katex").first).to_be_visible()
+    """Until nothing above the matrices moves them any more: symbols have their final height."""
+    expect(page.locator("main :is(.formula, figcaption) .katex").first).to_be_visible()
     page.evaluate(
         """document.fonts.ready.then(() => new Promise((done) =>
              requestAnimationFrame(() => requestAnimationFrame(() => done()))))"""

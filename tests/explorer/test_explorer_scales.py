@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.documents.heat_maps import limit_of, scale_of
+from glassformer.colours import Scale
+from glassformer.documents.heat_maps import limit_of, scale_of, slice_scale
 from glassformer.explorer.panels import Window, thumbnail
 from glassformer.tracing import Step, trace
 from tests.tracing.render.toys import SIGNALLING
@@ -86,6 +87,17 @@ def test_the_percentile_is_numpys_to_the_bit() -> None:
 
 def test_a_few_numbers_are_all_on_the_scale() -> None:
     assert limit_of(np.array([0.0, 0.0, 6.0, 0.0])) == 6.0
+
+
+def test_a_head_shown_by_itself_has_a_scale_of_its_own() -> None:
+    step = step_of(torch.tensor([[[1.0, -2.0]], [[30.0, float("-inf")]]]))
+    whole = scale_of(step)
+    assert whole is not None and whole.limit == 30
+    own = [slice_scale(whole, step.view, (head,)) for head in (0, 1)]
+    assert own == [Scale("signed", 2.0), Scale("signed", 30.0)]
+    shares = Scale("probability")
+    assert slice_scale(shares, step.view, (0,)) == shares
+    assert slice_scale(None, step.view, (0,)) is None
 
 
 @pytest.mark.parametrize("dtype", SIGNALLING)

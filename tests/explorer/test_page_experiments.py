@@ -158,7 +158,7 @@ def test_the_menu_by_keyboard_and_from_the_card(visit: Visit, axe: Axe) -> None:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     row = menu.get_by_role("group", name="row “happy”", exact=True)
-    expect(row.get_by_role("menuitem", name="mean", exact=True)).to_be_focused()
+    expect(row.get_by_role("menuitem", name="mean of this run", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     expect(bar(page)).to_contain_text("row “happy” of weights, encoder layer 1 = its mean")
     page.get_by_role("button", name="中文").click()

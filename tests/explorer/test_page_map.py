@@ -236,7 +236,7 @@ def test_a_module_without_towers_is_a_graph(show: Any, live: Live, axe: Axe) -> 
 def test_the_start_page_shows_the_toys_picture_and_leads_into_it(visit: Visit, axe: Axe) -> None:
     page = visit("")
     expect(page.get_by_role("img", name=re.compile("Encoder × 1"))).to_be_visible()
-    page.get_by_role("button", name="Open the picture of this run").click()
+    page.get_by_role("button", name="Open this map").click()
     expect(page).to_have_url(re.compile(r"#/toy\?text=I\+am\+not\+happy.*view=map"))
     expect(page.get_by_role("application")).to_be_visible()
 
@@ -251,7 +251,7 @@ def test_a_saved_page_has_the_picture(page: Page, tmp_path: Path, origins: set[s
     page.get_by_role("button", name="Map", exact=True).click()
     expect(page.locator("canvas")).to_be_visible()
     page.get_by_role("button", name="As a list").click()
-    page.get_by_text("Head", exact=True).click()
+    page.get_by_text("Output head", exact=True).click()
     page.get_by_role("button", name="Show the numbers of logits").click()
     expect(page.locator("main h2")).to_contain_text("logits")
 

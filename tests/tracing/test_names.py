@@ -532,3 +532,22 @@ def test_an_output_has_the_name_that_the_model_returns_it_by() -> None:
     traced = trace(lambda x: (x + 1, x * 2, x * 3), torch.ones(1))
     for name, step in traced.outputs.items():
         assert traced[name] is step
+
+
+class GatedRecurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out, _ = self.gru(x)
+        return torch.tanh(out)
+
+
+def test_a_short_name_is_no_number_and_no_path() -> None:
+    t = trace(GatedRecurrent(), torch.randn(1, 3, 4))
+    assert t.naming.short(t["gru.2"]) == "gru.2"
+    t = traced_family("gpt2")
+    read = t["transformer.h.0.attn.scores"].operands[0].view
+    queries, _ = t.naming.find(read, (0,) * read.ndim)
+    assert t.naming.short(queries) == "queries"  # a part of what `attn.c_attn` computed

@@ -163,6 +163,15 @@ def scale_of(step: Step) -> Scale | None:
     return Scale("probability") if is_share else Scale("signed", limit_of(finite))
 
 
+def slice_scale(whole: Scale | None, view: View, lead: Index) -> Scale | None:
+    """The scale of a slice shown by itself: a signed one ends where its own numbers do."""
+    values = view.array[lead]
+    if whole is None or whole.kind != "signed" or values.size == view.numel:
+        return whole
+    sizes = np.abs(as_floats(values.flat[:: _stride(values.size)]))
+    return Scale("signed", limit_of(sizes[np.isfinite(sizes)]))
+
+
 def _stride(count: int) -> int:
     """Odd, so that the sample does not hit the same few columns of each row."""
     return max(1, count // _EXACT) | 1

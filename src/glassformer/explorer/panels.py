@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.colours import Scale
-from glassformer.documents.heat_maps import may_have_holes, scale_of
+from glassformer.documents.heat_maps import may_have_holes, scale_of, slice_scale
 from glassformer.errors import InputError
 from glassformer.explorer.schemas import (
     Equation,
@@ -277,6 +277,7 @@ class _Equation:
             rows=rows,
             columns=columns,
             transposed=False,
+            scale=slice_scale(told.scale, self._step.view, self._lead),
         )
 
     def _panel(self, which: int | str, transposed: bool = False) -> PanelInfo:
@@ -294,18 +295,21 @@ class _Equation:
             title, symbol = self._names.short(seen), self._symbol(seen)
         if symbol is not None and (transposed or _is_turned(operand)):
             symbol = rf"{symbol}^\top"
+        lead = self._operand_lead(operand)
         return PanelInfo(
             step=None if owner is None else owner.number,
             operand=place,
             title=title,
             symbol=symbol,
             shape=list(operand.view.shape),
-            lead=list(self._operand_lead(operand)),
+            lead=list(lead),
             rows=None if told is None or down is None else told.labels[down],
             columns=None if told is None or across is None else told.labels[across],
             transposed=transposed,
             role="activation" if owner is None else owner.role,
-            scale=scale_of(self._step) if told is None else told.scale,
+            scale=slice_scale(
+                scale_of(self._step) if told is None else told.scale, operand.view, lead
+            ),
         )
 
     def _symbol(self, step: Step) -> str | None:

@@ -78,8 +78,11 @@ class Attention:
         rows, columns = self.scores.labels[-2:]
         if rows is not None and columns is not None and rows != columns:
             return True
-        asking, asked = (_projected_from(o) for o in _made(self.scores).operands[-2:])
-        return asking is not None and asked is not None and asking is not asked
+        (asking, *way), (asked, *other_way) = map(_way_back, _made(self.scores).operands[-2:])
+        if asking is None or asked is None or asking is asked:
+            return False
+        # Queries are often a map of what the keys are: `to_queries(x) @ x.mT`.
+        return asking not in other_way and asked not in way
 
     @property
     def is_causal(self) -> bool:
@@ -446,14 +449,15 @@ def unmoved(view: View) -> Step | None:
     return behind(writer_of(view), {*COPIES, "cat"}) if view.numel else None
 
 
-def _projected_from(operand: Operand) -> Step | None:
-    """The step that queries or keys are a linear map of."""
-    step = unmoved(operand.view)
+def _way_back(operand: Operand) -> list[Step | None]:
+    """The step that queries or keys are a linear map of (None if unknown), then those up to it."""
+    step, way = unmoved(operand.view), list[Step | None]()
     for _ in range(6):
+        way.append(step)
         if step is None or step.op in ("linear", "addmm", "mm"):
             break
         given = [o.step for o in step.operands if o.step is not None and o.step.role != "constant"]
         step = next((s for s in given if s.role == "activation"), None)
     if step is None:
-        return None
-    return next((o.step for o in step.operands if o.argument in ("input", "mat1")), None)
+        return [None, *way]
+    return [next((o.step for o in step.operands if o.argument in ("input", "mat1")), None), *way]

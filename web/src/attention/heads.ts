@@ -50,14 +50,16 @@ export function headAt(trace: TraceInfo, step: number | null, lead: number[]): H
   return layer === undefined ? null : { layer, head: lead.at(-1) ?? 0 };
 }
 
-/** What each query position of a decoder writes next: the token after it; null if unknown. */
+/** What each query position of a translator's decoder writes next: the token after it; null if
+ * unknown. A language model is given its text, and may have continued it otherwise. */
 export function writtenBy(
   trace: TraceInfo,
   layer: AttentionInfo,
   queries: readonly string[],
 ): (string | null)[] {
   const hasWords = trace.steps[layer.weights].labels.at(-2) !== null;
-  if (layer.part === 'encoder' || !hasWords) return queries.map(() => null);
+  const isTranslator = trace.attention.some(({ part }) => part === 'cross');
+  if (layer.part === 'encoder' || !isTranslator || !hasWords) return queries.map(() => null);
   return queries.map((_, place) => queries[place + 1] ?? null);
 }
 

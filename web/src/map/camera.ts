@@ -23,7 +23,7 @@ export interface Rect extends Size {
 }
 
 export const MOST_ZOOM = 12;
-/** Around what is shown: names stand above the towers, the legend below them. */
+/** Around what is shown: names stand above the towers, below them words that lie aslant. */
 export const MARGIN = { side: 24, top: 44, bottom: 56 };
 
 /** The camera that shows a part of the picture as large as it fits, at most at some zoom. */

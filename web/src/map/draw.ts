@@ -44,6 +44,8 @@ const LEAST_NAME = 6.5;
 /** The widths that `map_layout.py` gives to the name of a part and to its steps. */
 const NAME = 136;
 const INSIDE = 420;
+/** Beside a tower, for the name of a block, or for its number alone. */
+const [ROOM_FOR_NAME, ROOM_FOR_NUMBER] = [64, 18];
 /** What it leaves between two towers. */
 const APART = 150;
 const PARTS = new Set(['embedding', 'norm', 'attention', 'cross', 'feed_forward']);
@@ -109,16 +111,22 @@ function drawTower(brush: Brush, look: Look, tower: Box): void {
     const isPointed = look.pointed?.box === block;
     brush.slab(inner, palette.raised, 1, 0, 12);
     brush.slab(inner, isPointed ? palette.accent : palette.line, 0, 1, 12, isPointed ? 2 : 1);
-    nameBlock(brush, look, block, inner, rect.x);
+    nameBlock(brush, look, block, inner, rect);
   }
 }
 
-/** In the block's upper edge; where that is too low, beside the tower. */
-function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, left: number): void {
+/** In the block's upper edge; where that is too low, beside the tower: of the last one on its right,
+ * where no arrows come in. */
+function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, tower: Rect): void {
   const { palette, zoom } = brush;
   const colour = palette.soft;
   const name = look.nameOf(block);
-  const beside = Math.min(left, block.tower === 0 ? Infinity : APART * zoom);
+  const right = tower.x + tower.width;
+  const beyond = brush.screen.width - right;
+  const isLast = block.tower !== 0 && block.tower === look.scene.columns.length - 1;
+  const onRight = isLast && beyond > ROOM_FOR_NAME;
+  const onLeft = Math.min(tower.x, block.tower === 0 ? Infinity : APART * zoom);
+  const beside = onRight ? beyond : onLeft;
   if (24 * zoom >= 8) {
     // Above the uppermost part, which is a norm where that comes last; a stream has room beside it.
     const parts = block.inside.filter(({ kind }) => kind !== 'stream');
@@ -126,10 +134,11 @@ function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, left: numbe
     const size = Math.max(8, Math.min(14, Math.max(10, 14 * zoom), 0.8 * room));
     const y = rect.y + Math.min(Math.max(size * 0.8, 13 * zoom), room / 2);
     brush.write(name, rect.x + 10 * zoom, y, size, rect.width * 0.4, { weight: 600, colour });
-  } else if (rect.height >= 14 && beside > 24) {
+  } else if (rect.height >= 14 && beside > ROOM_FOR_NUMBER) {
     const y = rect.y + rect.height / 2;
-    const short = beside > 64 ? name : String((block.layer ?? 0) + 1);
-    brush.write(short, left - 8, y, 11, 90, { weight: 600, colour, align: 'right' });
+    const short = beside > ROOM_FOR_NAME ? name : String((block.layer ?? 0) + 1);
+    const x = onRight ? right + 8 : tower.x - 8;
+    brush.write(short, x, y, 11, 90, { weight: 600, colour, align: onRight ? 'left' : 'right' });
   }
 }
 

@@ -5,9 +5,10 @@
  */
 
 import type { MatrixScale } from './colours';
+import { lecture } from '../lib/lecture.svelte';
 import { describe } from '../lib/source';
 import { areUpright, columnHeaderHeight, exactWidth, labelWidth, rowHeaderWidth } from './headers';
-import { EXACT, formatNumber, SHORT, SHORTEST } from './numbers';
+import { EXACT, formatNumber, HUNDREDTHS, SHORT, SHORTEST } from './numbers';
 import { store } from './store';
 import { corners, tileCount, tileShape, type MatrixPlace, type Tile } from './tiles';
 import {
@@ -62,6 +63,8 @@ export interface MatrixProps {
   scale: MatrixScale | null;
   /** The room that the matrix may take with its headers. */
   room: Box;
+  /** Of a row of exact numbers, in pixels, where it may be higher than usual. */
+  highestRow?: number | undefined;
 }
 
 const SCROLLBAR = 10;
@@ -118,7 +121,10 @@ export class Grid {
     if (this.wantedDigits !== SHORT) return this.wantedDigits;
     const { columns } = this.props();
     if (columns > MOST_FITTED) return SHORT;
-    return columns * this.widthOf(SHORT) > this.roomiest.width ? SHORTEST : SHORT;
+    const fits = (digits: number) => columns * this.widthOf(digits) <= this.roomiest.width;
+    if (fits(SHORT)) return SHORT;
+    const isShare = this.props().scale?.kind === 'probability';
+    return lecture.isOn && isShare && !fits(SHORTEST) && fits(HUNDREDTHS) ? HUNDREDTHS : SHORTEST;
   });
   /** The widths of a column, its numbers at their shortest and as usual; null until there are
    * numbers, and where no screen is wide enough for all of them. */
@@ -130,11 +136,11 @@ export class Grid {
           usual: Math.max(this.widthOf(SHORT), labelWidth(this.props().columnLabels)),
         },
   );
-  /** Wide enough for the labels, too, if all columns fit then. */
+  /** Wide enough for the labels, too, as far as all columns fit then. */
   private readonly widest = $derived.by(() => {
     const { columns, columnLabels } = this.props();
-    const roomy = Math.max(this.widthOf(this.digits), labelWidth(columnLabels));
-    return columns * roomy <= this.roomiest.width ? roomy : this.widthOf(this.digits);
+    const share = Math.floor(this.roomiest.width / Math.max(1, columns));
+    return Math.max(this.widthOf(this.digits), Math.min(labelWidth(columnLabels), share));
   });
 
   /** The width of a column of exact numbers with so many digits. */
@@ -157,7 +163,15 @@ export class Grid {
   readonly isExact = $derived.by(() => this.rung === EXACT_RUNG);
   readonly sizes = $derived.by(() => {
     const { rows, columns } = this.props();
-    return cellSize(this.rung, rows, columns, this.roomiest, () => this.widest, this.flat);
+    return cellSize(
+      this.rung,
+      rows,
+      columns,
+      this.roomiest,
+      () => this.widest,
+      this.flat,
+      this.props().highestRow,
+    );
   });
   readonly isUpright = $derived.by(() => areUpright(this.props().columnLabels, this.sizes.width));
   readonly headHeight = $derived.by(() =>

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   EXACT,
   formatNumber,
+  HUNDREDTHS,
   formatShape,
   formatShare,
   formatSigned,
@@ -30,8 +31,23 @@ describe('a number for readers', () => {
     }
   });
 
+  it('has two decimals where shares have little room', () => {
+    const shares = [0.9791, 0.0002, 0, 1];
+    expect(shares.map((share) => formatNumber(share, HUNDREDTHS))).toEqual([
+      '0.98',
+      '0.00',
+      '0',
+      '1',
+    ]);
+  });
+
   it('has signs, shares and shapes', () => {
-    expect([formatSigned(0.113), formatSigned(-2)]).toEqual(['+0.113', '−2']);
+    expect([0.113, -2, 0, -0].map((value) => formatSigned(value))).toEqual([
+      '+0.113',
+      '−2',
+      '0',
+      '0',
+    ]);
     expect([formatShare(0.98), formatShare(0.02), formatShare(0)]).toEqual(['98%', '2.0%', '0%']);
     expect([formatShare(0.0006), formatShare(0.0004)]).toEqual(['0.1%', '< 0.1%']);
     expect(formatShape([3, 4])).toBe('3 × 4');

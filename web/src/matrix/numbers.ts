@@ -3,6 +3,8 @@
 export const SHORTEST = 3;
 export const SHORT = 4;
 export const EXACT = 9;
+/** Two decimals, not significant digits: for shares, where a lecture's large type has no more room. */
+export const HUNDREDTHS = -2;
 /** In place of a number: memory that nothing wrote to. */
 export const UNWRITTEN = '∅';
 
@@ -13,7 +15,8 @@ export function formatNumber(value: number, digits: number = SHORT): string {
   if (Number.isInteger(value) && Math.abs(value) < 10 ** Math.max(digits, 6)) {
     return String(value).replace('-', '−');
   }
-  return general(value, digits).replaceAll('-', '−');
+  const written = digits < 0 ? value.toFixed(-digits) : general(value, digits);
+  return written.replaceAll('-', '−');
 }
 
 /** C's `%.{digits}g`: no trailing zeros, exponents of at least two digits. */
@@ -36,9 +39,9 @@ export function typeset(text: string): string {
   return text.replace(/(^|[^\w.)\]])-(?=[\d.∞])/g, '$1−').replace(/e-(?=\d)/g, 'e−');
 }
 
-/** With its sign always there: `+0.113`. */
+/** With its sign always there: `+0.113`; 0 has none. */
 export function formatSigned(value: number, digits: number = SHORT): string {
-  return value >= 0 ? `+${formatNumber(value, digits)}` : formatNumber(value, digits);
+  return value > 0 ? `+${formatNumber(value, digits)}` : formatNumber(value, digits);
 }
 
 /** In percent; what would wrongly read 0.0% is told to be less than the last digit. */

@@ -74,7 +74,7 @@ export interface Scroll {
  *
  * `exact` is the width that exact numbers need; it takes looking at thousands of them, which a
  * heat map of a large matrix must not wait for: it is asked only where it matters. Labels lie flat
- * over exact numbers, which leaves `flat` more pixels of height.
+ * over exact numbers, which leaves `flat` more pixels of height; their rows are at most `highest`.
  */
 export function cellSize(
   rung: number,
@@ -83,10 +83,11 @@ export function cellSize(
   box: Box,
   exact: () => number,
   flat = 0,
+  highest = ROW_HEIGHT,
 ): Sizes {
   if (rung === EXACT_RUNG) {
     const close = Math.floor((box.height + flat) / Math.max(1, rows));
-    const height = close < LEAST_ROW ? ROW_HEIGHT : Math.min(close, ROW_HEIGHT);
+    const height = close < LEAST_ROW ? ROW_HEIGHT : Math.min(close, highest);
     return { rows, columns, width: exact(), height };
   }
   return { rows, columns, ...heatSize(rung, rows, columns, box) };

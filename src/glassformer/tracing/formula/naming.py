@@ -185,7 +185,15 @@ class Names:
         """Its name relative to its module; a parameter's includes the module that holds it."""
         if step.role == "parameter":
             return ".".join(step.name.split(".")[-2:])
-        return step.name.removeprefix(f"{step.module}.") if step.module else step.name
+        if not step.module:
+            return step.name
+        words, within = step.name.split("."), step.module.split(".")
+        # A part of a packed projection is named beside the module that computed it.
+        shared = 0
+        while shared < min(len(words) - 1, len(within)) and words[shared] == within[shared]:
+            shared += 1
+        is_number = words[shared].isdigit()  # `gru.2`: a `2` would say nothing
+        return ".".join(words[max(0, shared - 1) if is_number else shared :])
 
     def word(self, step: Step) -> str:
         """The last word of its name, the one a reader knows."""

@@ -15,7 +15,7 @@ export const attentionEn = {
   'attention.lines': 'Token to token',
   'attention.linesHint':
     'Each line is one weight, thicker where it is larger. Point at a token to see its lines alone; click to hold it, then its weights are buttons.',
-  'attention.least': 'Lines from weight',
+  'attention.least': 'Draw weights from',
   'attention.tooMany': 'The {most} largest of them are drawn.',
   'attention.query': '{token}, position {position}: what it looks at',
   'attention.key': '{token}, position {position}: what looks at it',
@@ -28,7 +28,7 @@ export const attentionEn = {
   'attention.first': 'the first token',
   'attention.last': 'the last token',
   'attention.looksAt': 'Looks mostly at {what}: {share} of the weight on average.',
-  'attention.noHabit': 'No fixed place gets most of the weight.',
+  'attention.noHabit': 'No fixed position gets most of the weight.',
   'attention.between': ' ',
   'attention.spread': 'On average a token attends to about {spread} tokens at once.',
   'attention.spreadOne':

@@ -1,7 +1,7 @@
 export const auditEn = {
   'audit.heading': 'Audit a worked example',
   'audit.lead':
-    'Every printed number is computed twice: from the numbers printed before it, and from the inputs alone. Where one is wrong, the likely slip is named. A file has the steps of an article as JSON; the guide to audits describes it.',
+    'Every printed number is computed twice: from the numbers printed before it, and from the inputs alone. Where one is wrong, the likely slip is named. A file lists the steps of an article as JSON; docs/audit.md describes the format.',
   'audit.shipped': 'Shipped example',
   'audit.choose': 'Choose one …',
   'audit.examples': 'Shipped examples',

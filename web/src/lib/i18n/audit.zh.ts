@@ -3,7 +3,7 @@ import type { auditEn } from './audit.en';
 export const auditZh: Record<keyof typeof auditEn, string> = {
   'audit.heading': '核对一个计算实例',
   'audit.lead':
-    '每个印出的数都重新计算两遍：一遍依据它前面印出的数，一遍从已知的数算起。有误之处会指出可能的原因。文件以 JSON 写出文章的各个步骤；写法见核对指南。',
+    '每个印出的数都重新计算两遍：一遍依据它前面印出的数，一遍从已知的数算起。有误之处会指出可能的原因。文件以 JSON 写出文章的各个步骤；格式见 docs/audit.md。',
   'audit.shipped': '自带的例子',
   'audit.choose': '请选择……',
   'audit.examples': '自带的例子',

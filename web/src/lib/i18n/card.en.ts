@@ -27,7 +27,7 @@ export const cardEn = {
   'card.allByIndex': 'All in order',
   'card.order': 'Which terms',
   'card.check': 'Check',
-  'card.stored': 'stored',
+  'card.stored': '{dtype}, stored',
   'card.float64': 'float64, from these operands',
   'card.difference': 'relative difference',
   'card.notReproduced': 'This rule does not reproduce the stored number.',

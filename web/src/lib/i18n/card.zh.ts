@@ -27,7 +27,7 @@ export const cardZh: Record<keyof typeof cardEn, string> = {
   'card.allByIndex': '全部，按次序',
   'card.order': '显示哪些项',
   'card.check': '核对',
-  'card.stored': '存储值',
+  'card.stored': '{dtype}，存储值',
   'card.float64': '由这些操作数按 float64 重算',
   'card.difference': '相对误差',
   'card.notReproduced': '按此规则算不出存储的数值。',

@@ -28,12 +28,13 @@ export const experimentsEn = {
   'menu.open': 'Switch off or replace (Shift+F10)',
   'menu.key': 'Switch parts off, or replace them',
   'menu.title': 'What to do with the parts around {name}',
+  'menu.heading': 'Switch off, or replace by',
   'menu.none': 'Nothing can be put in its place.',
   'menu.number': 'this number',
   'menu.step': 'all of {name}',
   'menu.off': 'off',
   'menu.offHint': 'Set to zero',
-  'menu.mean': 'mean',
+  'menu.mean': 'mean of this run',
   'menu.meanHint': 'The mean over the positions of this run',
   'menu.data': 'mean of examples',
   'menu.dataHint': 'The mean over all positions of the model’s example texts',
@@ -54,7 +55,7 @@ export const experimentsEn = {
   'words.list': 'Shares of the words, {name}',
   'words.source': 'text to translate',
   'words.target': 'translation so far',
-  'words.whole': 'The shares add up to {sum}; they should to {whole}.',
+  'words.whole': 'The shares add up to {sum} instead of {whole}.',
 
   'experiments.title': 'Experiments',
   'experiments.open': 'Run a model first: experiments are made with its trace.',
@@ -70,15 +71,15 @@ export const experimentsEn = {
   'experiments.wordsLead':
     'Which words of the input made this number? Orange words raise it, blue ones lower it.',
   'experiments.compare': 'Two texts',
-  'experiments.compareLead': 'The same model over another text: where do the two runs part?',
+  'experiments.compareLead': 'The same model over another text: where do the two runs differ?',
   'experiments.sweep': 'Sweep',
   'experiments.sweepLead':
-    'Every head, or every position, of every layer switched off or replaced, one at a time: what does the number do? A square opens its intervention.',
+    'Every head, or every position, of every layer switched off or replaced, one at a time: how much does the number change? Click a square to open that run.',
   'experiments.lens': 'Layers',
   'experiments.lensLead': 'What would the model say if each layer were its last (logit lens)?',
   'experiments.parts': 'Parts',
   'experiments.partsLead':
-    'What each layer adds to a logit on the direct way, past all later layers. The parts add up to it.',
+    'What each layer adds directly to a logit, bypassing all later layers. The parts add up to it.',
 
   'sweep.over': 'One by one, each',
   'sweep.head': 'head',
@@ -88,7 +89,8 @@ export const experimentsEn = {
   'sweep.progress': 'Layers done',
   'sweep.done': '{done} of {of} layers',
   'sweep.table': 'Changes of {name}',
-  'sweep.before': '{name} = {value} without any of it; squares say by how much it changes.',
+  'sweep.before':
+    '{name} = {value} with nothing replaced; each square shows by how much it changes.',
 
   'lens.before': 'before {layer}',
   'lens.after': 'after {layer}',
@@ -104,14 +106,17 @@ export const experimentsEn = {
 
   'compare.other': 'Another text (B)',
   'compare.run': 'Compare',
-  'compare.stop': 'Without B',
-  'compare.counts': 'Steps that differ: {different}; that are the same: {same}.',
+  'compare.stop': 'Stop comparing',
+  'compare.counts': 'Different steps: {different}; equal steps: {same}.',
   'compare.menu':
     'Right click a number (or Shift+F10) to copy it, its row or its head from B into A.',
   'compare.inOrder': 'in the order of the computation',
   'compare.list': 'Steps that differ',
   'compare.all': 'All {n} steps',
   'compare.fewer': 'Fewer steps',
+  'compare.step': 'Step',
+  'compare.size': 'Difference',
+  'compare.values': 'Largest change, A → B',
   'compare.largest': 'Largest difference at',
   'compare.otherShape':
     'The texts have different lengths, so the matrices have no cells in common.',

@@ -98,10 +98,11 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
   return filled(dictionaries[setting.language][key] ?? key, values);
 }
 
-/** A refusal of the server in the page's language: its own line is English, and says the rest. */
+/** A refusal of the server in the page's language; where neither has Chinese, in English. */
 export function refusal({ detail, zh: told, code, figures }: Problem): string {
   if (setting.language === 'en') return detail;
-  return code ? filled(problemsZh[code], figures) : (told ?? detail);
+  const ours = code && problemsZh[code];
+  return ours ? filled(ours, figures) : (told ?? detail);
 }
 
 function filled(text: string, values: Record<string, string | number>): string {

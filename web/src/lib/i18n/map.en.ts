@@ -20,7 +20,7 @@ export const mapEn = {
   'map.experts': 'Mixture of experts',
   'map.parallel': 'Attention and feed-forward',
   'map.mixer': 'Mixer',
-  'map.head': 'Head',
+  'map.head': 'Output head',
   'map.finalNorm': 'Final norm',
   'map.answer': 'Answer',
   'map.stream': 'residual stream',
@@ -70,7 +70,7 @@ export const mapEn = {
   'map.say.answer': 'What the model says.',
   'map.say.step': 'Computed from what is below it.',
   'map.say.group': 'Computed from what is below it.',
-  'keys.map': 'In the picture of the model: zoom, show all of it',
+  'keys.map': 'On the map: zoom in, zoom out, show all of it',
   'start.map': 'Every box is a part of a real run of “{text}”. Click to go in.',
-  'start.mapOpen': 'Open the picture of this run',
+  'start.mapOpen': 'Open this map',
 } as const;

@@ -68,7 +68,7 @@ export const mapZh: Record<keyof typeof mapEn, string> = {
   'map.say.answer': '模型给出的答案。',
   'map.say.step': '由它下面的量算出。',
   'map.say.group': '由它下面的量算出。',
-  'keys.map': '在模型全图中：缩放、显示全图',
+  'keys.map': '在结构图中：放大、缩小、显示全图',
   'start.map': '每个方框都是模型实际运行“{text}”时的一部分。单击可进入。',
-  'start.mapOpen': '打开这次运行的全图',
+  'start.mapOpen': '打开这张结构图',
 };

@@ -47,7 +47,7 @@ export const pageEn = {
     'Glassformer runs a real Transformer over your text and keeps every number of the run: from the answer back to the words and weights it came from. Change one, and everything after it is computed again.',
   'start.yours': 'Or run your own text',
   'start.live':
-    'Live: how much each word of “{text}” looks at each other one, in the toy model. Click a number.',
+    'Live: the attention scores of “{text}” in the toy model, each word against every other. Click a number.',
   'start.liveCell': '{row}, {column}: {value}',
   'start.models': 'Models',
   'start.modelsLead':
@@ -79,7 +79,7 @@ export const pageEn = {
   'start.auditOpen': 'Audit an example',
   'start.classify': 'classifies',
   'start.translate': 'translates',
-  'start.generate': 'writes on',
+  'start.generate': 'continues texts',
   'start.module': 'module',
 
   'tree.search': 'Search steps',
@@ -93,7 +93,7 @@ export const pageEn = {
 
   'answer.title': 'Answer',
   'answer.next': 'Next',
-  'answer.continuation': 'goes on',
+  'answer.continuation': 'continues',
   'answer.tokens': 'The text, token by token',
   'answer.candidates': 'What could come after “{after}”',
   'answer.after': 'after “{token}”',
@@ -118,7 +118,7 @@ export const pageEn = {
   'keys.search': 'Search the steps',
   'keys.close': 'Close card or dialog',
   'keys.help': 'This list',
-  'keys.touch': 'On a touch screen: tap a number to explain it, press long to edit it.',
+  'keys.touch': 'On a touch screen: tap a number to explain it, press and hold to edit it.',
   'keys.touchRead': 'On a touch screen: tap a number to explain it.',
 
   'saved.note':

@@ -1,6 +1,6 @@
 export const trainingEn = {
   'training.title': 'Training',
-  'training.none': 'No training run is watched.',
+  'training.none': 'No training run is being watched.',
   'training.how': 'Start one with this page beside it:',
   'training.waiting': 'Waiting for the first report of the run …',
   'training.running': 'running',
@@ -13,7 +13,7 @@ export const trainingEn = {
   'training.tokensPerSecond': 'Tokens/s',
   'training.left': 'Time left',
   'training.unknown': '–',
-  'training.lossCurve': 'Loss by updates',
+  'training.lossCurve': 'Loss by update',
   'training.scoreCurve': 'Validation: {name}',
   'training.measure': 'Measure',
   'training.train': 'training',
