@@ -188,9 +188,10 @@ class Phrasing(Sentences):
             return self("attends only", row=row, best=named)
         if len(best) == len(allowed):
             same = len({float(shares[place]) for place in allowed}) == 1
-            key = "attends flat" if same else "attends flat nearly"
             if len(allowed) == 2:
-                return self(f"{key} two", row=row, share=share)
+                key = "attends flat two" if same else "attends flat nearly two"
+            else:
+                key = "attends flat" if same else "attends flat nearly"
             return self(key, row=row, count=len(allowed), share=share)
         if len(best) > 1:
             return self("attends tied", row=row, best=named, share=share)
