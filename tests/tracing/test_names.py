@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from glassformer.documents import render_text
 from glassformer.tracing import Trace, trace, trace_training_step
 from glassformer.tracing.capture.source_lines import from_package
-from glassformer.tracing.formula import Symbol, to_tex, to_text
+from glassformer.tracing.formula import Symbol, naming, to_tex, to_text
 from glassformer.tracing.formula.notation import Fraction, Infix, Leaf, Value
 from tests.tracing.foreign_models import FAMILIES
 
@@ -551,3 +552,28 @@ def test_a_short_name_is_no_number_and_no_path() -> None:
     read = t["transformer.h.0.attn.scores"].operands[0].view
     queries, _ = t.naming.find(read, (0,) * read.ndim)
     assert t.naming.short(queries) == "queries"  # a part of what `attn.c_attn` computed
+
+
+def test_many_operands_of_one_name_are_told_apart_in_few_tries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forward(x: Tensor) -> Tensor:
+        pieces = []
+        for row in x:
+            h = row * 2
+            pieces.append(h)
+        return torch.stack(pieces)
+
+    tries = 0
+
+    def counted(symbol: Symbol, **changes: Any) -> Symbol:
+        nonlocal tries
+        tries += 1
+        return replace(symbol, **changes)
+
+    monkeypatch.setattr(naming, "replace", counted)
+    traced = trace(forward, torch.randn(100, 2))
+    assert [traced.steps[-1][at, 0].formula for at in (0, 1, 4, 99)] == [
+        "h[0]", "h′[0]", "h_2[0]", "h_97[0]",
+    ]  # fmt: skip
+    assert tries < 5 * 4 * 100

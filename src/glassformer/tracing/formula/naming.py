@@ -16,8 +16,10 @@ map's matrix with one column for each output, as in x · W; PyTorch stores it tr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from glassformer.tracing.capture.operator_calls import (
@@ -436,18 +438,26 @@ def _told_apart(steps: Iterable[Step], names: Names) -> dict[int, Symbol]:
             found[place] = Symbol("x", _RESIDUAL.get(step.stage or "", ""))
     told: dict[int, Symbol] = {}
     taken: set[Symbol] = set()
+    repeats: Counter[Symbol] = Counter()
     for step, symbol in zip(steps, found, strict=True):
-        told[id(step)] = symbol if symbol not in taken else _marked(symbol, taken)
+        told[id(step)] = symbol
+        if symbol in taken:
+            repeats[symbol] += 1
+            told[id(step)] = _marked(symbol, taken, repeats[symbol])
         taken.add(told[id(step)])
     return told
 
 
-def _marked(symbol: Symbol, taken: set[Symbol]) -> Symbol:
-    """A free variant of a symbol: with primes, or beyond three with a number."""
+def _marked(symbol: Symbol, taken: set[Symbol], repeat: int = 1) -> Symbol:
+    """A free variant of a symbol: with primes, or beyond three with a number.
+
+    `repeat` variants of it, this one among them, have been asked for: fewer need not be tried.
+    """
     for primes in range(symbol.primes + 1, _PRIMES + 1):
         if (found := replace(symbol, primes=primes)) not in taken:
             return found
-    numbered = (replace(symbol, below=f"{symbol.below}{n}") for n in range(2, len(taken) + 3))
+    numbers = count(max(2, repeat - _PRIMES + 1))
+    numbered = (replace(symbol, below=f"{symbol.below}{n}") for n in numbers)
     return next(found for found in numbered if found not in taken)
 
 
