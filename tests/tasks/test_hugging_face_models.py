@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -61,6 +62,28 @@ def test_classes_and_gaps_are_those_of_transformers(folders: dict[str, Path]) ->
         best = logits[place].topk(3)
         assert [word.id for word in gap] == best.indices.tolist()
         assert [word.probability for word in gap] == pytest.approx(best.values.tolist(), abs=1e-6)
+
+
+def test_a_continuation_keeps_the_space_that_its_tokenizer_drops_at_a_beginning() -> None:
+    """As those of Llama and Mistral do: `▁sat` alone is decoded as `sat`."""
+    words = ["<unk>", "▁the", "▁cat", "▁sat", "▁on", "▁a", "▁mat", "▁dog", "▁ran", "▁to"]
+    plain = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({word: id_ for id_, word in enumerate(words)}, "<unk>")
+    )
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    plain.decoder = tokenizers.decoders.Metaspace()
+    library = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="<unk>")
+    module = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=len(words), hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+            num_attention_heads=2, bos_token_id=None, eos_token_id=None,
+        )
+    ).eval()  # fmt: skip
+    ours, prompt = gf.load(module, tokenizer=library), "the cat sat on"
+    found = ours.generate(prompt, search=Greedy(), max_new=3)
+    ids = [*library(prompt)["input_ids"], *found.alternatives[0].ids]
+    assert found.to_text() == library.decode(ids)
+    assert prompt + "".join(ours.stream(prompt, search=Greedy(), max_new=3)) == library.decode(ids)
 
 
 def test_continuations_and_translations_are_those_of_transformers(

@@ -421,11 +421,19 @@ class HuggingFaceModel(Model):
             n_scored = len(written) + (end is not None)
             total = float(steps[number, :n_scored].sum())
             score = total if beams is None else float(said.sequences_scores[number])
-            text = self.writer.decode(written)
+            text = self._text_after(sequence[:given].tolist(), written)
             if end is None:
                 text = text.removesuffix(HALF_CHARACTER)
             found.append(Alternative(text, score, total, end is not None, tuple(written)))
         return found
+
+    def _text_after(self, before: list[int], written: list[int]) -> str:
+        """What the ids add to a text: its first space, too, which decoding them alone may drop."""
+        if not self._config.is_encoder_decoder:
+            begun, whole = self.writer.decode(before), self.writer.decode([*before, *written])
+            if whole.startswith(begun):
+                return whole.removeprefix(begun)
+        return self.writer.decode(written)
 
     def _options(self, search: Search, max_new: int) -> Any:
         """Our search as settings of transformers; what it leaves open, the folder decides."""
@@ -513,8 +521,8 @@ class HuggingFaceModel(Model):
         while (new := queue.get()) is not None:
             if isinstance(new, BaseException):
                 raise new
-            for id_ in () if is_prompt else new:
-                if id_ not in ends and (piece := pieces.push(id_)):
+            for id_ in new:
+                if id_ not in ends and (piece := pieces.push(id_)) and not is_prompt:
                     yield piece
             is_prompt = False
         writer.join()  # until then it owns the random generator
