@@ -10,6 +10,7 @@ import pytest
 from glassformer.cli import run
 from glassformer.documents import render_text
 from glassformer.documents.parts import (
+    ASKED,
     Document,
     Figure,
     Formula,
@@ -44,17 +45,17 @@ def answers_in(answers: Section) -> list[Formula]:
     return [part for part in found if isinstance(part, Formula)]
 
 
-def numbers_shown(sheet: Document) -> tuple[set[Cell], set[Cell]]:
-    """The cells whose numbers stand in a matrix, and those that are blank."""
-    shown: set[Cell] = set()
-    blank: set[Cell] = set()
+def numbers_shown(sheet: Document) -> tuple[set[Cell], set[Cell], set[Cell]]:
+    """The cells whose numbers stand in a matrix, are blank, or are a question mark."""
+    shown, blank, asked = set[Cell](), set[Cell](), set[Cell]()
     for part in sheet.walk():
         if isinstance(part, HeatMap):
             for row, line in enumerate(part.cells()):
                 for column, cell in enumerate(line):
                     place = Cell(part.step, part.place(row, column))
-                    (blank if cell.is_blank else shown).add(place)
-    return shown, blank
+                    kind = blank if cell.is_blank else asked if cell.text == ASKED else shown
+                    kind.add(place)
+    return shown, blank, asked
 
 
 def numbers_written(sheet: Document) -> set[Cell]:
@@ -83,7 +84,7 @@ def test_a_drawing_is_kept_unless_it_writes_a_blank() -> None:
 @pytest.mark.parametrize(("name", "language"), NAMES)
 def test_a_blank_can_be_computed_and_is_given_away_nowhere(name: str, language: Language) -> None:
     sheet, answers = sheet_of(name, language)
-    shown, blank = numbers_shown(sheet)
+    shown, blank, asked = numbers_shown(sheet)
     answered = {part.cell for part in answers_in(answers)}
     assert len(blank) >= 6 and blank == answered
     assert not blank & shown
@@ -95,14 +96,24 @@ def test_a_blank_can_be_computed_and_is_given_away_nowhere(name: str, language: 
             assert not blank & {part.cell, *leaves(part.cell.expression)}
     for cell in blank:
         assert cell.expression is not None
-        assert set(leaves(cell.expression)) <= shown | blank | numbers_written(sheet)
+        assert set(leaves(cell.expression)) <= shown | blank | asked | numbers_written(sheet)
 
 
 @pytest.mark.parametrize("name", ["roses", "heads", "films"])
 def test_a_weight_is_asked_for_beside_the_scores_that_its_row_writes_down(name: str) -> None:
     sheet, answers = sheet_of(name, "en")
-    _, blank = numbers_shown(sheet)
+    _, blank, _ = numbers_shown(sheet)
     assert len(blank) >= 2 and blank == {part.cell for part in answers_in(answers)}
+
+
+@pytest.mark.parametrize(("name", "language"), NAMES)
+def test_there_are_as_many_blanks_as_the_task_says(name: str, language: Language) -> None:
+    """A row that is asked for once and shown again is no second task."""
+    sheet, answers = sheet_of(name, language)
+    maps = [part for part in sheet.walk() if isinstance(part, HeatMap)]
+    blanks = [cell for part in maps for line in part.cells() for cell in line if cell.is_blank]
+    assert len(blanks) == len(answers_in(answers))
+    assert f" {len(blanks)} " in render_text(sheet, "md").split("\n\n")[2]
 
 
 def test_a_sheet_without_blanks_says_so() -> None:
@@ -116,7 +127,7 @@ def test_the_rows_of_questions_are_blank() -> None:
     asked = {
         cell for part in document.walk() if isinstance(part, Question) for cell in part.cells
     }  # fmt: skip
-    _, blank = numbers_shown(sheet_of("illustrated", "zh")[0])
+    _, blank, _ = numbers_shown(sheet_of("illustrated", "zh")[0])
     assert asked and len(asked & blank) >= len(asked) / 2  # others are told by later formulas
 
 
@@ -127,7 +138,7 @@ def test_the_sheet_itself_tells_no_answer_and_asks_for_what_is_blank() -> None:
     assert "Answers." not in sheet and "−0.315" not in sheet.partition("Answer sheet")[0]
     for name in ("illustrated", "by-hand"):
         document = lesson(name).document()
-        _, blank = numbers_shown(sheet_of(name, "en")[0])
+        _, blank, _ = numbers_shown(sheet_of(name, "en")[0])
         asked = [part for part in document.walk() if isinstance(part, Question)]
         text = render_text(document, "worksheet")
         assert all((part.text in text) == bool(blank & set(part.cells)) for part in asked)

@@ -484,7 +484,9 @@ def test_signals_are_those_of_the_stack_and_of_its_loss(residual: str, norm: Nor
 def test_depth_says_what_its_signals_show() -> None:
     assert "vanishes" in said(switched("depth", residual="off", norm="none"), "backwards")
     assert "explodes" in said(switched("depth", residual="on", norm="none"), "backwards")
-    assert "about equally much" in said(switched("depth", residual="on", norm="pre"), "backwards")
+    assert "the same order of magnitude" in said(
+        switched("depth", residual="on", norm="pre"), "backwards"
+    )
     for norm in depth.CHOICES["norm"]:
         assert "soon the same everywhere" in said(
             switched("depth", residual="off", norm=norm), "alike"

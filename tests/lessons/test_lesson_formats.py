@@ -1,5 +1,6 @@
 """Lessons in every format, and `glassformer lesson`."""
 
+import io
 import json
 import re
 import shutil
@@ -95,6 +96,29 @@ def test_the_workbook_is_live_and_links_only_to_its_own_sheets(
     assert used and used < sheets
 
 
+def parts_of_workbook(document: Document) -> tuple[str, str]:
+    """The first sheet and the formats, as XML."""
+    made = render(document, "xlsx")
+    assert isinstance(made, bytes)
+    with zipfile.ZipFile(io.BytesIO(made)) as book:
+        return book.read("xl/worksheets/sheet1.xml").decode(), book.read("xl/styles.xml").decode()
+
+
+def test_long_texts_in_a_table_of_a_workbook_have_room() -> None:
+    short, long = ("greedy", "−9.48"), "Eine Ballettkurs von fünf Mädchen, die in sequem springen."
+    rows = ((short[0], long, short[1]), ("beam", long * 3, "−6.452"))
+    sheet, _ = parts_of_workbook(Document("", (Table("", ("method", "text", "ln"), rows),)))
+    assert {"B1:F1", "B2:F2", "B3:F3"} == set(re.findall(r'mergeCell ref="([^"]+)"', sheet))
+    assert re.search(r'<c r="G2"', sheet)  # the next column begins after it
+    heights = re.findall(r'<row r="(\d)"[^>]* ht="([\d.]+)"', sheet)
+    assert [(row, float(height) >= 48) for row, height in heights] == [("2", False), ("3", True)]
+
+
+def test_a_negative_number_of_a_workbook_keeps_its_sign_behind_the_arrow() -> None:
+    _, styles = parts_of_workbook(lesson("training-step").document())
+    assert '"→ "0.0000##;"→ −"0.0000##' in styles.replace("&quot;", '"')
+
+
 def test_a_workbook_is_the_same_every_time(lessons: dict[str, Lesson]) -> None:
     made = lessons["masked"].document()
     assert render(made, "xlsx") == render(made, "xlsx")
@@ -159,7 +183,8 @@ def test_a_lesson_says_what_it_follows_and_needs_and_what_comes_next(
     made, entry = lesson("masked", language), LESSONS["masked"]
     text = re.sub(r"\s+", "", render_text(made.document(), to))
     text = text.replace("$-\\infty$", "−∞")
-    wanted = [entry.text.title, entry.text.author, entry.able, LESSONS["illustrated"].title]
+    (before,) = entry.needs
+    wanted = [entry.text.title, entry.text.author, entry.able, LESSONS[before].title]
     for said in wanted:
         assert said.say(language).replace(" ", "") in text
     assert f"{entry.minutes}{'minutes' if language == 'en' else '分钟'}" in text

@@ -190,7 +190,7 @@ def test_thrones_words_are_those_of_decoding_one_by_one() -> None:
         with torch.no_grad():
             logits = learned.model.decode(learned.target[:, place : place + 1], memory, cache=cache)
         one = torch.softmax(logits[0, -1], dim=-1).numpy()
-        np.testing.assert_allclose(whole.matrix.values[place], one, atol=1e-5)
+        np.testing.assert_allclose(whole.matrix.values[:, place], one, atol=1e-5)
 
 
 def test_training_step_lowers_the_loss() -> None:

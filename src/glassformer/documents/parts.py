@@ -162,6 +162,8 @@ class HeatMap:
     stands for their numbers."""
     blanks: frozenset[tuple[int, int]] = frozenset()
     """Rows and columns, as a reader sees them, of numbers that a worksheet leaves out."""
+    asked_elsewhere: frozenset[tuple[int, int]] = frozenset()
+    """The same for numbers that it asks for in another matrix: a question mark stands for them."""
 
     @property
     def step(self) -> Step:
@@ -188,7 +190,7 @@ class HeatMap:
             is_marked = at == self.marked
             if at in holes:
                 return HeatCell(math.nan, UNWRITTEN, None, is_marked, is_unwritten=True)
-            if at[0] in self.hidden:
+            if at[0] in self.hidden or at in self.asked_elsewhere:
                 return HeatCell(number, ASKED, None, is_marked)
             colour = None if scale is None else scale.colour(number)
             return HeatCell(number, write(number), colour, is_marked)

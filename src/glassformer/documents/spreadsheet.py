@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer, text_lines
 from glassformer.documents.workbook import TraceSheets, new_book, steps_behind
+from glassformer.language import columns_of
 
+_WIDTHS = (18, *(11,) * 40)
+"""Of the columns, in characters."""
 _PROSE_COLUMNS = 11
+_WIDEST = 5
+"""Columns that a cell of a table may take; longer text is wrapped."""
 _CHARACTERS_PER_LINE = {"en": 120, "zh": 66}
 _MOST = 256
 
@@ -43,8 +49,8 @@ class Spreadsheet(Renderer[None]):
             self._live.add(trace, steps_behind(trace, shown))
         self._sheet.set_landscape()
         self._sheet.fit_to_pages(1, 0)
-        self._sheet.set_column(0, 0, 18)
-        self._sheet.set_column(1, 40, 11)
+        for column, width in enumerate(_WIDTHS):
+            self._sheet.set_column(column, column, width)
         self._sheet.hide_gridlines(2)
         if self.document.title:
             self._line(self.document.title, self._formats.title)
@@ -69,7 +75,8 @@ class Spreadsheet(Renderer[None]):
             self._line(line, self._formula)
         value = part.cell.value
         digits = "0" if math.isfinite(value) and value == int(value) else "0.0000##"
-        live = self._book.add_format({"num_format": f'"→ "{digits}', "align": "left"})
+        written = f'"→ "{digits};"→ −"{digits}'
+        live = self._book.add_format({"num_format": written, "align": "left"})
         self._link(0, self._live.address(part.cell.step, part.cell.index), value, live)
         self._row += 1
         if part.code:
@@ -91,14 +98,26 @@ class Spreadsheet(Renderer[None]):
     def table(self, part: p.Table) -> None:
         if part.caption:
             self._line(part.caption, self._formats.quiet)
-        prose = [self._prose if width else None for width in part.widths()]
-        for column, head in enumerate(part.heads):
-            self._sheet.write_string(self._row, column, _plain(head), self._formats.column_head)
+        spans = _spans([part.heads, *part.rows])
+        self._table_row(part.heads, spans, self._formats.column_head)
         for row in part.rows:
-            self._row += 1
-            for column, item in enumerate(row):
-                self._sheet.write_string(self._row, column, _plain(item), prose[column])
-        self._row += 2
+            self._table_row(row, spans, self._prose)
+        self._row += 1
+
+    def _table_row(
+        self, row: Sequence[p.Inline], spans: Sequence[tuple[int, int]], format_: Any
+    ) -> None:
+        lines = 1
+        for item, (first, last) in zip(row, spans, strict=True):
+            said = _plain(item)
+            if first == last:
+                self._sheet.write_string(self._row, first, said, format_)
+            else:
+                self._sheet.merge_range(self._row, first, self._row, last, said, format_)
+            lines = max(lines, math.ceil(columns_of(said) / sum(_WIDTHS[first : last + 1])))
+        if lines > 1:
+            self._sheet.set_row(self._row, 16 * lines)
+        self._row += 1
 
     def facts(self, part: p.Facts) -> None:
         """The label in the first column, what is said across the others."""
@@ -162,6 +181,19 @@ class Spreadsheet(Renderer[None]):
         lines = math.ceil(len(said) / _CHARACTERS_PER_LINE[self.document.language])
         self._sheet.set_row(self._row, 16 * lines)
         self._row += 1
+
+
+def _spans(rows: Sequence[Sequence[p.Inline]]) -> list[tuple[int, int]]:
+    """The first and last column of the sheet that each column of a table takes."""
+    spans: list[tuple[int, int]] = []
+    for texts in zip(*rows, strict=True):
+        first = spans[-1][1] + 1 if spans else 0
+        wanted = max(columns_of(_plain(text)) for text in texts) + 2
+        last = first
+        while sum(_WIDTHS[first : last + 1]) < wanted and last + 1 < first + _WIDEST:
+            last += 1
+        spans.append((first, last))
+    return spans
 
 
 def _plain(inline: p.Inline) -> str:

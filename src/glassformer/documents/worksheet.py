@@ -65,17 +65,23 @@ def worksheet(document: p.Document) -> p.Document:
     else:
         head.append(p.Paragraph(words["worksheet without blanks"], "strong"))
     questions = [part for part in document.walk() if isinstance(part, p.Question)]
-    kept = (_blanked(part, hidden, questions) for part in document.parts)
-    body = [part for part in kept if part is not None]
+    body: list[p.Part] = []
+    for at, part in enumerate(document.parts):
+        here = frozenset(cell for cell, _ in asked.get(at, ()))
+        kept = _blanked(part, hidden, here, questions)
+        body += [] if kept is None else [kept]
     title = words["worksheet title"].format(title=document.title)
     answers = [_answers(document, asked)] if hidden else []
     return replace(document, title=title, parts=(*head, *body, *answers), data=None)
 
 
 def _blanked(
-    part: p.Part, hidden: frozenset[Cell], questions: Sequence[p.Question]
+    part: p.Part, hidden: frozenset[Cell], here: frozenset[Cell], questions: Sequence[p.Question]
 ) -> p.Part | None:
-    """A part without the hidden numbers; None for what would show them."""
+    """A part without the hidden numbers; None for what would show them.
+
+    `here` are those that its section asks for.
+    """
     if isinstance(part, p.Remark) or (isinstance(part, p.Paragraph) and part.is_answer):
         return None
     if isinstance(part, p.Figure):
@@ -83,16 +89,17 @@ def _blanked(
     if isinstance(part, p.Question):  # its row is blank in the matrix above, if nothing tells it
         return p.Paragraph(part.text, "strong") if hidden.intersection(part.cells) else None
     if isinstance(part, p.Section):
-        inside = (_blanked(one, hidden, questions) for one in part.parts)
+        inside = (_blanked(one, hidden, here, questions) for one in part.parts)
         return replace(part, parts=tuple(one for one in inside if one is not None))
     if isinstance(part, p.HeatMap):
-        blanks = frozenset(place for place, cell in _cells(part) if cell in hidden)
+        places = [(at, cell) for at, cell in _cells(part) if cell in hidden]
+        blanks = frozenset(at for at, cell in places if cell in here)
         asked = {one.number for one in questions if hidden.intersection(one.cells)}
+        # The same numbers again: not to be seen, and not to be filled in twice.
+        again = frozenset(at for at, _ in places) - blanks
         filled = {row for row, _ in blanks}
-        repeated = {
-            row: n for row, n in part.hidden.items() if n in asked and row not in filled
-        }  # the same numbers again: not to be seen, and not to be filled in twice
-        return replace(part, blanks=blanks, hidden=repeated)
+        rows = {row: n for row, n in part.hidden.items() if n in asked and row not in filled}
+        return replace(part, blanks=blanks, asked_elsewhere=again, hidden=rows)
     return part
 
 

@@ -293,11 +293,13 @@ class Speaker(Sentences):
         super().__init__(language, *tables, _COMMON)
 
     def __call__(self, key: str, **fields: object) -> str:
-        written = {
-            name: number(field) if isinstance(field, SupportsFloat) else field
-            for name, field in fields.items()
-        }
+        written = {name: self._written(field) for name, field in fields.items()}
         return self.filled(key, {"lessons": _LessonNames(self), **written})
+
+    def _written(self, value: object) -> object:
+        if isinstance(value, str) and value.startswith(_LESS_THAN):
+            return self("less than", share=value.removeprefix(_LESS_THAN))
+        return number(value) if isinstance(value, SupportsFloat) else value
 
     def step(self, role: str, key: str, parts: Parts, **facts: object) -> LessonStep:
         """A step with its title: the lesson's own for this key, or the usual one of a role."""
@@ -358,10 +360,16 @@ def number(value: Scalar | SupportsFloat, digits: int = 4) -> str:
     return plain_number(value, digits).replace("-", "−")
 
 
+_LESS_THAN = "< "
+
+
 def percent(share: SupportsFloat) -> str:
-    """A fraction as a percentage with one decimal; one that would round to 0 is `< 0.1%`."""
+    """A fraction as a percentage with one decimal; one that would round to 0 is `< 0.1%`.
+
+    A `Speaker` puts that sign into words.
+    """
     share = float(share)
-    return "< 0.1%" if 0 < share < 5e-4 else f"{share:.1%}"
+    return f"{_LESS_THAN}0.1%" if 0 < share < 5e-4 else f"{share:.1%}"
 
 
 def points(change: SupportsFloat) -> str:

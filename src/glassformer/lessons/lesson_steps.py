@@ -67,9 +67,13 @@ def heat_map(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     title: str | None = None,
+    turned: bool = False,
 ) -> HeatMap:
-    """A step, or one head of it, with the chosen cell framed if it is part of it."""
-    at, marked, turned = None, None, is_turned(step)
+    """A step, or one head of it, with the chosen cell framed if it is part of it.
+
+    `turned` exchanges rows and columns, as is always done for a linear map's parameters.
+    """
+    at, marked, turned = None, None, turned or is_turned(step)
     if cell is not None and cell.step is step:
         row, column = (0, *cell.index)[-2:]
         at, marked = cell.index[:-2], (column, row) if turned else (row, column)

@@ -191,7 +191,8 @@ def _recall(say: Speaker) -> Parts:
     }  # fmt: skip
     best = all(found["attention"][-1] > found[kind][-1] for kind in _RECALL_KINDS[1:])
     yield say("recall", **facts)
-    yield _lines("recall", RECALL_LENGTHS, found, "length", "right", say, least=0, most=1)
+    percents = {kind: [100 * share for share in shares] for kind, shares in found.items()}
+    yield _lines("recall", RECALL_LENGTHS, percents, "length", "right", say, least=0, most=100)
     yield say.table(rows, "length", *_RECALL_KINDS)
     yield say("recall attention" if best else "recall others", **facts)
 

@@ -174,8 +174,8 @@ def _training(learned: TrainedOnAll, say: Speaker) -> Parts:
     key = "training perfect" if min(shares) == 1 else "training good"
     yield say("training", **facts)
     yield chart(
-        say, "accuracy", list(map(say, TASKS)), {say("right"): shares}, ("task", "right"),
-        ["output"], write=percent, least=0, most=1,
+        say, "accuracy", list(map(say, TASKS)), {say("right"): [100 * one for one in shares]},
+        ("task", "right axis"), ["output"], least=0, most=100,
     )  # fmt: skip
     yield say.table(rows, "task", "held out", "right")
     yield say(key, **facts)

@@ -141,8 +141,8 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     )
     yield say.step("words", "words", _word_step(learned, say))
     yield say.step("training", "untrained", [say(
-        "untrained", parameters=count_parameters(learned.model), layers=_N_LAYERS, width=_D_MODEL,
-        heads=_N_HEADS, said=learned.history[0][2],
+        "untrained", parameters=f"{count_parameters(learned.model):,}", layers=_N_LAYERS,
+        width=_D_MODEL, heads=_N_HEADS, said=learned.history[0][2],
     )])  # fmt: skip
     yield say.step("training", "training", _training_step(learned, run, say))
     yield role_step("embedding", run["model.encoder.embedding.looked_up"][2, 1], say)
@@ -212,9 +212,10 @@ def _decoded(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -
 
 
 def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> Parts:
-    columns = _vocabulary(learned)
     yield say("done", said=learned.history[-1][2])
-    yield heat_map(run["probabilities"], say, columns=columns)
+    yield heat_map(
+        run["probabilities"], say, rows=_vocabulary(learned), turned=True, title=say("next words")
+    )
     yield Figure("translation", translation_figure(learned, run, say.language))
 
 

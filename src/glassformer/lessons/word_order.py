@@ -182,7 +182,7 @@ def _classifier(say: Speaker) -> Parts:
     names = [say(f"choice encoding {kind}") for kind in CHOICES["encoding"]]
     shares = [100 * moved[{"none": "without"}.get(kind, kind)] for kind in CHOICES["encoding"]]
     rows = ((name, number(share, 2)) for name, share in zip(names, shares, strict=True))
-    yield say("shuffled text", without=number(shares[0] / 100, 1))
+    yield say("shuffled text", without=number(shares[0], 1))
     yield chart(
         say, "shuffled", names, {say("shuffled"): shares}, ("choice encoding", "shuffled axis"),
         write=lambda share: number(share, 2) if share > 1e-3 else "≈ 0",

@@ -451,8 +451,8 @@ def feed_forward_figure(
         table.put(heading(say(key)), 0, column, beat=column)
         table.put(_Network(layers), 1, column, beat=column)
     legend = table.put(TableFigure(40, 0), 2, 0, span=2)
-    legend.put(Swatch(say("weight above"), "key", "bar"), 0, 0)
-    legend.put(Swatch(say("weight below"), "score", "bar"), 0, 1)
+    legend.put(Swatch(say("parameter above"), "key", "bar"), 0, 0)
+    legend.put(Swatch(say("parameter below"), "score", "bar"), 0, 1)
     return table.drawing(say("feed-forward figure"))
 
 
