@@ -84,6 +84,8 @@ def switched(monkeypatch: pytest.MonkeyPatch) -> None:
         yield from list(whole(say))[: None if shown == "all" else int(shown)]
 
     class Labelled(dict[str, Bilingual]):
+        file = words("glassformer.lessons.masked").file
+
         def __contains__(self, key: object) -> bool:
             return str(key).startswith("choice") or super().__contains__(key)
 
