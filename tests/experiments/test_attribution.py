@@ -66,7 +66,7 @@ def test_leaving_a_word_out_is_captums_ablation(model: Any) -> None:
 
 def test_where_no_single_word_decides_that_is_said() -> None:
     found = words(gf.load("toy").trace("I am not happy")["logits"][0, 0])
-    assert found.note().startswith("A word counts for")
+    assert found.note().startswith("A word's score is")
     small = replace(found, scores=tuple(score / 100 for score in found.scores))
     assert small.note() == (
         "No single word decides this number: “not”, which changes it most, changes it by 2%. "
