@@ -31,6 +31,7 @@ LANGUAGES: dict[str, Language] = {"en": "en", "zh": "zh"}
 _LOCALES = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set counts, as POSIX has it
 _SENTENCES = ("what", "kind", "reason")  # error fields that hold text of ours or the system's
 _ROOT = Path(__file__).parent
+_WIDE = "⺀-鿿가-힣豈-﫿！-｠"
 
 
 def as_language(name: str) -> Language:
@@ -247,6 +248,10 @@ def chinese_of(error: BaseException) -> str | None:
     return " ".join(in_language(error, "zh").split()) if known else None
 
 
+# A space before or after a part that has become Chinese, where no Latin word begins or ends.
+_AROUND_CHINESE = re.compile(f"(?<=[{_WIDE}]) (?=\0[{_WIDE}])|(?<=[{_WIDE}]\0) (?=[{_WIDE}])")
+
+
 def in_language(part: object, language: Language | None = None) -> str:
     """Translate an error, or part of its message such as a suggestion or the system's reason.
 
@@ -257,17 +262,17 @@ def in_language(part: object, language: Language | None = None) -> str:
     if (language or _spoken) == "en" or template not in known:
         return str(part)
     fields: dict[str, object] = getattr(part, "fields", {})
-    return known[template].zh.format(**{
-        name: in_language(value, language)
+    said = known[template].zh.format(**{
+        name: f"\0{in_language(value, language)}\0"
         if name in _SENTENCES or hasattr(value, "template")
         else value
         for name, value in fields.items()
     })  # fmt: skip
+    return _AROUND_CHINESE.sub("", said).replace("\0", "")
 
 
 # --- lines of Chinese in a terminal ----------------------------------------------------------
 
-_WIDE = "⺀-鿿가-힣豈-﫿！-｠"
 _OPENING = "（《“‘「『【［"
 _CLOSING = "，。、；：？！）》”’」』】］…"
 # What stays on one line: a wide letter or a word, with the punctuation that belongs to it.

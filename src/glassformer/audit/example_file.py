@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -33,7 +33,7 @@ from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpe
 from glassformer.audit.formulas.formula_functions import function_of, written_out
 from glassformer.audit.formulas.terms import FunctionCall, Node, walk
 from glassformer.audit.quotation import Notation
-from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
+from glassformer.errors import ConfigError, Fragment, UnknownNameError, did_you_mean, expect
 from glassformer.files import parse_object, read_bytes
 from glassformer.language import Bilingual
 
@@ -48,7 +48,7 @@ MOST_BYTES = 5_000_000
 _MOST_STEPS = 1000
 _MOST_FORMULAS = 200_000  # characters of all formulas together
 _MOST_LETTERS = 100  # of a step's name
-_LONGEST_MESSAGE = 400
+_MOST_SHOWN = 100  # characters of a value that an error repeats
 
 
 def example_names() -> list[str]:
@@ -66,9 +66,7 @@ def load_example(name_or_file: str | Path) -> Example:
         return replace(read_example(_shipped(given), given, given), shipped=True)
     if not path.suffix and len(path.parts) == 1 and not _exists(path):
         raise UnknownNameError("example", given, example_names())
-    with _located(""):
-        raw = read_bytes(path, error=ConfigError, most=MOST_BYTES)
-    return _read(raw, path.stem, str(path))
+    return _read(read_bytes(path, error=ConfigError, most=MOST_BYTES), path.stem, str(path))
 
 
 def _exists(path: Path) -> bool:
@@ -81,7 +79,11 @@ def _exists(path: Path) -> bool:
 def example_of_bytes(raw: bytes, name: str) -> Example:
     """An example from the bytes of a file called `name`, which need not exist here."""
     if len(raw) > MOST_BYTES:
-        raise ConfigError(f"{name}: expected at most {MOST_BYTES} bytes")
+        raise ConfigError(
+            "{path} is larger than {most:,} bytes, the limit for such a file",
+            path=name,
+            most=MOST_BYTES,
+        )
     return _read(raw, name.removesuffix(".json") or "example", name)
 
 
@@ -98,27 +100,32 @@ def _shipped(name: str) -> str:
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Put the place in front of error messages, and keep them short."""
+    """Put the place in front of error messages."""
     try:
         yield
-    except ConfigError as error:
-        message = f"{where}{error}"
-        if len(message) > _LONGEST_MESSAGE:
-            message = f"{message[:_LONGEST_MESSAGE]}…"
-        if message == str(error):
-            raise
-        raise ConfigError(message) from error
+    except (ConfigError, UnknownNameError) as error:
+        raise ConfigError("{where}: {error}", where=where, error=error) from error
+
+
+def _in_step(name: str) -> AbstractContextManager[None]:
+    return _located(Fragment.of("step {name!r}", name=name))
+
+
+def _shown(value: Any) -> str:
+    """A value of a file as error messages repeat it."""
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def _read(raw: bytes, name: str, source: str) -> Example:
-    with _located(""):
-        data = parse_object(raw, source, error=ConfigError, what="a worked example")
-    with _located(f"{source}: "):
+    data = parse_object(raw, source, error=ConfigError, what="a worked example")
+    with _located(source):
         try:
             json.dumps(data, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            half = error.object[error.start : error.end]
-            raise ConfigError(f"expected Unicode, got half a character, {half!r}") from error
+            raise ConfigError(
+                "expected Unicode, got half a character, {half!r}", half=error.object[error.start]
+            ) from error
         _check_keys(data, _EXAMPLE_KEYS)
         title = _bilingual(data.get("title", name), "title")
         raw_steps = _expand(data.get("steps"))
@@ -135,11 +142,13 @@ def _check_sizes(steps: list[Any]) -> None:
     if not steps:
         raise ConfigError("expected a list of steps under 'steps'")
     if len(steps) > _MOST_STEPS:
-        raise ConfigError(f"expected at most {_MOST_STEPS} steps, got {len(steps)}")
+        raise ConfigError("expected at most {most} steps, got {n}", most=_MOST_STEPS, n=len(steps))
     written = sum(len(str(part.get("formula", ""))) for part in steps if isinstance(part, dict))
     if written > _MOST_FORMULAS:
         raise ConfigError(
-            f"expected at most {_MOST_FORMULAS} characters of formulas, got {written}"
+            "expected at most {most} characters of formulas, got {n}",
+            most=_MOST_FORMULAS,
+            n=written,
         )
 
 
@@ -155,22 +164,27 @@ def _expand(steps: Any) -> list[Any]:
         name, wanted = part["from"], part.get("steps")
         _check_keys(part, {"from", "steps"})
         if wanted is not None and not isinstance(wanted, list):
-            raise ConfigError(f"expected a list of steps from {name!r}, got {wanted!r}")
+            raise ConfigError(
+                "expected a list of steps from {name}, got {value}",
+                name=_shown(name),
+                value=_shown(wanted),
+            )
         if name not in example_names():
-            near = did_you_mean(str(name), example_names())
-            raise ConfigError(f"steps from unknown example {name!r}{near}")
+            raise UnknownNameError("example", str(name)[:_MOST_SHOWN], example_names())
         data = json.loads(_shipped(name))
         found = [step for step in data["steps"] if wanted is None or step.get("id") in wanted]
         if wanted is not None and len(found) != len(wanted):
-            raise ConfigError(f"{name!r} does not have all of the steps {wanted}")
+            raise ConfigError(
+                "{name!r} does not have all of the steps {value}", name=name, value=_shown(wanted)
+            )
         expanded += [{"case": data.get("case", "keep"), **step} for step in found]
     return expanded
 
 
 def _step(data: Any, example: dict[str, Any], number: int, work: Work) -> PrintedStep:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
-        raise ConfigError(f"step {number}: expected an object with a name under 'id'")
-    with _located(f"step {data['id'][:_MOST_LETTERS]!r}: "):
+        raise ConfigError("step {number}: expected an object with a name under 'id'", number=number)
+    with _in_step(data["id"][:_MOST_LETTERS]):
         return _read_step(data, example, work)
 
 
@@ -184,7 +198,11 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], work: Work) -> Pri
     if declared is not None and (
         not isinstance(declared, list) or sorted(map(str, declared)) != sorted(inputs)
     ):
-        raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
+        raise ConfigError(
+            "expected the inputs of the formula, {names}, got {value}",
+            names=[*inputs],
+            value=_shown(declared),
+        )
     printed = _printed(data, work, given=tree is None)
     quoted = _quoted(data, has_formula=tree is not None)
     if quoted is not None and printed is not None:
@@ -213,16 +231,16 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], work: Work) -> Pri
 
 def _check_id(id_: str) -> None:
     if len(id_) > _MOST_LETTERS:
-        raise ConfigError(f"expected a name of at most {_MOST_LETTERS} letters")
+        raise ConfigError("expected a name of at most {most} letters", most=_MOST_LETTERS)
     if id_ in ("new", "None"):
-        raise ConfigError(f"formulas use {id_!r} for a new axis: expected another name")
+        raise ConfigError("formulas use {name!r} for a new axis: expected another name", name=id_)
     if not id_.isidentifier():
         raise ConfigError("expected letters, digits and _ in a name")
 
 
 def _formula(text: Any) -> Node:
     if not isinstance(text, str):
-        raise ConfigError(f"expected the formula as a string, got {text!r}")
+        raise ConfigError("expected the formula as a string, got {value}", value=_shown(text))
     tree = parse(text)
     for node in walk(tree):  # refuses an unknown function before anything is computed
         if isinstance(node, FunctionCall) and written_out(node) is None:
@@ -241,7 +259,9 @@ def _value(
     if value is None:
         return default
     if not fits(value):
-        raise ConfigError(f"expected {key!r} {expected}, got {value!r}")
+        raise ConfigError(
+            "expected {key!r} {what}, got {value}", key=key, what=expected, value=_shown(value)
+        )
     return value
 
 
@@ -257,14 +277,20 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
         if not isinstance(formula, str) or not has_formula or code is not None:
             raise ConfigError("expected 'as_printed' as a string, next to the right 'formula'")
         if any(len(letter) != 1 for letter in indices) or len(set(indices)) != len(indices):
-            raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
+            raise ConfigError(
+                "expected one letter for each of 'indices', got {value}", value=_shown([*indices])
+            )
         Notation(formula)
         return Quotation(formula, "notation", indices)
     code = _value(data, "code", None, _is_strings, "as a list of lines")
     if code is None:
         return None
     if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
-        raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
+        raise ConfigError(
+            "expected 1 to {most} lines of code, of at most 100 characters on average, got {n}",
+            most=_MOST_LINES,
+            n=len(code),
+        )
     if result is not None and (not isinstance(result, str) or not has_formula):
         raise ConfigError("expected 'result' as an expression, next to the right 'formula'")
     return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
@@ -301,12 +327,16 @@ def _words(data: dict[str, Any]) -> WordList:
     words = data["words"]
     listed = [words] if isinstance(words, str) else words
     if not _is_strings(listed):
-        raise ConfigError(f"expected a string or a list of strings under 'words', got {words!r}")
+        raise ConfigError(
+            "expected a string or a list of strings under 'words', got {value}", value=_shown(words)
+        )
     if data.get("printed") is not None:
         raise ConfigError("expected either 'words' or 'printed', got both")
     if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
         raise ConfigError(
-            f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
+            "expected at most {most} words and {letters} letters under 'words'",
+            most=MOST_NUMBERS,
+            letters=MOST_CHARACTERS,
         )
     return WordList(tuple(listed), single=isinstance(words, str))
 
@@ -324,7 +354,9 @@ def _labels(
     if labels and isinstance(printed, PrintedDigits) and printed.values.shape:
         size = printed.values.shape[axis]
         if len(labels) != size:
-            raise ConfigError(f"expected {size} labels under {key!r}, got {len(labels)}")
+            raise ConfigError(
+                "expected {size} labels under {key!r}, got {n}", size=size, key=key, n=len(labels)
+            )
     return tuple(labels)
 
 
@@ -343,7 +375,7 @@ def _are_ends(value: Any) -> bool:
 
 
 def _choice(data: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
-    expected = f"to be one of {', '.join(known)}"
+    expected = Fragment.of("to be one of {names}", names=", ".join(known))
     return str(_value(data, key, known[0], lambda value: value in known, expected))
 
 
@@ -353,26 +385,34 @@ def _bilingual(value: Any, key: str) -> Bilingual:
     texts = value if isinstance(value, dict) and set(value) == {"en", "zh"} else {}
     if texts and all(isinstance(text, str) and text for text in texts.values()):
         return Bilingual(texts["en"], texts["zh"])
-    raise ConfigError(f'{key}: expected a string or {{"en": …, "zh": …}}, got {value!r}')
+    raise ConfigError(
+        '{key}: expected a string or {{"en": …, "zh": …}}, got {value}',
+        key=key,
+        value=_shown(value),
+    )
 
 
 def _check_keys(data: dict[str, Any], known: set[str]) -> None:
     for key in data:
         if key not in known:
-            raise ConfigError(f"unknown key {key!r}{did_you_mean(key, sorted(known))}")
+            name = key[:_MOST_SHOWN]
+            near = did_you_mean(name, sorted(known))
+            raise ConfigError("unknown key {name!r}{near}", name=name, near=near)
 
 
 def _check_names(example: Example) -> None:
     ids: set[str] = set()
     for step in example.steps:
         if step.id in ids:
-            raise ConfigError(f"step {step.id!r}: expected a name not used before")
+            with _in_step(step.id):
+                raise ConfigError("expected a name not used before")
         ids.add(step.id)
     for step in example.steps:
         for name in step.inputs:
             if name not in ids:
                 near = did_you_mean(name, (other.id for other in example.steps))
-                raise ConfigError(f"step {step.id!r}: missing input {name!r}{near}")
+                with _in_step(step.id):
+                    raise FormulaError("missing input {name!r}{near}", name=name, near=near)
 
 
 # --- printed numbers -------------------------------------------------------------------------
@@ -395,7 +435,11 @@ def _read_numbers(cells: Any, shape: tuple[int, ...] | None, work: Work) -> Arra
     found = _shape_of(nested)
     check_size(found)
     if shape is not None and found != shape:
-        raise ConfigError(f"expected the declared {shape_of(shape)}, got {shape_of(found)}")
+        raise ConfigError(
+            "expected the declared {shape}, got {found}",
+            shape=shape_of(shape),
+            found=shape_of(found),
+        )
     flat: list[float] = []
     _collect(nested, found, flat, [], work)
     return np.array(flat, dtype=np.float64).reshape(found)
@@ -413,7 +457,9 @@ def _fill(cells: Any, shape: tuple[int, ...] | None) -> Any:
             raise ConfigError('expected a "shape" next to printed "..."')
         open_ = shape[0] - (len(cells) - 1)
         if len(dots) > 1 or open_ < 0:
-            raise ConfigError(f'expected one "..." and at most {shape[0]} other cells')
+            raise ConfigError(
+                'expected one "..." and at most {most} other cells', most=shape[0] - 1
+            )
         cells = cells[: dots[0]] + [None] * open_ + cells[dots[0] + 1 :]
     if shape and len(cells) != shape[0]:
         return cells  # of the wrong size: refused by the caller
@@ -437,8 +483,13 @@ def _collect(
 ) -> None:
     if shape:
         if not isinstance(cells, list) or len(cells) != shape[0]:
-            got = f"{len(cells)}" if isinstance(cells, list) else "a single number"
-            raise ConfigError(f"ragged rows: expected {shape[0]} cells at {at}, got {got}")
+            found = str(len(cells)) if isinstance(cells, list) else Fragment.of("a single number")
+            raise ConfigError(
+                "ragged rows: expected {n} cells at {at}, got {found}",
+                n=shape[0],
+                at=at,
+                found=found,
+            )
         for i, cell in enumerate(cells):
             _collect(cell, shape[1:], flat, [*at, i], work)
         return
@@ -457,15 +508,20 @@ def _read_cell(cell: Any, at: list[int], work: Work) -> float:
     elif isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) < _LARGEST:
         return float(cell)
     elif isinstance(cell, list):
-        raise ConfigError(f"ragged rows: expected a number at {at}, got a list")
-    hint = ' ("-inf" stands for −∞)' if cell == -math.inf else ""
-    raise ConfigError(f"expected a number at {at}, got {cell!r}{hint}")
+        raise ConfigError("ragged rows: expected a number at {at}, got a list", at=at)
+    hint = Fragment.of(' ("-inf" stands for −∞)') if cell == -math.inf else ""
+    where = Fragment.of("a number at {at}", at=at) if at else Fragment.of("a number")
+    raise ConfigError(
+        "expected {where}, got {value}{hint}", where=where, value=_shown(cell), hint=hint
+    )
 
 
 def _printed_formula(cell: str, work: Work) -> Value:
     if len(cell) > _MOST_FORMULA:
         raise ConfigError(
-            f"expected a printed formula of at most {_MOST_FORMULA} characters, got {len(cell)}"
+            "expected a printed formula of at most {most} characters, got {n}",
+            most=_MOST_FORMULA,
+            n=len(cell),
         )
     try:
         work.take(10 * len(cell))
@@ -486,8 +542,9 @@ def _places(values: Array, decimals: Any, significant: Any) -> np.ndarray:
     if isinstance(decimals, list):
         if not values.shape or len(decimals) != values.shape[-1]:
             raise ConfigError(
-                f"expected decimals for each of {values.shape[-1] if values.shape else 1} columns, "
-                f"got {len(decimals)}"
+                "expected decimals for each of {columns} columns, got {n}",
+                columns=values.shape[-1] if values.shape else 1,
+                n=len(decimals),
             )
         each = [_whole_number(part, "decimals", 0) for part in decimals]
         return np.broadcast_to(np.array(each, dtype=np.int64), values.shape).copy()
@@ -501,7 +558,11 @@ def _whole_number(value: Any, what: str, least: int) -> int:
         or not least <= value <= _MOST_DECIMALS
     ):
         raise ConfigError(
-            f'expected "{what}" as a whole number from {least} to {_MOST_DECIMALS}, got {value!r}'
+            'expected "{key}" as a whole number from {least} to {most}, got {value}',
+            key=what,
+            least=least,
+            most=_MOST_DECIMALS,
+            value=_shown(value),
         )
     return value
 
@@ -514,4 +575,9 @@ def _check_precision(values: Array, places: np.ndarray) -> None:
     if off.any():
         at = tuple(int(part) for part in np.argwhere(off)[0])
         value, place = float(values[at]), int(places[at])
-        raise ConfigError(f"expected at most {place} decimals at {list(at)}, got {value!r}")
+        raise ConfigError(
+            "expected at most {most} decimals at {at}, got {value!r}",
+            most=place,
+            at=[*at],
+            value=value,
+        )

@@ -250,7 +250,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-class NotationError(ConfigError):
+class NotationError(Exception):
     """A printed formula without a meaning: an unknown symbol, an index left over."""
 
     def __init__(self, template: str, **fields: object) -> None:
@@ -414,20 +414,22 @@ def shown(node: ast.expr) -> str:
 
 def _parsed(text: str) -> ast.Expression:
     if len(text) > _LONGEST:
-        raise ConfigError(f"expected at most {_LONGEST} characters of a printed formula")
+        raise ConfigError("expected at most {most} characters of a printed formula", most=_LONGEST)
     plain = text.replace("^", "**").replace("·", "*").replace("×", "*").replace("−", "-")
     try:
         tree = ast.parse(plain, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ConfigError(
-            f"expected a formula such as sum_j(w[i, j] * v[j, c]), got {text!r}"
+            "expected a formula such as sum_j(w[i, j] * v[j, c]), got {text!r}", text=text
         ) from None
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST):
         level = [inside for node in level for inside in ast.iter_child_nodes(node)]
     if level:
         raise ConfigError(
-            f"expected a printed formula at most {_DEEPEST} parts deep, got {text[:20]!r}…"
+            "expected a printed formula at most {most} parts deep, got {text!r:.40}",
+            most=_DEEPEST,
+            text=text,
         )
     return tree
 
@@ -449,7 +451,9 @@ def _check(node: ast.AST) -> None:
         case ast.operator():
             return
     what = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
-    raise ConfigError(f"expected index notation such as sum_j(w[i, j] * v[j, c]), got {what!r}")
+    raise ConfigError(
+        "expected index notation such as sum_j(w[i, j] * v[j, c]), got {text!r:.100}", text=what
+    )
 
 
 def _letters(node: ast.Subscript) -> list[ast.Name]:

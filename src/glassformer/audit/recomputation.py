@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 from glassformer.audit.example import Example, PrintedDigits, PrintedStep
 from glassformer.audit.formulas import FormulaError
 from glassformer.audit.formulas.affine import closer
-from glassformer.audit.formulas.bounds import Array, BoundedNumbers, Value, WordList, exactly
+from glassformer.audit.formulas.bounds import (
+    Array,
+    BoundedNumbers,
+    Value,
+    WordList,
+    exactly,
+    shape_of,
+)
 from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import round_half_up, write_out
 from glassformer.audit.formulas.terms import (
@@ -104,8 +111,12 @@ class FromPrint:
                 right = right_values(self.example, self.faces, Work(whole=self._whole), until=step)
                 value = right.get(step.id)
             if value is None:
-                source = self.example.source
-                raise ConfigError(f"{source}: step {step.id!r}: {error}") from error
+                raise ConfigError(
+                    "{path}: step {name!r}: {error}",
+                    path=self.example.source,
+                    name=step.id,
+                    error=error,
+                ) from error
             self.misfits[step.id] = error
             return value
 
@@ -194,7 +205,11 @@ class FromPrint:
         if digits.values.shape != value.shape:
             if digits.shown.all():
                 return digits.numbers()
-            raise FormulaError(f"expected {digits.values.shape} numbers, got {value.shape}")
+            raise FormulaError(
+                "expected {expected}, got {given}",
+                expected=shape_of(digits.values.shape),
+                given=shape_of(value.shape),
+            )
         mid = np.where(digits.shown, digits.values, value.mid)
         if value.exact and not digits.shown.all():
             return exactly(mid)

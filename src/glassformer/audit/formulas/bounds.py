@@ -11,7 +11,7 @@ NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from glassformer.audit.formulas.terms import FormulaError
+from glassformer.errors import Fragment
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -84,9 +85,11 @@ def exactly(values: ArrayLike) -> BoundedNumbers:
 def check_size(shape: tuple[int, ...]) -> None:
     """Refuse a shape that is too large; call it before allocating anything."""
     if len(shape) > MOST_AXES:
-        raise FormulaError(f"expected at most {MOST_AXES} axes, got {len(shape)}")
+        raise FormulaError("expected at most {most} axes, got {n}", most=MOST_AXES, n=len(shape))
     if math.prod(shape) > MOST_NUMBERS:
-        raise FormulaError(f"expected at most {MOST_NUMBERS} numbers, got {shape_of(shape)}")
+        raise FormulaError(
+            "expected at most {most} numbers, got {shape}", most=MOST_NUMBERS, shape=shape_of(shape)
+        )
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -94,17 +97,25 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError as error:
-        listed = ", ".join(map(shape_of, shapes))
-        raise FormulaError(f"expected shapes that fit together, got {listed}") from error
+        raise FormulaError(
+            "expected shapes that fit together, got {shapes}", shapes=listed(shapes)
+        ) from error
     check_size(shape)
     return shape
 
 
 def shape_of(shape: tuple[int, ...]) -> str:
     """A shape in words: `6 × 4`, `3 numbers`, `one number`."""
-    if not shape:
-        return "one number"
-    return f"{shape[0]} numbers" if len(shape) == 1 else " × ".join(map(str, shape))
+    if len(shape) > 1:
+        return " × ".join(map(str, shape))
+    return (
+        Fragment.of("one number") if shape in ((), (1,)) else Fragment.of("{n} numbers", n=shape[0])
+    )
+
+
+def listed(shapes: Iterable[tuple[int, ...]]) -> str:
+    """The sizes of several shapes: `2 × 3, 4`."""
+    return ", ".join(" × ".join(map(str, shape)) or "1" for shape in shapes)
 
 
 def describe(value: Value) -> str:
@@ -113,9 +124,11 @@ def describe(value: Value) -> str:
         case BoundedNumbers():
             return shape_of(value.shape)
         case WordList():
-            return "one word" if value.single else f"{len(value.items)} words"
+            if value.single or len(value.items) == 1:
+                return Fragment.of("one word")
+            return Fragment.of("{n} words", n=len(value.items))
         case Mask():
-            return f"a mask of {shape_of(value.shape)}"
+            return Fragment.of("a mask of {shape}", shape=shape_of(value.shape))
 
 
 _AT_ONCE = 100_000  # products held in memory at a time

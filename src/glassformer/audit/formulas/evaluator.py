@@ -45,7 +45,7 @@ from glassformer.audit.formulas.terms import (
     Text,
     upwards,
 )
-from glassformer.errors import did_you_mean, stop_if_cancelled
+from glassformer.errors import Fragment, did_you_mean, stop_if_cancelled
 
 LayOver = Callable[[str, Value], Value]
 """Overrides what a step's formula gives by what is printed of the step."""
@@ -128,7 +128,9 @@ class FormulaEvaluator:
             try:
                 return self._value(root, Work())
             except WorkSpentError:
-                raise FormulaError(f"expected at most {_MOST_WORK} numbers to compute") from None
+                raise FormulaError(
+                    "expected at most {most} numbers to compute", most=_MOST_WORK
+                ) from None
 
     def _value(self, root: Node, work: Work) -> Value:
         """From the leaves up, without recursion, because a long example is a deep graph."""
@@ -139,8 +141,11 @@ class FormulaEvaluator:
             except FormulaError as error:
                 if error.column or not node.column:
                     raise
-                named = f"{node.function}: " if isinstance(node, FunctionCall) else ""
-                raise FormulaError(f"{named}{error}", node.column) from error
+                if not isinstance(node, FunctionCall):
+                    raise FormulaError("{error}", node.column, error=error) from error
+                raise FormulaError(
+                    "{where}: {error}", node.column, where=node.function, error=error
+                ) from error
             size = _size(found)
             work.take(size)
             self._known[node.digest] = found
@@ -160,7 +165,7 @@ class FormulaEvaluator:
             case Name(name=name, column=column):
                 if name not in self._values:
                     near = did_you_mean(name, self._values)
-                    raise FormulaError(f"unknown name {name!r}{near}", column)
+                    raise FormulaError("unknown name {name!r}{near}", column, name=name, near=near)
                 return self._values[name]
             case Known(values=array):
                 return exactly(array)
@@ -168,7 +173,9 @@ class FormulaEvaluator:
                 inside = self._at(body)
                 return inside if self._lay_over is None else self._lay_over(name, inside)
             case Negative(body=body, column=column):
-                return bounds.negative(self._numbers(body, column, "after '-'"))
+                return bounds.negative(
+                    self._numbers(body, column, Fragment.of("after {sign!r}", sign="-"))
+                )
             case Binary():
                 return self._binary(node, work)
             case Index():
@@ -178,15 +185,24 @@ class FormulaEvaluator:
             case FunctionCall():
                 return self._call(node, work)
 
-    def _numbers(self, node: Node, column: int, where: str) -> BoundedNumbers:
+    def _numbers(self, node: Node, column: int, where: Fragment) -> BoundedNumbers:
         value = self._at(node)
         if not isinstance(value, BoundedNumbers):
-            raise FormulaError(f"expected numbers {where}, got {describe(value)}", column)
+            raise FormulaError(
+                "expected numbers {where}, got {value}",
+                column,
+                where=where,
+                value=describe(value),
+            )
         return value
 
     def _binary(self, node: Binary, work: Work) -> Value:
-        left = self._numbers(node.left, node.column, f"before {node.operator!r}")
-        right = self._numbers(node.right, node.column, f"after {node.operator!r}")
+        left = self._numbers(
+            node.left, node.column, Fragment.of("before {sign!r}", sign=node.operator)
+        )
+        right = self._numbers(
+            node.right, node.column, Fragment.of("after {sign!r}", sign=node.operator)
+        )
         if node.operator == "@":
             _check_product(left, right, node.column)
             rows, columns = left.shape[:-1], right.shape[1:]
@@ -198,9 +214,11 @@ class FormulaEvaluator:
             shape = np.broadcast_shapes(left.shape, right.shape)
         except ValueError as error:
             raise FormulaError(
-                f"expected two sides of one shape for {node.operator!r}, got "
-                f"{shape_of(left.shape)} and {shape_of(right.shape)}",
+                "expected two sides of one shape for {sign!r}, got {left} and {right}",
                 node.column,
+                sign=node.operator,
+                left=shape_of(left.shape),
+                right=shape_of(right.shape),
             ) from error
         check_size(shape)
         return _ELEMENTWISE[node.operator](left, right)
@@ -209,23 +227,32 @@ class FormulaEvaluator:
         body = self._at(node.body)
         if isinstance(body, WordList) and len(node.parts) == 1 and isinstance(node.parts[0], int):
             if not -len(body.items) <= node.parts[0] < len(body.items):
-                raise FormulaError(f"expected a place in {describe(body)}", node.column)
+                raise FormulaError(
+                    "expected a place inside {value}", node.column, value=describe(body)
+                )
             return WordList((body.items[node.parts[0]],), single=True)
         if not isinstance(body, BoundedNumbers):
-            raise FormulaError(f"expected numbers before '[', got {describe(body)}", node.column)
+            raise FormulaError(
+                "expected numbers {where}, got {value}",
+                node.column,
+                where=Fragment.of("before {sign!r}", sign="["),
+                value=describe(body),
+            )
         index = node.places
         axes = len(body.shape) + index.count(None) - sum(isinstance(part, int) for part in index)
         if axes > MOST_AXES:
-            raise FormulaError(f"expected at most {MOST_AXES} axes, got {axes}", node.column)
+            raise FormulaError(
+                "expected at most {most} axes, got {n}", node.column, most=MOST_AXES, n=axes
+            )
         try:
             chosen = bounds.rising(lambda part: np.asarray(part[index]), body)
         except IndexError as error:
             raise FormulaError(
-                f"expected a place inside {shape_of(body.shape)}", node.column
+                "expected a place inside {value}", node.column, value=describe(body)
             ) from error
         if not chosen.mid.size:
             raise FormulaError(
-                f"expected at least one number of {shape_of(body.shape)}", node.column
+                "expected at least one number of {value}", node.column, value=describe(body)
             )
         return chosen
 
@@ -234,7 +261,9 @@ class FormulaEvaluator:
         if items and all(isinstance(item, WordList) and item.single for item in items):
             words = tuple(cast(WordList, item).items[0] for item in items)
             if sum(len(word or "") for word in words) > MOST_CHARACTERS:
-                raise FormulaError(f"expected at most {MOST_CHARACTERS} letters", node.column)
+                raise FormulaError(
+                    "expected at most {most} letters", node.column, most=MOST_CHARACTERS
+                )
             return WordList(words)
         numbers = [item for item in items if isinstance(item, BoundedNumbers)]
         if len(numbers) != len(items) or len({item.shape for item in numbers}) != 1:
@@ -268,12 +297,18 @@ class FormulaEvaluator:
         limits = parameter.allowed
         if number is not None and (limits is None or number in limits):
             return number
-        what = {"mask": "a mask", "whole": "a whole number"}.get(kind, kind)
+        what: str = {"mask": "a mask", "whole": "a whole number"}.get(kind, kind)
         if limits is not None:
-            what += f" from {limits[0]} to {limits[-1]}"
+            what = Fragment.of(
+                "a whole number from {least} to {most}", least=limits[0], most=limits[-1]
+            )
         raise FormulaError(
-            f"{node.function} expects {what} as {parameter.name!r}, got {describe(value)}",
+            "{function} expects {what} as {name!r}, got {value}",
             argument.column or node.column,
+            function=node.function,
+            what=what,
+            name=parameter.name,
+            value=describe(value),
         )
 
 
@@ -306,15 +341,17 @@ def _one_whole(value: Value) -> int | None:
 def _check_product(left: BoundedNumbers, right: BoundedNumbers, column: int) -> None:
     if not 1 <= len(left.shape) <= 2 or not 1 <= len(right.shape) <= 2:
         raise FormulaError(
-            "expected matrices or vectors on both sides of '@', got "
-            f"{shape_of(left.shape)} and {shape_of(right.shape)}",
+            "expected matrices or vectors on both sides of '@', got {left} and {right}",
             column,
+            left=shape_of(left.shape),
+            right=shape_of(right.shape),
         )
     if left.shape[-1] != right.shape[0]:
         raise FormulaError(
-            f"expected as many columns before '@' as rows after it, got "
-            f"{shape_of(left.shape)} and {shape_of(right.shape)}",
+            "expected as many columns before '@' as rows after it, got {left} and {right}",
             column,
+            left=shape_of(left.shape),
+            right=shape_of(right.shape),
         )
 
 
@@ -323,6 +360,9 @@ def _check_axis(node: FunctionCall, value: Value | int, axis: int) -> None:
         return
     if not -len(value.shape) <= axis < len(value.shape):
         raise FormulaError(
-            f"{node.function} expects an axis of {shape_of(value.shape)}, got axis {axis}",
+            "{function} expects an axis of {shape}, got axis {axis}",
             node.column,
+            function=node.function,
+            shape=shape_of(value.shape),
+            axis=axis,
         )

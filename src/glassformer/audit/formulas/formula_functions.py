@@ -28,8 +28,8 @@ from glassformer.audit.formulas.bounds import (
     broadcast,
     check_size,
     exactly,
+    listed,
     rising,
-    shape_of,
 )
 from glassformer.audit.formulas.grammar import parse
 from glassformer.audit.formulas.terms import (
@@ -362,8 +362,7 @@ def stacked(parts: Sequence[BoundedNumbers], axis: int) -> BoundedNumbers:
 
 
 def _misfits(shapes: list[tuple[int, ...]]) -> FormulaError:
-    listed = ", ".join(map(shape_of, shapes[:8]))
-    return FormulaError(f"expected parts that fit together, got {listed}")
+    return FormulaError("expected parts that fit together, got {shapes}", shapes=listed(shapes[:8]))
 
 
 @_function("rows")
@@ -387,7 +386,9 @@ def whole_numbers(n: int, stop: int = -1) -> BoundedNumbers:
     """0 … n − 1, or n … stop − 1."""
     first, last = (0, n) if stop == -1 else (n, stop)
     if not 1 <= last - first <= MOST_NUMBERS:
-        raise FormulaError(f"expected 1 to at most {MOST_NUMBERS} numbers, got {last - first}")
+        raise FormulaError(
+            "expected 1 to {most} numbers, got {n}", most=MOST_NUMBERS, n=last - first
+        )
     return exactly(np.arange(first, last, dtype=np.float64))
 
 
@@ -396,9 +397,12 @@ def identity(n: int) -> BoundedNumbers:
     return exactly(np.eye(_side(n)))
 
 
+_MOST_SIDE = int(MOST_NUMBERS**0.5)
+
+
 def _side(n: int) -> int:
-    if not 1 <= n <= MOST_NUMBERS**0.5:
-        raise FormulaError(f"expected a size from 1 to {int(MOST_NUMBERS**0.5)}, got {n}")
+    if not 1 <= n <= _MOST_SIDE:
+        raise FormulaError("expected a size from 1 to {most}, got {n}", most=_MOST_SIDE, n=n)
     return n
 
 
@@ -449,7 +453,7 @@ def embedding(ids: BoundedNumbers, table: BoundedNumbers) -> BoundedNumbers:
     """The rows of a table that ids, counted from 0, point at."""
     rows = ids.mid
     if not np.all((rows == np.floor(rows)) & (rows >= 0) & (rows < _size(table, 0))):
-        raise FormulaError(f"expected whole ids from 0 to {_size(table, 0) - 1}")
+        raise FormulaError("expected whole ids from 0 to {last}", last=_size(table, 0) - 1)
     check_size((*rows.shape, *table.shape[1:]))
     chosen = rows.astype(int)
     return rising(lambda part: part[chosen], table)
@@ -490,13 +494,15 @@ def lookup(items: WordList, keys: WordList, numbers: BoundedNumbers) -> BoundedN
     if not items.items:
         raise FormulaError("expected at least one word to look up")
     if numbers.shape[:1] != (len(known),):
-        raise FormulaError(f"expected one number for each of {len(known)} words")
+        raise FormulaError("expected one number for each of {n} words", n=len(known))
     check_size((len(items.items), *numbers.shape[1:]))
     place = {key.lower(): at for at, key in enumerate(known)}
     missing = [item for item in _known(items) if item.lower() not in place]
     if missing:
         near = did_you_mean(missing[0], known)
-        raise FormulaError(f"expected words of the list, got {missing[0]!r}{near}")
+        raise FormulaError(
+            "expected words of the list, got {word!r}{near}", word=missing[0], near=near
+        )
     chosen = np.array([place[item.lower()] for item in _known(items)], dtype=int)
     return rising(lambda part: part[chosen], numbers)
 
@@ -510,7 +516,11 @@ def pick(items: WordList, at: BoundedNumbers) -> WordList:
     if at.low != at.high or np.isnan(place):
         return WordList((None,), single=True)
     if not 0 <= place < len(items.items):
-        raise FormulaError(f"expected a place from 0 to {len(items.items) - 1}, got {place:g}")
+        raise FormulaError(
+            "expected a place from 0 to {last}, got {place:g}",
+            last=len(items.items) - 1,
+            place=place,
+        )
     return WordList((items.items[int(place)],), single=True)
 
 
@@ -555,7 +565,9 @@ def written_out(node: FunctionCall) -> Node | None:
     parts = {**defaults, **given}
     # Too many, an unknown one, one given twice, or one missing.
     if len(given) < len(node.below) or parts.keys() != set(names):
-        raise FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
+        raise FormulaError(
+            "expected {call}", node.column, call=f"{node.function}({', '.join(names)})"
+        )
     return replace_each(longer, {Name(name): part for name, part in parts.items()})
 
 
@@ -563,7 +575,9 @@ def function_of(node: FunctionCall) -> FormulaFunction:
     """The function that is called, or an error that suggests another."""
     if node.function not in FUNCTIONS:
         near = did_you_mean(node.function, NAMES)
-        raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
+        raise FormulaError(
+            "unknown function {name!r}{near}", node.column, name=node.function, near=near
+        )
     return FUNCTIONS[node.function]
 
 
@@ -579,21 +593,31 @@ def arguments_of(
     many = node.arguments if repeats else ()
     if not repeats and len(node.arguments) > len(parameters):
         raise FormulaError(
-            f"{node.function} expects at most {len(parameters)} arguments, "
-            f"got {len(node.arguments)}",
+            "{function} expects at most {most} arguments, got {n}",
             node.column,
+            function=node.function,
+            most=len(parameters),
+            n=len(node.arguments),
         )
     given = {} if repeats else dict(zip(parameters, node.arguments, strict=False))
     for key, value in node.keywords:
         if key not in parameters or key in given:
             near = did_you_mean(key, parameters)
-            raise FormulaError(f"{node.function} expects no {key!r} here{near}", node.column)
+            raise FormulaError(
+                "{function} expects no {name!r} here{near}",
+                node.column,
+                function=node.function,
+                name=key,
+                near=near,
+            )
         given[key] = value
     if repeats and not many:
-        raise FormulaError(f"{node.function} expects an argument", node.column)
+        raise FormulaError("{function} expects an argument", node.column, function=node.function)
     for name, part in parameters.items():
         if part.default is None and name not in given:
-            raise FormulaError(f"{node.function} expects {name!r}", node.column)
+            raise FormulaError(
+                "{function} expects {name!r}", node.column, function=node.function, name=name
+            )
     return many, given
 
 

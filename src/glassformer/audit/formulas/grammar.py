@@ -28,6 +28,7 @@ from glassformer.audit.formulas.terms import (
     Slice,
     Text,
 )
+from glassformer.errors import Fragment
 from glassformer.python_source import parse_expression
 
 # Signs as pasted from articles, and what they are in Python.
@@ -81,23 +82,28 @@ def parse(formula: str) -> Node:
 def _tokens(formula: str) -> Iterator[_Token]:
     if len(formula) > _MOST_CHARACTERS:
         raise FormulaError(
-            f"expected a shorter formula, of at most {_MOST_CHARACTERS} characters, "
-            f"got {len(formula)}"
+            "expected a formula of at most {most} characters, got {n}",
+            most=_MOST_CHARACTERS,
+            n=len(formula),
         )
     at = count = 0
     while at < len(formula):
         match, column = _PATTERN.match(formula, at), at + 1
         if match is None:
             raise FormulaError(
-                f"expected a number, a name or one of + - * / @ ^ ( ) [ ], got {formula[at]!r}",
+                "expected a number, a name or one of + - * / @ ^ ( ) [ ], got {sign!r}",
                 column,
+                sign=formula[at],
             )
         kind, text, at = match.lastgroup or "", match.group(), match.end()
         if text == "**":
             raise FormulaError("expected ^ for a power, got '**'", column)
         if kind == "number" and len(text) > _MOST_DIGITS:
             raise FormulaError(
-                f"expected a number of at most {_MOST_DIGITS} digits, got {len(text)}", column
+                "expected a number of at most {most} digits, got {n}",
+                column,
+                most=_MOST_DIGITS,
+                n=len(text),
             )
         if kind != "space":
             sign = _SIGNS.get(text, text)
@@ -117,10 +123,8 @@ def _check(tokens: list[_Token], end: int) -> list[tuple[_Token | None, list[_To
     for token in tokens:
         sign, is_value = token.python, token.kind != "sign"
         if is_value and after_value:
-            closing = repr(open_[-1]) if open_ else "the end of the formula"
-            raise FormulaError(
-                f"expected an operator or {closing}, got {token.text!r}", token.column
-            )
+            what = Fragment.of("an operator or {sign!r}", sign=open_[-1]) if open_ else _CONTINUED
+            raise _unexpected(what, token)
         if sign in ("+", "-") and after_value and not open_:
             terms.append((token, []))
             operators = signs = 0
@@ -133,16 +137,27 @@ def _check(tokens: list[_Token], end: int) -> list[tuple[_Token | None, list[_To
         if sign in _CLOSING:
             open_.append(_CLOSING[sign])
         elif sign in (")", "]") and (not open_ or open_.pop() != sign):
-            raise FormulaError(f"expected no {sign!r} that nothing opens", token.column)
+            raise FormulaError("expected no {sign!r} that nothing opens", token.column, sign=sign)
         if len(open_) + signs > _DEEPEST:
-            raise FormulaError(f"nested deeper than {_DEEPEST} levels", token.column)
+            raise FormulaError("nested deeper than {most} levels", token.column, most=_DEEPEST)
         if operators > _MOST_OPERATORS:
             raise FormulaError(
-                f"expected at most {_MOST_OPERATORS} operators in a term", token.column
+                "expected at most {most} operators in a term", token.column, most=_MOST_OPERATORS
             )
     if open_:
-        raise FormulaError(f"expected {open_[-1]!r}, got the end of the formula", end)
+        raise _unfinished(repr(open_[-1]), end)
     return terms
+
+
+_CONTINUED = "an operator or the end of the formula"
+
+
+def _unexpected(what: str, token: _Token) -> FormulaError:
+    return FormulaError("expected {what}, got {sign!r}", token.column, what=what, sign=token.text)
+
+
+def _unfinished(what: str, end: int) -> FormulaError:
+    return FormulaError("expected {what}, got the end of the formula", end, what=what)
 
 
 class _Reader:
@@ -173,15 +188,15 @@ class _Reader:
         if before is None or (before.kind == "sign" and before.python not in _ENDS_VALUE):
             expected = "a value"
         else:
-            expected = "an operator or the end of the formula"
+            expected = _CONTINUED
         if place == len(self._tokens):
-            return FormulaError(f"expected {expected}, got the end of the formula", self._end)
+            return _unfinished(expected, self._end)
         token = self._tokens[place]
         if token.kind != "sign":  # Python points at the start of what it cannot parse
             return FormulaError(
-                f"expected a formula, got none from {token.text!r} on", token.column
+                "expected a formula, got none from {sign!r} on", token.column, sign=token.text
             )
-        return FormulaError(f"expected {expected}, got {token.text!r}", token.column)
+        return _unexpected(expected, token)
 
     def _place(self, offset: int) -> int:
         return max(bisect_right(self._starts, offset) - 1, 0)
@@ -197,8 +212,7 @@ class _Reader:
         return next(token for token in self._tokens[place:] if token.python in signs)
 
     def _refused(self, node: ast.expr, expected: str = "a value") -> FormulaError:
-        token = self._token(node)
-        return FormulaError(f"expected {expected}, got {token.text!r}", token.column)
+        return _unexpected(expected, self._token(node))
 
     def _node(self, node: ast.expr) -> Node:
         token = self._token(node)
@@ -245,7 +259,7 @@ class _Reader:
         for part in node.keywords:
             token = self._token(part)
             if part.arg is None or token.kind != "name":
-                raise FormulaError(f"expected a name, got {token.text!r}", token.column)
+                raise _unexpected("a name", token)
             keywords.append((token.text, self._node(part.value)))
         arguments = tuple(map(self._node, node.args))
         return FunctionCall(function.text, arguments, tuple(keywords), function.column)

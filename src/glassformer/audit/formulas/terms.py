@@ -26,10 +26,23 @@ from glassformer.errors import ConfigError
 class FormulaError(ConfigError):
     """A formula that cannot be parsed or computed; with the column, if known."""
 
-    def __init__(self, message: str, column: int = 0) -> None:
-        message = message if len(message) <= 300 else f"{message[:300]}…"
-        super().__init__(f"column {column}: {message}" if column else message)
+    def __init__(self, message: str, column: int = 0, **fields: object) -> None:
+        fields = {name: _shortened(value) for name, value in fields.items()}
+        if column:
+            error = ConfigError(message, **fields)
+            super().__init__("column {column}: {error}", column=column, error=error)
+        else:
+            super().__init__(message, **fields)
         self.column = column
+
+
+_MOST_SHOWN = 100  # characters of a word or a sign that an error repeats
+
+
+def _shortened(value: object) -> object:
+    if type(value) is str and len(value) > _MOST_SHOWN:
+        return f"{value[:_MOST_SHOWN]}…"
+    return value
 
 
 def _column() -> int:
