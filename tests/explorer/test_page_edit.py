@@ -168,7 +168,7 @@ def test_an_id_that_no_word_has_is_refused_by_the_server_in_one_line(
     begin(page)
     set_to(page, "99999")
     note = page.get_by_role("dialog").locator("#edit-note.problem")
-    expect(note).to_contain_text("cannot compute with this number")
+    expect(note).to_contain_text("cannot be computed from the edited numbers")
     text = note.inner_text()
     assert "\n" not in text and "Traceback" not in text
 

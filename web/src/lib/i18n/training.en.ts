@@ -17,6 +17,7 @@ export const trainingEn = {
   'training.scoreCurve': 'Validation: {name}',
   'training.measure': 'Measure',
   'training.train': 'training',
+  'training.thisRun': 'this run',
   'training.valid': 'validation',
   'training.updates': 'updates',
   'training.curveSaid':

@@ -19,6 +19,7 @@ export const trainingZh: Record<keyof typeof trainingEn, string> = {
   'training.scoreCurve': '验证集：{name}',
   'training.measure': '指标',
   'training.train': '训练',
+  'training.thisRun': '本次训练',
   'training.valid': '验证',
   'training.updates': '更新次数',
   'training.curveSaid':
