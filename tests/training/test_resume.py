@@ -45,9 +45,13 @@ def test_a_run_interrupted_in_the_middle_of_an_epoch_ends_with_the_same_bits(
         "00000003",
         "00000005",
     ]
+    saved = json.loads((tmp_path / "cut/state/00000005.json").read_text(encoding="utf-8"))
+    before = saved["facts"]["position"]["total_seconds"]
+    assert before > 0
     said = At()
-    train(config, tmp_path / "cut", resume=True, reporter=said)
+    resumed = train(config, tmp_path / "cut", resume=True, reporter=said)
     assert "resuming at step 5 of 9" in said.lines
+    assert resumed.seconds > before  # in total: what came before the interruption counts, too
     assert_same_bits(tmp_path / "whole", tmp_path / "cut")
     assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
 

@@ -244,7 +244,7 @@ def test_a_saved_config_may_have_the_settings_of_other_problems() -> None:
     assert restored(RunConfig, saved) == config
     flat = {f"data.{key}": value for key, value in saved["data"].items()}
     assert changed(config, flat, "runs/old/config.json") == config
-    with pytest.raises(UnknownNameError, match=r"config\.data 'hiden'"):
+    with pytest.raises(UnknownNameError, match=r"config\.data: 'hiden'"):
         restored(RunConfig, saved | {"data": saved["data"] | {"hiden": 0.3}})
 
 
@@ -290,7 +290,7 @@ def test_a_problem_has_one_class() -> None:
 
 def test_a_key_of_a_newer_version_is_not_ignored() -> None:
     data: dict[str, Any] = {"recipe": "imdb", "data": {"problm": "classify-imdb"}}
-    with pytest.raises(UnknownNameError, match=r"config\.data 'problm'"):
+    with pytest.raises(UnknownNameError, match=r"config\.data: 'problm'"):
         restored(RunConfig, data)
 
 

@@ -38,6 +38,8 @@ class Progress:
     n_tokens: int = 0
     seconds: float = 0.0
     """In training steps, without evaluation and saving."""
+    total_seconds: float = 0.0
+    """Of the run before it was last resumed: evaluation, saving and preparation included."""
     best_score: float | None = None
     best_loss: float | None = None
     best_step: int = 0

@@ -51,7 +51,7 @@ class RunResult:
     train_seconds: float
     """In training steps, compilation included."""
     seconds: float
-    """In total."""
+    """In total, without the pauses before it was resumed."""
     n_parameters: int
 
 
@@ -72,6 +72,7 @@ def train(
     log = reporter if reporter and processes.is_first else Reporter()
     with listen() as interruption, _run_of(config, run_folder, processes) as device:
         trainer = _make_trainer(config, run_folder, resume, device, processes, log)
+        trainer.started = started  # preparing the data counts, too
         about = _about(trainer)
         _log_start(trainer, about)
         try:
@@ -79,14 +80,14 @@ def train(
                 trainer.run(interruption)
         finally:
             log.stop()
-        scores = _finish(trainer, about, started, interruption)
+        scores = _finish(trainer, about, interruption)
         processes.wait()
     return RunResult(
         run_folder.path,
         scores,
         trainer.progress.step,
         trainer.progress.seconds,
-        time.perf_counter() - started,
+        trainer.total_seconds,
         about["parameters"],
     )
 
@@ -248,7 +249,7 @@ def _about(trainer: Trainer) -> dict[str, Any]:
 
 
 def _finish(
-    trainer: Trainer, about: dict[str, Any], started: float, interruption: Interruption
+    trainer: Trainer, about: dict[str, Any], interruption: Interruption
 ) -> dict[str, dict[str, float]]:
     """Test the selected weights once, and save them."""
     model = trainer.final_model()
@@ -282,7 +283,7 @@ def _finish(
         "best_step": trainer.progress.best_step,
         "kept_step": trainer.kept_step,
         "train_seconds": round(trainer.progress.seconds, 2),
-        "seconds": round(time.perf_counter() - started, 2),
+        "seconds": round(trainer.total_seconds, 2),
     }
     with interruption.waits():
         trainer.folder.write_about(facts)

@@ -113,7 +113,7 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
                     names=", ".join(sorted(_settable(place) - {"problem"})),
                 )
         else:
-            what = Fragment.of("setting in {where}", where=source) if source else "setting"
+            what = Fragment.of("setting in {where}:", where=source) if source else "setting"
             raise UnknownNameError(what, ".".join([*sections, name]), keys(config))
     return restored(type(config), data, "")
 
@@ -173,7 +173,8 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
         key = _RENAMED.get(name, name)
         path = f"{where}.{key}".removeprefix(".")
         if key not in hints or get_origin(hints[key]) is ClassVar:
-            raise UnknownNameError(Fragment.of("setting in {where}", where=where), key, _names(cls))
+            what = Fragment.of("setting in {where}:", where=where)
+            raise UnknownNameError(what, key, _names(cls))
         nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
         values[key] = (
             restored(nested, value, path)

@@ -73,6 +73,7 @@ class Trainer:
         self.model = model.to(device)
         self.best: dict[str, Tensor] = {}
         self.progress = Progress()
+        self.started = time.perf_counter()
         order = problem.order(config.data, config.loop.seed)
         self.total, self.evaluate_every = config.loop.n_steps(order.n_batches)
         self.save_every = config.loop.save_every or self.evaluate_every
@@ -154,6 +155,11 @@ class Trainer:
         is_best = self.best and self.config.loop.select == "best"
         return self.progress.best_step if is_best else self.progress.step
 
+    @property
+    def total_seconds(self) -> float:
+        """Since the run began, without the pauses before it was resumed."""
+        return self.progress.total_seconds + time.perf_counter() - self.started
+
     def final_model(self) -> nn.Module:
         """The model with the weights to keep: best by validation, or last (its EMA, if set)."""
         if self.best and self.config.loop.select == "best":
@@ -180,7 +186,7 @@ class Trainer:
                 for name, tensor in named.items()
             }
             facts: dict[str, Any] = {
-                "position": vars(self.progress),
+                "position": vars(self.progress) | {"total_seconds": self.total_seconds},
                 "random": [facts for _, facts in generators],
                 "data": self.problem.identity,
                 "config": asdict(self.config),
