@@ -68,7 +68,7 @@ def test_trap_23_padding_is_never_the_end() -> None:
 def test_invalid_spellings_are_refused() -> None:
     with pytest.raises(ConfigError, match="unknown special token '<edn>'; did you mean '<end>'"):
         WordTokenizer.build(TEXTS, special=["<edn>"])
-    with pytest.raises(ConfigError, match="expected one end token, received </s> and <end>"):
+    with pytest.raises(ConfigError, match="expected one end token, received </s>, <end>"):
         WordTokenizer.build(TEXTS, special=["</s>", "<end>"])
     with pytest.raises(ConfigError, match="expected a list of special tokens"):
         WordTokenizer.build(TEXTS, special="<end>")

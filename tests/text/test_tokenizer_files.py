@@ -75,7 +75,7 @@ WORDS = {
 }
 DAMAGED: dict[str, tuple[object, str]] = {
     "a list": ([1], "expected a JSON object"),
-    "nothing": ({}, "received the keys of an empty one"),
+    "nothing": ({}, "received no keys"),
     "foreign": ({"vocab": {}, "merges": []}, "received the keys 'vocab', 'merges'"),
     "kind": (WORDS | {"kind": ["words"]}, 'expected "kind"'),
     "newer": (WORDS | {"format": 2}, "expected format 1, received 2; a newer Glassformer"),

@@ -54,7 +54,9 @@ def learn_merges(words: Iterable[str], *, vocab_size: int) -> list[Merge]:
         raise InputError("cannot learn merges: the words are empty")
     if vocab_size < len(age):
         raise ConfigError(
-            f"expected a vocab_size of {len(age)} or more, one per character, received {vocab_size}"
+            "expected a vocab_size of {least} or more, one per character, received {vocab_size}",
+            least=len(age),
+            vocab_size=vocab_size,
         )
     merges: list[Merge] = []
     while len(age) < vocab_size:

@@ -18,11 +18,17 @@ from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import CheckpointError, ConfigError, InputError, expect_whole
+from glassformer.errors import CheckpointError, ConfigError, Fragment, InputError, expect_whole
 from glassformer.files import as_path, read_object
 from glassformer.text.tokenizer import CharacterSpan, TextStream, Tokenizer, as_texts, show_bytes
 from glassformer.text.tokenizer_limits import TokenizerLimits, limits_of
-from glassformer.text.vocabulary import FORMAT, Vocabulary, check_spellings, is_unicode
+from glassformer.text.vocabulary import (
+    FORMAT,
+    LONE_SURROGATE,
+    Vocabulary,
+    check_spellings,
+    is_unicode,
+)
 from glassformer.text.words import CharacterTokenizer, WordTokenizer
 
 if TYPE_CHECKING:
@@ -42,8 +48,8 @@ BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTABLE} | {
 _BATCH_SIZE = 1024
 
 _NO_LIMITS = TokenizerLimits()
-_CANNOT_ENCODE = "this tokenizer cannot encode the text"
-_CANNOT_DECODE = "this tokenizer cannot decode these ids"
+_CANNOT_ENCODE = "this tokenizer cannot encode the text: {reason}"
+_CANNOT_DECODE = "this tokenizer cannot decode these ids: {reason}"
 
 # The spelling of a byte in vocabularies with byte fallback.
 _FALLBACK = re.compile("<0x([0-9A-F]{2})>")
@@ -95,8 +101,11 @@ class SubwordTokenizer(Tokenizer):
         expect_whole(vocab_size, "vocab_size", None)
         if vocab_size < smallest:
             raise ConfigError(
-                f"expected a vocab_size of {smallest} or more (256 bytes and {len(spellings)} "
-                f"special tokens), received {vocab_size}"
+                "expected a vocab_size of {least} or more (256 bytes and {n_special} special "
+                "tokens), received {vocab_size}",
+                least=smallest,
+                n_special=len(spellings),
+                vocab_size=vocab_size,
             )
         from tokenizers import Tokenizer as Library
         from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -117,11 +126,13 @@ class SubwordTokenizer(Tokenizer):
         try:
             library.train_from_iterator(chain([first], rest), trainer)
         except UnicodeEncodeError as error:
-            raise InputError(f"{error.object!r:.40} is not valid Unicode: {error.reason}") from None
+            raise InputError(LONE_SURROGATE, text=error.object) from None
         except BaseException as error:
             if not _is_panic(error):  # raised by the iterator of the texts
                 raise
-            raise InputError(f"the library `tokenizers` cannot train on them: {error}") from None
+            raise InputError(
+                "the library `tokenizers` cannot train on them: {reason}", reason=str(error)
+            ) from None
         return cls(library, byte_level=True)
 
     @classmethod
@@ -130,7 +141,7 @@ class SubwordTokenizer(Tokenizer):
         from tokenizers import Tokenizer as Library
 
         limits = limits_of(data)
-        with _library_errors("the library `tokenizers` refuses it"):
+        with _library_errors("the library `tokenizers` refuses it: {reason}"):
             library = Library.from_str(json.dumps(data))
         decoder = data.get("decoder")
         byte_level = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel"
@@ -236,8 +247,8 @@ class _LibraryStream(TextStream):
 
 
 @contextmanager
-def _library_errors(what: str, texts: Sequence[str] = ()) -> Iterator[None]:
-    """Turn any error of the library into one line: `what` failed, and its message.
+def _library_errors(template: str, texts: Sequence[str] = ()) -> Iterator[None]:
+    """Turn any error of the library into one line, with its message as the `reason`.
 
     The library raises bare Exceptions, and panics, which derive from BaseException.
     """
@@ -248,10 +259,9 @@ def _library_errors(what: str, texts: Sequence[str] = ()) -> Iterator[None]:
     except BaseException as error:
         bad = next((text for text in texts if not is_unicode(text)), None)
         if bad is not None:  # Python strings may have lone surrogates, UTF-8 may not
-            raise InputError(
-                "{text!r:.60} is not valid Unicode: it has a lone surrogate", text=bad
-            ) from None
-        raise InputError(f"{what}: {' '.join(str(error).split()):.200}") from None
+            raise InputError(LONE_SURROGATE, text=bad) from None
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(template, reason=reason) from None
 
 
 def _is_panic(error: BaseException) -> bool:
@@ -275,12 +285,17 @@ def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
         if not isinstance(kind, str) or kind not in _KINDS:
             raise InputError(
                 'expected "kind": "words" or "characters", or a Hugging Face tokenizer with a '
-                f'"model"; received the keys {", ".join(map(repr, data)) or "of an empty one":.80}'
+                '"model"; received {keys}',
+                keys=Fragment.of("the keys {names:.80}", names=", ".join(map(repr, data)))
+                if data
+                else Fragment.of("no keys"),
             )
         if data.get("format") != FORMAT:
             raise InputError(
-                f"expected format {FORMAT}, received {data.get('format')!r:.20}; "
-                "a newer Glassformer may have written it"
+                "expected format {ours}, received {format!r:.20}; a newer Glassformer may have "
+                "written it",
+                ours=FORMAT,
+                format=data.get("format"),
             )
         return _KINDS[kind](data)
     except (ConfigError, InputError) as error:

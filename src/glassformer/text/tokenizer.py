@@ -172,8 +172,11 @@ class Tokenizer(ABC):
         ends = len(head) + len(tail)
         if max_len <= ends:
             raise ConfigError(
-                f"max_len {max_len} leaves no room for text besides {ends} start and end tokens; "
-                f"expected {ends + 1} or more"
+                "max_len {max_len} leaves no room for text besides {ends} start and end tokens; "
+                "expected {least} or more",
+                max_len=max_len,
+                ends=ends,
+                least=ends + 1,
             )
         return [*head, *ids[: max_len - ends], *tail]
 
@@ -282,8 +285,9 @@ class Tokenizer(ABC):
         id_: int | None = getattr(self.special, role)
         if id_ is None:
             raise ConfigError(
-                f"this vocabulary has no {role} token; "
-                f'build it with one, such as special=("<{role}>", …)'
+                "this vocabulary has no {role} token; build it with one, such as "
+                'special=("<{role}>", …)',
+                role=role,
             )
         return id_
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.errors import InputError
+from glassformer.errors import Fragment, InputError
 
 MAX_CHARACTERS = 2**20
 """The longest text, times the factor by which the file's steps may lengthen it. The library needs
@@ -273,21 +273,21 @@ def check_pattern(pattern: str) -> None:
     switch = _SWITCH.match(pattern)
     alternatives, end = _parse(pattern, switch.end() if switch else 0, 0)
     if end != len(pattern):
-        raise _refused(pattern, "has an unmatched bracket")
+        raise _unbounded(pattern, "has an unmatched bracket")
     for item in _all(alternatives):
         if item.most > _WIDE and any(
             len(item.alternatives) > 1 or inner.is_variable
             for items in item.alternatives
             for inner in items
         ):
-            raise _refused(pattern, "repeats something that matches in several ways")
+            raise _unbounded(pattern, "repeats something that matches in several ways")
     if _n_narrow(alternatives) > _MAX_WAYS:
-        raise _refused(pattern, "repeats something that matches in several ways")
+        raise _unbounded(pattern, "repeats something that matches in several ways")
     if _n_ways(alternatives, can_fail=False) > 1:
-        raise _refused(pattern, "has several wide repetitions in a row")
+        raise _unbounded(pattern, "has several wide repetitions in a row")
 
 
-def _refused(pattern: str, why: str) -> InputError:
+def _unbounded(pattern: str, why: str) -> InputError:
     return InputError(
         "its pattern {pattern!r:.60} {reason}, which may take unbounded time",
         pattern=pattern,
@@ -298,7 +298,7 @@ def _refused(pattern: str, why: str) -> InputError:
 def _parse(pattern: str, at: int, depth: int) -> tuple[list[list[_Item]], int]:
     """The alternatives of a pattern from a position on, and their end."""
     if depth > 20:
-        raise _refused(pattern, "nests groups too deeply")
+        raise _unbounded(pattern, "nests groups too deeply")
     alternatives: list[list[_Item]] = [[]]
     while at < len(pattern) and pattern[at] != ")":
         if pattern[at] == "|":
@@ -322,7 +322,7 @@ def _parse_item(pattern: str, at: int, depth: int) -> tuple[_Item, int]:
     if character == "\\":
         escape = _ESCAPE.match(pattern, at)
         if escape is None or escape[0][1] in "kg123456789RX":
-            raise _refused(pattern, "has a backreference")
+            raise _unbounded(pattern, "has a backreference")
         return _Item(is_look=escape[0][1] in "bBAzZG"), escape.end()
     if character == "[":
         return _Item(), _end_of_class(pattern, at)
@@ -332,10 +332,12 @@ def _parse_item(pattern: str, at: int, depth: int) -> tuple[_Item, int]:
         return _Item(), at + 1
     group = _GROUP.match(pattern, at)
     if group is None or (group[0] == "(" and pattern[at + 1 : at + 2] in ("?", "*")):
-        raise _refused(pattern, f"has an unknown group {pattern[at : at + 4]!r}")
+        raise _unbounded(
+            pattern, Fragment.of("has an unknown group {group!r}", group=pattern[at : at + 4])
+        )
     inside, at = _parse(pattern, group.end(), depth + 1)
     if at >= len(pattern):
-        raise _refused(pattern, "lacks a closing bracket")
+        raise _unbounded(pattern, "lacks a closing bracket")
     kind = group[0][2:]
     item = _Item(inside, is_look=kind in ("=", "!", "<=", "<!"))
     item.backtracks = kind != ">"
@@ -346,7 +348,7 @@ def _repeated(pattern: str, item: _Item, repeat: re.Match[str]) -> _Item:
     sign, (suffix, low, comma, high) = repeat[0][0], repeat.groups()
     if sign == "{":
         if not low and not high:
-            raise _refused(pattern, "has empty braces")
+            raise _unbounded(pattern, "has empty braces")
         item.least = int(low[:6] or 0)
         item.most = int(high[:6]) if high else float("inf") if comma else item.least
     else:
@@ -370,7 +372,7 @@ def _end_of_class(pattern: str, at: int) -> int:
             if not depth:
                 return at + 1
         at += 1
-    raise _refused(pattern, "lacks a closing bracket")
+    raise _unbounded(pattern, "lacks a closing bracket")
 
 
 def _all(alternatives: list[list[_Item]]) -> Iterator[_Item]:

@@ -50,9 +50,9 @@ class SpecialTokens:
         roles = [i for i in (self.pad, self.unknown, self.mask) if i is not None]
         if len({*roles, *ends}) != len(roles) + len(ends):
             raise ConfigError(
-                "pad, unknown, mask and start/end need ids of their own, received "
-                f"pad={self.pad}, unknown={self.unknown}, mask={self.mask}, "
-                f"start={self.start}, end={self.end}; give each its own token"
+                "pad, unknown, mask and start/end need ids of their own, received pad={pad}, "
+                "unknown={unknown}, mask={mask}, start={start}, end={end}; give each its own token",
+                **{name: getattr(self, name) for name in _SPELLINGS},
             )
 
     @classmethod
@@ -78,7 +78,10 @@ class SpecialTokens:
 def check_spellings(special: Iterable[str]) -> tuple[str, ...]:
     """The requested spellings, if each is known and no two have the same role."""
     if isinstance(special, str):
-        raise ConfigError(f"expected a list of special tokens, received the string {special!r}")
+        raise ConfigError(
+            "expected a list of special tokens, received the string {special!r:.40}",
+            special=special,
+        )
     expect(special, Iterable, "a list of special tokens")
     asked = tuple(special)
     for text in asked:
@@ -86,16 +89,25 @@ def check_spellings(special: Iterable[str]) -> tuple[str, ...]:
     known = [text for spellings in _SPELLINGS.values() for text in spellings]
     for text in asked:
         if text not in known:
-            raise ConfigError(f"unknown special token {text!r}{did_you_mean(text, known, 99)}")
+            near = did_you_mean(text, known, 99)
+            raise ConfigError(
+                "unknown {what} {name!r:.80}{near}", what="special token", name=text, near=near
+            )
     for role, spellings in _SPELLINGS.items():
         same = [text for text in asked if text in spellings]
         if len(same) > 1:
-            raise ConfigError(f"expected one {role} token, received {' and '.join(same)}; keep one")
+            raise ConfigError(
+                "expected one {role} token, received {names}; keep one",
+                role=role,
+                names=", ".join(same),
+            )
     return asked
 
 
 FORMAT = 1
 """The version of our `tokenizer.json` format; any other is refused."""
+
+LONE_SURROGATE = "{text!r:.60} is not valid Unicode: it has a lone surrogate"
 
 
 class Vocabulary:
@@ -123,9 +135,7 @@ class Vocabulary:
                     id=id_,
                 )
             if not is_unicode(text):
-                raise InputError(
-                    "{text!r:.60} is not valid Unicode: it has a lone surrogate", text=text
-                )
+                raise InputError(LONE_SURROGATE, text=text)
             self._texts[id_] = text
         self.size = max(self._texts, default=-1) + 1
         self.special = SpecialTokens.by_spelling(special)

@@ -72,7 +72,12 @@ def _pattern(punctuation: Punctuation, western: bool) -> re.Pattern[str]:
     """The pattern of a word. On western text the western pattern gives the same words, faster."""
     if punctuation not in get_args(Punctuation):
         near = did_you_mean(str(punctuation), get_args(Punctuation))
-        raise ConfigError(f"unknown punctuation rule {punctuation!r}{near}")
+        raise ConfigError(
+            "unknown {what} {name!r:.80}{near}",
+            what="punctuation rule",
+            name=punctuation,
+            near=near,
+        )
     # Possessive repeats (++) never backtrack, so time stays linear on long texts. They are used on
     # single characters only: on groups, Python 3.11.2 (Debian's) matches one repetition too many.
     if western:
@@ -129,13 +134,19 @@ class WordTokenizer(Tokenizer):
             key = self._key(word)
             if split_words(word, punctuation) != [word] or (case == "lower" and key != word):
                 raise InputError(
-                    f"{word!r} cannot occur in a text split with "
-                    f'case="{case}", punctuation="{punctuation}"; expected single words'
+                    '{word!r} cannot occur in a text split with case="{case}", '
+                    'punctuation="{punctuation}"; expected single words',
+                    word=word,
+                    case=case,
+                    punctuation=punctuation,
                 )
             if key in self._ids:
                 raise InputError(
-                    f"{word!r} and {self.token(self._ids[key])!r} are the same word with "
-                    f'case="{case}"; keep one of them, or use case="keep"'
+                    '{one!r} and {other!r} are the same word with case="{case}"; keep one of '
+                    'them, or use case="keep"',
+                    one=word,
+                    other=self.token(self._ids[key]),
+                    case=case,
                 )
             self._ids[key] = id_
 
@@ -166,8 +177,10 @@ class WordTokenizer(Tokenizer):
         frequent = [word for word, n in counts.items() if n >= min_count]
         if not frequent:
             raise InputError(
-                f"cannot build a vocabulary: no word occurs {min_count} times; "
-                f"the most frequent word occurs {max(counts.values())} times"
+                "cannot build a vocabulary: no word occurs {min_count} times; the most frequent "
+                "word occurs {most} times",
+                min_count=min_count,
+                most=max(counts.values()),
             )
         # sorted() is stable: of equally frequent words, those seen first come first.
         kept = set(sorted(frequent, key=counts.__getitem__, reverse=True)[:max_size])
@@ -240,7 +253,10 @@ def _count_words(
 def _key(case: Case) -> Callable[[str], str]:
     """What all spellings of one word map to."""
     if case not in get_args(Case):
-        raise ConfigError(f"unknown case rule {case!r}{did_you_mean(str(case), get_args(Case))}")
+        near = did_you_mean(str(case), get_args(Case))
+        raise ConfigError(
+            "unknown {what} {name!r:.80}{near}", what="case rule", name=case, near=near
+        )
     return _KEYS[case]
 
 
@@ -257,7 +273,9 @@ class CharacterTokenizer(Tokenizer):
         super().__init__(vocabulary)
         for text in vocabulary.ordinary:
             if len(text) != 1:
-                raise InputError(f"expected single characters as tokens, received {text!r}")
+                raise InputError(
+                    "expected single characters as tokens, received {text!r:.40}", text=text
+                )
 
     @classmethod
     def build(

@@ -87,8 +87,11 @@ def select(step: Step, index: object, *, prefix: bool = False) -> CellBlock:
         places = _places_of(step.shape, tuple(given))
     except (IndexError, TypeError, ValueError, RuntimeError):
         raise TraceError(
-            f"{step.name} has no part [{_said(index)}]: its shape is {tuple(step.shape)}; give a "
-            "number, a slice or a list for every axis, or ... for all axes in between"
+            "{name} has no part [{asked}]: its shape is {shape}; give a number, a slice or a list "
+            "for every axis, or ... for all axes in between",
+            name=step.name,
+            asked=_said(index),
+            shape=tuple(step.shape),
         ) from None
     return CellBlock(step, places, _kept_axes(step, given, places))
 
@@ -192,7 +195,9 @@ class CellBlock(Numbers):
         try:
             found = self.places[index]
         except (IndexError, TypeError, ValueError):
-            raise TraceError(f"{self!r} has nothing at [{_said(index)}]") from None
+            raise TraceError(
+                "{part} has nothing at [{asked}]", part=repr(self), asked=_said(index)
+            ) from None
         if found.ndim == 0:
             return self.step[index_of(int(found), self.step.shape)]
         return CellBlock(self.step, found, (None,) * found.ndim)

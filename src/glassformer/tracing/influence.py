@@ -390,7 +390,7 @@ def diff(before: Trace, after: Trace) -> Difference:
     """Compare two traces step by step, by name: parameters, inputs and everything computed."""
     for one in (before, after):
         if not isinstance(one, Trace):
-            raise TraceError(f"diff compares two traces, got {type(one).__name__}")
+            raise TraceError("diff compares two traces, got {kind}", kind=type(one).__name__)
     first, second = _tensors(before), _tensors(after)
     shared = [n for n, step in second.items() if n in first and first[n].shape == step.shape]
     known = set(shared)

@@ -24,6 +24,7 @@ from glassformer.errors import (
     GlassformerError,
     TraceError,
     is_out_of_memory,
+    shown,
     stop_if_cancelled,
 )
 from glassformer.tracing.arithmetic import rules
@@ -88,7 +89,10 @@ def edit(trace: Trace, edits: Mapping[Any, Any]) -> Trace:
 
 def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
     if not isinstance(edits, Mapping):
-        raise TraceError(f"edit takes a mapping of cells to values, {{cell: 0.5}}, got {edits!r}")
+        raise TraceError(
+            "edit takes a mapping of cells to values, {{cell: 0.5}}, got {value}",
+            value=shown(edits),
+        )
     wanted = [
         item
         for where, value in edits.items()
@@ -102,8 +106,9 @@ def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
     except _ControlFlowChangedError as change:
         if not trace.recording.program.reruns:
             raise TraceError(
-                f"the edit changes the model's control flow ({change}), and a training step cannot "
-                "be rerun: edit the model and trace another step"
+                "the edit changes the model's control flow ({change}), and a training step cannot "
+                "be rerun: edit the model and trace another step",
+                change=str(change),
             ) from None
         recording = _rerun(trace, [*pins, *wanted])
         notes = [change.note]
@@ -143,7 +148,9 @@ def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBl
     if isinstance(where, Cell | CellBlock):
         if where.step.trace.recording.program is not trace.recording.program:
             name = where.name if isinstance(where, Cell) else repr(where)
-            raise TraceError(f"{name} belongs to another trace: take it from the one you edit")
+            raise TraceError(
+                "{name} belongs to another trace: take it from the one you edit", name=name
+            )
         step = where.step if where.step.trace is trace else trace[where.step.name]
         block = select(step, where.index) if isinstance(where, Cell) else step.block(where.places)
     elif isinstance(where, str):
@@ -152,8 +159,9 @@ def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBl
         block = select(trace[where[0]], where[1], prefix=True)
     else:
         raise TraceError(
-            "an edit sets a cell, a part t[name][0, :], a step by name, or (name, index), "
-            f"got {where!r}"
+            "an edit sets a cell, a part t[name][0, :], a step by name, or (name, index), got "
+            "{value}",
+            value=shown(where),
         )
     yield block, value
 
@@ -168,14 +176,18 @@ def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
     if isinstance(new, bool | Real):
         new = torch.tensor(_fitting(step, new), dtype=step.dtype)
     if not isinstance(new, Tensor):
-        raise TraceError(f"a new value is a number, a tensor or a function, got {new!r}")
+        raise TraceError(
+            "a new value is a number, a tensor or a function, got {value}", value=shown(new)
+        )
     cast = _cast(step, new)
     try:
         values = cast.broadcast_to(block.shape).reshape(-1).clone()
     except RuntimeError:
         raise TraceError(
-            f"a part of shape {tuple(block.shape)} of {step.name} cannot be set to numbers of "
-            f"shape {tuple(new.shape)}"
+            "a part of shape {shape} of {name} cannot be set to numbers of shape {given}",
+            shape=tuple(block.shape),
+            name=step.name,
+            given=tuple(new.shape),
         ) from None
     done = 0
     for owner, places in block.owners():
@@ -188,9 +200,19 @@ def _fitting(step: Step, value: Any) -> Scalar:
     if step.dtype.is_floating_point:
         return float(value)  # torch does not accept integers beyond 64 bits
     if value != value or value in (math.inf, -math.inf) or value != int(value):
-        raise TraceError(f"{step.name} is {step.dtype}: {value} is not an integer")
+        raise TraceError(
+            "{name} is {dtype}: {value} is not an integer",
+            name=step.name,
+            dtype=step.dtype,
+            value=value,
+        )
     if not torch.iinfo(torch.int64).min <= value <= torch.iinfo(torch.int64).max:
-        raise TraceError(f"{step.name} is {step.dtype}, which cannot hold {float(value):.4g}")
+        raise TraceError(
+            "{name} is {dtype}, which cannot hold {value:.4g}",
+            name=step.name,
+            dtype=step.dtype,
+            value=float(value),
+        )
     return int(value)
 
 
@@ -200,7 +222,11 @@ def _cast(step: Step, new: Tensor) -> Tensor:
         new = torch.view_as_real(new)
     cast = new.detach().cpu().to(step.dtype)
     if not step.dtype.is_floating_point and not torch.equal(cast.to(new.dtype), new.detach().cpu()):
-        raise TraceError(f"{step.name} is {step.dtype}: it cannot hold these numbers exactly")
+        raise TraceError(
+            "{name} is {dtype}: it cannot hold these numbers exactly",
+            name=step.name,
+            dtype=step.dtype,
+        )
     return cast
 
 
@@ -336,7 +362,9 @@ class _Replay:
             if isinstance(error, GlassformerError) or is_out_of_memory(error):
                 raise
             raise TraceError(
-                f"{call.operator.name} cannot be computed from the edited numbers: {error}"
+                "{name} cannot be computed from the edited numbers: {reason}",
+                name=call.operator.name,
+                reason=str(error),
             ) from error
         if call.result is not None:
             _check_guard(call, result)
@@ -405,7 +433,8 @@ def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
     missing = [item.step.name for item in edits if not any(item is done for done in applied)]
     if missing:
         raise TraceError(
-            f"the edits change the model's control flow: it no longer computes {', '.join(missing)}"
+            "the edits change the model's control flow: it no longer computes {names}",
+            names=", ".join(missing),
         )
     return recording
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, overload
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, UnknownNameError
+from glassformer.errors import TraceError, UnknownNameError, shown
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.arithmetic.float64_values import limits
@@ -350,8 +350,8 @@ def read_labels(given: object) -> Mapping[str, Sequence[str]]:
     ):
         return given
     raise TraceError(
-        'axis_labels takes texts by the names of inputs, as in {"ids": ["I", "am"]}, '
-        f"got {given!r}"
+        'axis_labels takes texts by the names of inputs, as in {{"ids": ["I", "am"]}}, got {value}',
+        value=shown(given),
     )
 
 
@@ -367,8 +367,12 @@ def check_labels(trace: Trace) -> None:
         # A batch of one needs no labels, so that one label is a slip.
         if len(texts) not in ([size for size in step.shape if size > 1] or step.shape):
             raise TraceError(
-                f"{len(texts)} labels were given for {role} {name}, "
-                f"and no axis of its shape {step.shape} has that many positions"
+                "{count} labels were given for {what} {name}, and no axis of its shape {shape} has "
+                "that many positions",
+                count=len(texts),
+                what=role,
+                name=name,
+                shape=step.shape,
             )
 
 

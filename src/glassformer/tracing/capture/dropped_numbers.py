@@ -165,6 +165,9 @@ def _check_layout(call: Call, view: View, made: Tensor) -> None:
     now = View.of(made, view.version)
     if now.window != view.window:
         raise TraceError(
-            f"{call.operator.name} gave {view.shape} in the recording and {now.shape} when it was "
-            "computed again: trace the run again without only="
+            "{name} gave {shape} in the recording and {now} when it was computed again: trace the "
+            "run again without only=",
+            name=call.operator.name,
+            shape=view.shape,
+            now=now.shape,
         )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, TraceTooLargeError
+from glassformer.errors import Fragment, TraceError, TraceTooLargeError, shown
 
 if TYPE_CHECKING:
     from glassformer.tracing.capture.dropped_numbers import Shelf
@@ -153,8 +153,9 @@ class Version:
         if self.stamp is not None and self.stamp[0]._version != self.stamp[1]:
             name = self.owners[0].name if self.owners else "a tensor"
             raise TraceError(
-                f"{name} was changed in place after the trace was made (perhaps by training), so "
-                "its numbers in this trace are lost: trace again"
+                "{name} was changed in place after the trace was made (perhaps by training), so "
+                "its numbers in this trace are lost: trace again",
+                name=name,
             )
 
 
@@ -325,7 +326,11 @@ class View:
                 found = step.view.find(address)
                 if found is not None:
                     return step, found
-        raise TraceError(f"no recorded step wrote cell {list(index)} of a tensor {self.shape}")
+        raise TraceError(
+            "no recorded step wrote cell {index} of a tensor {shape}",
+            index=list(index),
+            shape=self.shape,
+        )
 
 
 # --- positions ---
@@ -367,6 +372,7 @@ def lattice(start: int, sizes: Iterable[int], strides: Iterable[int]) -> Flat:
 
 
 DEFAULT_BYTES = 2 * 1024**3
+_ABOUT = Fragment.of("about")
 
 
 class Budget:
@@ -374,7 +380,7 @@ class Budget:
 
     def __init__(self, most: int) -> None:
         if not isinstance(most, int) or most < 0:
-            raise TraceError(f"max_bytes must be a number of bytes, got {most!r}")
+            raise TraceError("max_bytes must be a number of bytes, got {value}", value=shown(most))
         self.most = most
         self.spent = 0
         self.peak = 0
@@ -383,20 +389,22 @@ class Budget:
         """Count bytes kept by the trace."""
         self.spent += count
         self.peak = max(self.peak, self.spent)
-        self.expect(self.spent, "already")
+        self.expect(self.spent, Fragment.of("already"))
 
     def give_back(self, count: int) -> None:
         """Count bytes that the trace no longer keeps."""
         self.spent -= count
 
-    def expect(self, needed: int, how: str = "about") -> None:
+    def expect(self, needed: int, how: Fragment = _ABOUT) -> None:
         """Refuse a trace that needs more than the limit."""
         if needed > self.most:
             raise TraceTooLargeError(
-                f"the trace needs {how} {mebibytes(needed)}, more than the limit of "
-                f"{mebibytes(self.most)}: use a shorter text, fewer layers or a smaller batch, "
-                "keep the numbers of some modules alone with only=, or raise the limit with "
-                "max_bytes="
+                "the trace needs {how} {needed}, more than the limit of {most}: use a shorter "
+                "text, fewer layers or a smaller batch, keep the numbers of some modules alone "
+                "with only=, or raise the limit with max_bytes=",
+                how=how,
+                needed=mebibytes(needed),
+                most=mebibytes(self.most),
             )
 
 

@@ -14,6 +14,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
+from glassformer.errors import Fragment
 from glassformer.tracing.capture.memory import Budget
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -154,7 +155,7 @@ class ModulePaths:
                     self.on_block(output)
                 if path in self._blocks and self.on_block is None:  # else blocks keep unequal parts
                     count, spent = self._blocks[path], self._budget.spent
-                    how = f"with {count} blocks like {path} about"
+                    how = Fragment.of("with {n} blocks like {path} about", n=count, path=path)
                     self._budget.expect(before + (spent - before) * count, how)
 
         entered = register_module_forward_pre_hook(enter)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from glassformer.errors import CancelledError, TraceError
+from glassformer.errors import CancelledError, TraceError, shown
 from glassformer.modes import evaluating
 from glassformer.tracing.capture.memory import DEFAULT_BYTES, View, mebibytes
 from glassformer.tracing.capture.module_stack import join
@@ -126,8 +126,9 @@ def run(
     outputs = {name: recorder.view_of(tensor) for name, tensor in tensors_in(result, "")}
     if not outputs:
         raise TraceError(
-            f"{_title(function)} returned {type(result).__name__}, which contains no tensor: "
-            "there is nothing to trace"
+            "{name} returned {given}, which contains no tensor: there is nothing to trace",
+            name=_title(function),
+            given=type(result).__name__,
         )
     if any(call.expanded for call in recorder.calls):
         notes.append(Note("expanded"))
@@ -144,7 +145,7 @@ def _checked_only(only: object, function: object) -> tuple[str, ...] | None:
     if not isinstance(function, nn.Module):
         raise TraceError("only= names modules, and a function has none")
     if isinstance(only, str) or not isinstance(only, Iterable):
-        raise TraceError("only= is a list of paths of modules, got {only!r}", only=only)
+        raise TraceError("only= is a list of paths of modules, got {value}", value=shown(only))
     return tuple(map(str, only))
 
 
@@ -159,7 +160,9 @@ def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
             name=str(function),
         )
     if not callable(function):
-        raise TraceError(f"expected a module or a function, got {type(function).__name__}")
+        raise TraceError(
+            "expected a module or a function, got {kind}", kind=type(function).__name__
+        )
     return function
 
 
@@ -178,8 +181,10 @@ def sources_of(recorder: Recorder, program: Program) -> Iterator[Source]:
     def source(name: str, tensor: Tensor, what: str, role: Role) -> Source:
         if tensor.device.type == "meta":
             raise TraceError(
-                f"{what} {name} is on the device meta and has no numbers: give the module its "
-                "weights with .to_empty(device=…) and load_state_dict"
+                "{what} {name} is on the device meta and has no numbers: give the module its "
+                "weights with .to_empty(device=…) and load_state_dict",
+                what=what,
+                name=name,
             )
         return Source(name, recorder.adopt(tensor), role)
 
@@ -212,7 +217,11 @@ def _named_inputs(program: Program) -> Iterator[tuple[str, Tensor]]:
         given: dict[str, Any] = {f"input{n}": value for n, value in enumerate(program.args)}
         given.update(program.kwargs)
     except TypeError as error:
-        raise TraceError(f"{_title(target)} cannot be called with these inputs: {error}") from None
+        raise TraceError(
+            "{name} cannot be called with these inputs: {reason}",
+            name=_title(target),
+            reason=str(error),
+        ) from None
     else:
         given = {}
         for name, value in bound.arguments.items():
@@ -272,13 +281,14 @@ def estimate(
     """The memory that `trace` with the same arguments would take; the model is not run."""
     root = unwrapped(module)
     if not isinstance(root, nn.Module):
-        raise TraceError(f"expected a module, got {_title(root)}")
+        raise TraceError("expected a module, got {given}", given=_title(root))
     program = Program(root, args, kwargs, sys.maxsize, only=_checked_only(only, root))
     found = forecast(program, root)
     if found is None:
         raise TraceError(
-            f"{_title(root)} cannot run on shapes alone: what it does depends on its numbers, so "
-            "the memory of its trace is not known before the run"
+            "{name} cannot run on shapes alone: what it does depends on its numbers, so the memory "
+            "of its trace is not known before the run",
+            name=_title(root),
         )
     return found
 

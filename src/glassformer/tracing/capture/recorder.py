@@ -362,8 +362,9 @@ class Recorder(TorchDispatchMode):
         """Run an operator that takes functions."""
         if func.name() != "flex_attention":
             raise TraceError(
-                f"torch's {func.name()} takes functions as arguments and cannot be traced: "
-                "call the functions in Python instead"
+                "torch's {name} takes functions as arguments and cannot be traced: call the "
+                "functions in Python instead",
+                name=func.name(),
             )
         with self._expanding():
             return fused_layers.flexible_attention(self.inside, *args, **kwargs)
@@ -512,8 +513,9 @@ class Recorder(TorchDispatchMode):
             key: int = tensor.untyped_storage()._cdata
         except NotImplementedError as error:
             raise TraceError(
-                f"a tensor with layout {tensor.layout} has no dense storage: convert it with "
-                ".to_dense(), or for gradients build the embedding with sparse=False"
+                "a tensor with layout {layout} has no dense storage: convert it with .to_dense(), "
+                "or for gradients build the embedding with sparse=False",
+                layout=tensor.layout,
             ) from error
         return self._stands_for.get(key, key) if self._stands_for else key
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 
-from glassformer.errors import TraceError
+from glassformer.errors import Fragment, TraceError
 from glassformer.tracing.capture.memory import as_real, gaps
 from glassformer.tracing.gradients.backward import Backward
 from glassformer.tracing.notes import Note
@@ -110,8 +110,10 @@ class Agreement:
                 _largest(real), change
             ):
                 raise TraceError(
-                    f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
-                    "was the optimiser changed by hooks?"
+                    "the recorded update of {name} differs from the optimiser's by {gap:.1e}: was "
+                    "the optimiser changed by hooks?",
+                    name=name,
+                    gap=gap,
                 )
             sound = _largest(apart[~doubtful])
             if sound:
@@ -165,11 +167,10 @@ class Agreement:
                 "outside torch",
                 first=float(self._recorded), second=float(self._loss),
             )  # fmt: skip
-        reason, fields = self._cause(self._parameters[name])
         return TraceError(
-            "the recorded gradient of {name} differs from autograd's by {gap} (its largest is "
-            f"{{size}}): {reason}",
-            name=name, gap=f"{gap:.1e}", size=f"{size:.1e}", **fields,
+            "the recorded gradient of {name} differs from autograd's by {gap:.1e} (its largest is "
+            "{size:.1e}): {reason}",
+            name=name, gap=gap, size=size, reason=self._cause(self._parameters[name]),
         )  # fmt: skip
 
     def _is_another_run(self) -> bool:
@@ -178,31 +179,31 @@ class Agreement:
         rounding = max(math.sqrt(torch.finfo(self._loss.dtype).eps), self._rounding)
         return apart > rounding * max(abs(float(self._loss)), 1e-6)
 
-    def _cause(self, parameter: Tensor) -> tuple[str, dict[str, Any]]:
+    def _cause(self, parameter: Tensor) -> Fragment:
         nodes = {str(node.name()): isinstance(node, BackwardCFunction) for node in self._nodes}
         own = sorted(name.removesuffix("Backward") for name, written in nodes.items() if written)
         if parameter._backward_hooks or "BackwardHookFunction" in own:
-            return "a hook changes it", {}
+            return Fragment.of("a hook changes it")
         if own:
-            functions = ", ".join(own)
-            return (
+            return Fragment.of(
                 "the model has an autograd function of its own, {functions}, whose backward is not "
-                "the derivative of what its forward computes"
-            ), {"functions": functions}
+                "the derivative of what its forward computes",
+                functions=", ".join(own),
+            )
         if any(map(_is_bare_ctc, self._nodes)):
-            return (
+            return Fragment.of(
                 "torch's ctc_loss computes its gradient as if its input came from log_softmax, "
                 "which it does not here; apply log_softmax before the loss"
-            ), {}
+            )
         if self._backward.differentiates:
-            return (
+            return Fragment.of(
                 "the model computes gradients itself, and the trace then does not follow its "
                 "detach and no_grad"
-            ), {}
-        return (
+            )
+        return Fragment.of(
             "a hook on a tensor may change a part of it, or rounding decides between two slopes at "
             "a kink"
-        ), {}
+        )
 
 
 def _largest(tensor: Tensor) -> float:

@@ -105,8 +105,10 @@ class ForwardPass:
         known = self._wholes.setdefault(id(version), step.view)
         if not same(known, step.view) and step.role == "parameter":
             raise TraceError(
-                f"{step.name} and {self._titles[id(version)].name} share memory but are different "
-                "tensors: their gradients cannot be traced"
+                "{name} and {other} share memory but are different tensors: their gradients "
+                "cannot be traced",
+                name=step.name,
+                other=self._titles[id(version)].name,
             )
         self._titles.setdefault(id(version), Title(step.name, step.module))
 

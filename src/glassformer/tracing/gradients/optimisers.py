@@ -85,16 +85,18 @@ def method_of(optimiser: Optimizer) -> UpdateRule:
     if method is None:
         known = [known.__name__ for known in _METHODS]
         raise TraceError(
-            f"updates by {kind.__name__} cannot be traced; "
-            f"use torch.optim.{', '.join(known[:-1])} or {known[-1]}, or give it the methods "
-            "first_state and written_update (docs/trace.md)"
+            "updates by {name} cannot be traced; use torch.optim.{known} or {last}, or give it "
+            "the methods first_state and written_update (docs/trace.md)",
+            name=kind.__name__,
+            known=", ".join(known[:-1]),
+            last=known[-1],
         )
     for group in optimiser.param_groups:
         if kind is Adafactor and any(parameter.is_complex() for parameter in group["params"]):
             raise TraceError("Adafactor cannot update complex parameters")
         for option in ("differentiable", "capturable"):
             if group.get(option):
-                raise TraceError(f"an optimiser with {option}=True cannot be traced")
+                raise TraceError("an optimiser with {option}=True cannot be traced", option=option)
     return method
 
 

@@ -75,7 +75,7 @@ def trace_training_step(
     """
     module = unwrapped(model)
     if not isinstance(module, nn.Module):
-        raise TraceError(f"expected a module to train, got {type(module).__name__}")
+        raise TraceError("expected a module to train, got {kind}", kind=type(module).__name__)
     labels = read_labels(axis_labels)
 
     def record(program: Program) -> _Step:
@@ -156,7 +156,7 @@ class _Step:
             value = self._loss(result)
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise TraceError(f"the loss must be one number, got {shape}")
+            raise TraceError("the loss must be one number, got {shape}", shape=shape)
         loss = self._outputs["loss"] = self._recorder.view_of(value)
         for call in self._recorder.calls:
             if any(view is not None and view.version is loss.version for view in call.outputs):
