@@ -347,6 +347,11 @@ ERRORS: list[tuple[GlassformerError, str, str]] = [
         "没有名为 'model' 的模型；现有：toy",
     ),
     (
+        UnknownNameError(Fragment.of("setting in {where}:", where="a.toml"), "b", ["c"]),
+        "unknown setting in a.toml: 'b'; there are c",
+        "没有名为 'b' 的设置（在 a.toml 中）；现有：c",
+    ),
+    (
         CheckpointError("cannot read {path}: {reason}", path="a", reason="Permission denied"),
         "cannot read a: Permission denied",
         "无法读取 a：没有权限",

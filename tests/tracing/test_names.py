@@ -577,3 +577,30 @@ def test_many_operands_of_one_name_are_told_apart_in_few_tries(
         "h[0]", "h′[0]", "h_2[0]", "h_97[0]",
     ]  # fmt: skip
     assert tries < 5 * 4 * 100
+
+
+def _last_position(x: Tensor) -> dict[str, Tensor]:
+    logits = x * 2
+    return {"logits": logits[:, -1]}
+
+
+def _reshaped(x: Tensor) -> dict[str, Tensor]:
+    logits = x * 2
+    logits = logits.view(-1, 4)
+    return {"logits": logits}
+
+
+def _viewed_at_once(x: Tensor) -> dict[str, Tensor]:
+    logits = (x * 2).view(-1, 4)
+    tripled = logits * 3
+    return {"logits": logits, "tripled": tripled}
+
+
+@pytest.mark.parametrize("forward", [_last_position, _reshaped, _viewed_at_once])
+def test_a_view_that_is_returned_has_that_name_alone(forward: Callable[..., Any]) -> None:
+    """`{"logits": logits[:, -1]}` is one position; the step of all of them has another name."""
+    traced = trace(forward, torch.randn(2, 3, 4))
+    assert [step.name for step in traced.views] == ["logits"]
+    assert traced.names.count("logits.1") == 1
+    for name, step in traced.outputs.items():
+        assert traced[name] is step and step.name == name

@@ -52,6 +52,8 @@ def test_a_nan_among_the_cells() -> None:
         lambda: rows.median(),
         lambda: rows.nanmedian(1),
         lambda: rows.kthvalue(4, 1),
+        lambda: rows.sort(descending=True),
+        lambda: (rows.topk(2), rows.topk(2, sorted=False), rows.topk(2, largest=False)),
         lambda: rows.angle(),
     ):
         report = trace(function).verify()

@@ -44,6 +44,7 @@ _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
 )
 _IMAGE = "image:"
 _MOST_SIDE = 4096  # pixels of an image as a module reads it
+_CONTEXT = 32  # ids before a continuation that are decoded with it, which shows how it begins
 _MORE_THAN_SOURCE = 50  # tokens of a translation, unless asked otherwise
 
 
@@ -430,6 +431,7 @@ class HuggingFaceModel(Model):
     def _text_after(self, before: list[int], written: list[int]) -> str:
         """What the ids add to a text: its first space, too, which decoding them alone may drop."""
         if not self._config.is_encoder_decoder:
+            before = before[-_CONTEXT:]
             begun, whole = self.writer.decode(before), self.writer.decode([*before, *written])
             if whole.startswith(begun):
                 return whole.removeprefix(begun)
@@ -521,7 +523,7 @@ class HuggingFaceModel(Model):
         while (new := queue.get()) is not None:
             if isinstance(new, BaseException):
                 raise new
-            for id_ in new:
+            for id_ in new[-_CONTEXT:] if is_prompt else new:
                 if id_ not in ends and (piece := pieces.push(id_)) and not is_prompt:
                     yield piece
             is_prompt = False

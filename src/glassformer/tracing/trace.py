@@ -259,11 +259,11 @@ class Trace:
 
     # --- building ---
 
-    def _new(
-        self, wanted: str, view: View, role: Role, *, kept: bool = False, **details: Any
-    ) -> Step:
-        """A step under the wanted name, or a repeat of it."""
-        step = Step(self, self._names.take(wanted, kept=kept), view, role, **details)
+    def _new(self, wanted: str, view: View, role: Role, **details: Any) -> Step:
+        """A step under the wanted name, or a repeat of it; an output's name is kept for it."""
+        returned = self.recording.outputs.get(wanted)
+        is_output = returned is not None and _is_same(returned, view)
+        step = Step(self, self._names.take(wanted, kept=is_output), view, role, **details)
         self._by_name[step.name] = step
         return step
 
@@ -272,7 +272,7 @@ class Trace:
             "parameter": self.parameters, "input": self.inputs, "constant": self.constants
         }  # fmt: skip
         for source in self.recording.sources:
-            step = _same_window(source.view)
+            step = self._showing(source.view)
             if step is None:
                 module = source.name.rpartition(".")[0]
                 step = self._new(source.name, source.view, source.role, module=module)
@@ -296,14 +296,7 @@ class Trace:
 
     def _add_steps(self) -> None:
         made = [call for call in self.recording.calls if call.outputs]
-        last = {
-            view.version: (call.number, output)
-            for call in made
-            for output, view in enumerate(call.outputs)
-            if view is not None
-        }
         # `logits` is what the model returns, not what it first assigned to a variable of that name.
-        outputs = {(name, last.get(view.version)) for name, view in self.recording.outputs.items()}
         self._names.keep(self.recording.outputs)
         for call, (wanted, module) in zip(made, name_calls(made), strict=True):
             # A call without tensors among its arguments makes constants, too.
@@ -318,7 +311,6 @@ class Trace:
                     wanted[output], view, role, module=module, call=call, output=output,
                     line=call.origin.line,
                     pinned=self.recording.pins.get((call.number, output), frozenset()),
-                    kept=(wanted[output], (call.number, output)) in outputs,
                 )  # fmt: skip
                 view.version.owners.append(step)
                 steps.append(step)
@@ -341,22 +333,25 @@ class Trace:
         for wanted, view, origin in chosen.values():
             self._add_view(wanted, view, origin.owner, origin.line)
 
-    def _add_view(
-        self, wanted: str, view: View, module: str, line: Line | None, *, kept: bool = False
-    ) -> Step:
+    def _add_view(self, wanted: str, view: View, module: str, line: Line | None) -> Step:
         role = writer_of(view).role
-        step = self._new(wanted, view, role, kept=kept, module=module, line=line, is_view=True)
+        step = self._new(wanted, view, role, module=module, line=line, is_view=True)
         self.views.append(step)
         return step
 
     def _add_outputs(self) -> None:
         for name, view in self.recording.outputs.items():
-            step = _same_window(view)
+            step = self._showing(view)
             if step is None:
                 owner = writer_of(view)
-                step = self._add_view(name, view, owner.module, owner.line, kept=True)
+                step = self._add_view(name, view, owner.module, owner.line)
             self._by_name.setdefault(name, step)
             self.outputs[name] = step
+
+    def _showing(self, view: View) -> Step | None:
+        """The step with exactly this view, if there is one."""
+        steps = (*reversed(view.version.owners), *self.views)
+        return next((step for step in steps if _is_same(step.view, view)), None)
 
 
 @cache
@@ -366,12 +361,8 @@ def _is_constant(operator: Operator) -> bool:
     return rules.is_given(operator) or (rule is not None and rule.constant)
 
 
-def _same_window(view: View) -> Step | None:
-    """The step with exactly this view, if there is one."""
-    for step in reversed(view.version.owners):
-        if step.view.window == view.window:
-            return step
-    return None
+def _is_same(one: View, other: View) -> bool:
+    return one.version is other.version and one.window == other.window
 
 
 # --- addresses ---

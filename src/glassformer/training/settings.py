@@ -128,7 +128,8 @@ def _settable(section: Mapping[str, Any]) -> set[str]:
 def from_file(path: Path) -> dict[str, Any]:
     """Changes from a TOML file with one table per section, or a run folder's config.json."""
     if path.suffix == ".json":
-        return dict(_flat(read_object(path, error=ConfigError), ""))
+        data = read_object(path, error=ConfigError, what="the config of a run")
+        return dict(_flat(data, ""))
     content = read_bytes(path, error=ConfigError, most=_MOST_TOML)
     if max(map(len, content.splitlines()), default=0) > _MOST_LINE:
         raise ConfigError(

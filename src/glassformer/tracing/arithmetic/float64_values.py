@@ -11,14 +11,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.capture.memory import as_floats
 from glassformer.tracing.notes import ShownAsText
 
 Floats = npt.NDArray[np.float64] | np.float64
@@ -112,6 +111,20 @@ def _whole(value: Floats) -> npt.NDArray[np.int64]:
     return np.asarray(value).astype(np.int64)
 
 
+RankOrder = Literal["largest", "smallest"]
+"""Which cells come first."""
+
+
+def order_of(row: npt.NDArray[Any], first: RankOrder) -> npt.NDArray[np.int64]:
+    """The places of the last axis as a stable sort orders them; NaN counts as the largest."""
+    if first == "smallest":
+        return np.argsort(row, -1, kind="stable")
+    # Sorted from the other end: a minus sign would leave NaN the largest, and last.
+    from_end = np.argsort(row[..., ::-1], -1, kind="stable")[..., ::-1]
+    found: npt.NDArray[np.int64] = row.shape[-1] - 1 - from_end
+    return found
+
+
 _REDUCTIONS: dict[e.ReduceKind, Callable[[npt.NDArray[Any], int], Any]] = {
     "sum": lambda row, _: row.sum(-1),
     "product": lambda row, _: row.prod(-1),
@@ -125,8 +138,8 @@ _REDUCTIONS: dict[e.ReduceKind, Callable[[npt.NDArray[Any], int], Any]] = {
     "last argmin": lambda row, _: row.shape[-1] - 1 - row[..., ::-1].argmin(-1),
     "smallest": lambda row, rank: np.sort(row, -1)[..., rank],
     "largest": lambda row, rank: np.sort(row, -1)[..., row.shape[-1] - 1 - rank],
-    "place smallest": lambda row, rank: np.argsort(row, -1, kind="stable")[..., rank],
-    "place largest": lambda row, rank: np.argsort(-as_floats(row), -1, kind="stable")[..., rank],
+    "place smallest": lambda row, rank: order_of(row, "smallest")[..., rank],
+    "place largest": lambda row, rank: order_of(row, "largest")[..., rank],
 }
 """Of the last axis; NaN counts as the largest."""
 

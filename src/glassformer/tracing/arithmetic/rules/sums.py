@@ -6,14 +6,13 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
+from glassformer.tracing.arithmetic.float64_values import RankOrder, evaluate, gathered, order_of
 from glassformer.tracing.arithmetic.rules.rule_registry import (
     LETTERS,
     Build,
@@ -398,43 +397,34 @@ def _ranked(place_of: bool) -> Build:
         axis, rank = call.axis("dim", x.ndim), index[call.axis("dim", x.ndim)]
         j = e.Axis("j", x.shape[axis])
         cells = e.Entry(x, (*index[:axis], j, *index[axis + 1 :]))
-        kind: Literal["largest", "smallest"] = (
+        kind: RankOrder = (
             "largest" if call.flag("largest") or call.flag("descending") else "smallest"
         )
         in_any_order = call.bound.get("sorted") is False
-        if not place_of and not in_any_order:
-            return e.Reduce(kind, cells, (j,), rank)
-        row = gathered(e.Reduce("sum", cells, (j,)))
-        row = -row if kind == "largest" else row
-        taken = int(call.made(-1).array[index])
-        if in_any_order:
-            order = np.argsort(row, kind="stable")
-            if row[taken] <= row[order[call.integer("k") - 1]]:  # among the first k: its own rank
-                rank = int(np.flatnonzero(order == taken)[0])
-        if not place_of:
-            return e.Reduce(kind, cells, (j,), rank)
-        return _place_of_rank(cells, (j,), row, taken, rank, kind)
+        if place_of or in_any_order:
+            row = gathered(e.Reduce("sum", cells, (j,)))
+            allowed = range(call.integer("k")) if in_any_order else range(rank, rank + 1)
+            rank = _rank_taken(row, int(call.made(-1).array[index]), allowed, kind, rank)
+        return e.Reduce(_PLACES[kind] if place_of else kind, cells, (j,), rank)
 
     return build
 
 
-def _place_of_rank(
-    cells: e.Entry,
-    axes: tuple[e.Axis, ...],
-    row: npt.NDArray[np.float64],
-    taken: int,
-    rank: int,
-    kind: Literal["largest", "smallest"] = "smallest",
-) -> e.Expression:
-    """The position of a rank; `row` are the cells' values as they are sorted.
+_PLACES: dict[RankOrder, e.ReduceKind] = {"largest": "place largest", "smallest": "place smallest"}
 
-    Among equal cells an unstable kernel may have taken any: its rank in a stable sort can differ.
+
+def _rank_taken(
+    row: npt.NDArray[np.float64], taken: int, allowed: range, kind: RankOrder, rank: int
+) -> int:
+    """The rank, in a stable sort, of the cell that a kernel took for one of the `allowed` ranks.
+
+    An unstable kernel may have taken any of several equal cells. `rank` is what the kernel says,
+    and stays where it took a wrong cell.
     """
-    order = np.argsort(row, kind="stable")
-    if row[taken] == row[order[rank]] or (np.isnan(row[taken]) and np.isnan(row[order[rank]])):
-        rank = int(np.flatnonzero(order == taken)[0])
-    place: e.ReduceKind = "place largest" if kind == "largest" else "place smallest"
-    return e.Reduce(place, cells, axes, rank)
+    order = order_of(row, kind)
+    own, last = int(np.flatnonzero(order == taken)[0]), order[allowed[-1]]
+    is_right = own in allowed or np.array_equal(row[taken], row[last], equal_nan=True)
+    return own if is_right else rank
 
 
 def _first_nan(cells: e.Expression, axes: tuple[e.Axis, ...], place_of: bool) -> e.Expression:
@@ -463,7 +453,9 @@ def _middle(place_of: bool) -> Build:
         rank = call.integer("k") - 1 if "k" in call.bound else max(0, (known - 1) // 2)
         if not place_of:
             return e.Reduce("smallest", cells, axes, rank)
-        return _place_of_rank(cells, axes, values, int(call.made(1).array[index]), rank)
+        taken = int(call.made(1).array[index])
+        rank = _rank_taken(values, taken, range(rank, rank + 1), "smallest", rank)
+        return e.Reduce("place smallest", cells, axes, rank)
 
     return build
 
