@@ -98,7 +98,7 @@ class Agreement:
         return self._rounding * math.sqrt(terms) * largest
 
     def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
-        """Compare the recorded new weights with the optimiser's; `rescales` as in `Method`."""
+        """Compare the recorded new weights with the optimiser's; `rescales` as in `UpdateRule`."""
         worst, where, same = 0.0, "", True
         lost: dict[str, float] = {}
         for name, weight in shown.items():

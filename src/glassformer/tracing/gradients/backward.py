@@ -69,7 +69,8 @@ class ForwardPass:
         """Those that require a gradient, before the pass; a tied one under one of its names."""
         self._titles: dict[int, Title] = {}
         self._wholes: dict[int, View] = {}
-        self._views: list[tuple[Title, View]] = []
+        self._views: dict[int, list[tuple[Title, View]]] = defaultdict(list)
+        """The named views of a version, by its identity."""
         self._read_names(recording)
 
     def title(self, version: Version) -> Title:
@@ -84,10 +85,8 @@ class ForwardPass:
 
     def view_title(self, view: View) -> Title | None:
         """The name that the source gives to exactly this view, if any."""
-        for title, known in self._views:
-            if known.version is view.version and same(known, view):
-                return title
-        return None
+        views = self._views.get(id(view.version), ())
+        return next((title for title, known in views if same(known, view)), None)
 
     def _read_names(self, recording: Recording) -> None:
         """Take the names from a trace of the forward pass alone."""
@@ -96,7 +95,8 @@ class ForwardPass:
         for step in [*given, *trace.steps]:
             self._note(step)
         for step in trace.views:
-            self._views.append((Title(step.name, step.module), step.view))
+            named = Title(step.name, step.module), step.view
+            self._views[id(step.view.version)].append(named)
         for step in [*given, *trace.steps]:  # the trace of the whole step names them again
             step.view.version.owners.clear()
 

@@ -25,6 +25,7 @@ from glassformer.tracing.capture.recorder import (
     Program,
     Recording,
     Source,
+    collection_paused,
     differentiable,
     recording,
 )
@@ -85,9 +86,10 @@ def trace_training_step(
         return step
 
     program = Program(module, args, kwargs, max_bytes, reruns=False)
-    step = twice_if_it_differentiates(record, program)
-    step.make()
-    return step.trace()
+    with collection_paused():
+        step = twice_if_it_differentiates(record, program)
+        step.make()
+        return step.trace()
 
 
 class _Step:
