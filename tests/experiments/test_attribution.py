@@ -247,6 +247,9 @@ def test_what_cannot_be_asked_is_named() -> None:
     shares = trace(lambda ids: model(ids).logits.softmax(-1) / 1000, IDS)
     with pytest.raises(TraceError, match="do not add up"):
         contributions(shares.outputs["output"][0, -1, 7])
+    whole = next(s for s in bert.inputs.values() if not s.dtype.is_floating_point)
+    with pytest.raises(TraceError, match="only real numbers have gradients"):
+        contributions(whole[0, 0])
     with pytest.raises(TraceError, match="expected two cells"):
         difference(cell_of(gpt2), 7)  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="expected steps"):

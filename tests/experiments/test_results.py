@@ -124,7 +124,7 @@ def test_words_in_colour() -> None:
     assert " <not> " in shown
     page = found._repr_html_()
     assert "&lt;not&gt;" in page
-    assert found.note() in page
+    assert escape(found.note()) in page
     strongest = found.scores[found.tokens.index(found.strongest)]
     ground = "#E67E22" if strongest > 0 else "#3B7DBF"  # the house's orange and blue, in full
     assert f"background:{ground}" in page

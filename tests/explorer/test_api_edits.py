@@ -170,7 +170,7 @@ def test_of_two_edits_of_a_cell_the_last_counts(client: TestClient, toy: Json) -
         ("logits", [0, 9], 1.0, 400, "has no cell"),
         ("ids", [0, 0], 0.5, 400, "holds whole numbers"),
         ("ids", [0, 0], "NaN", 400, "holds whole numbers"),
-        ("ids", [0, 0], 999_999, 400, "cannot compute with this number"),
+        ("ids", [0, 0], 999_999, 400, "cannot be computed from the edited numbers"),
         ("ids", [0, 0], 1e300, 400, "cannot hold 1e+300"),
     ],
 )

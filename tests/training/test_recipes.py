@@ -74,7 +74,7 @@ def test_every_recipe_is_complete_and_says_what_it_is(name: str) -> None:
 
 def test_an_unknown_key_in_a_recipe_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(recipes._TABLES["imdb"], "loop", {"epoch": 3})
-    with pytest.raises(UnknownNameError, match=r"in imdb\.loop 'epoch'; did you mean"):
+    with pytest.raises(UnknownNameError, match=r"in imdb\.loop: 'epoch'; did you mean"):
         recipe("imdb")
 
 

@@ -34,6 +34,12 @@ def gradients(target: Measured, steps: list[Step]) -> list[Tensor]:
                 name=step.name,
                 target=target.name,
             )
+    _expect_real(steps, target)
+    return _Differentiation(steps).run(target)
+
+
+def _expect_real(steps: list[Step], target: Measured) -> None:
+    """Refuse whole numbers and complex ones."""
     named = [(step.name, step) for step in steps]
     named += [(cell.name, cell.step) for _, cell in signed_cells(target)]
     for name, step in named:
@@ -41,7 +47,6 @@ def gradients(target: Measured, steps: list[Step]) -> list[Tensor]:
             raise TraceError(
                 "{name} is {dtype}: only real numbers have gradients", name=name, dtype=step.dtype
             )
-    return _Differentiation(steps).run(target)
 
 
 def linear_parts(target: Measured, steps: list[Step]) -> tuple[list[Tensor], float]:
@@ -49,6 +54,7 @@ def linear_parts(target: Measured, steps: list[Step]) -> tuple[list[Tensor], flo
 
     Refuses a number to which the steps do not lead by sums, norms and linear maps alone.
     """
+    _expect_real(steps, target)
     held = _Differentiation(steps, held=True)
     slopes = held.run(target)
     parts = [slope * step.value for slope, step in zip(slopes, steps, strict=True)]
