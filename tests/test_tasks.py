@@ -14,7 +14,7 @@ from glassformer.errors import CheckpointError, ConfigError, InputError, Unknown
 from glassformer.nn import build, presets
 from glassformer.tasks import GlassformerModel, Model, load, trace
 from glassformer.tasks.answers import answer_lines
-from glassformer.text import CharacterTokenizer, SubwordTokenizer, Tokenizer
+from glassformer.text import CharacterTokenizer, SubwordTokenizer, Tokenizer, WordTokenizer
 
 TEXTS = ["a good film", "an awfully bad film", "bad", "good good good film"]
 ODD = ["🎬🎉 Ⓐ", "\x00\x07\x1b[31m", "\u200b", "ﷺ" * 3, "tab\tand\rreturn", "𝔘𝔫𝔦", "e\u0301"]
@@ -172,6 +172,17 @@ def test_a_stream_is_the_text_in_pieces() -> None:
     assert model.generate("", max_new=5).text == model.generate("\n", max_new=5).text
     assert model.generate("the", max_new=9) == model.generate("the", max_new=9), "seeded"
     assert len(model.generate("the", search=Beam(size=3, n_best=2), max_new=9).alternatives) == 2
+
+
+def test_words_that_continue_a_prompt_are_set_off_from_it() -> None:
+    words = WordTokenizer.build(["the cat sat on a mat"])
+    config = presets.gpt2(vocab_size=words.vocab_size, d_model=8, n_heads=2, n_layers=1, max_len=16)
+    model = GlassformerModel(Checkpoint(build(config).eval(), config, words), "words")
+    search = Sampling(top_k=3, seed=1)
+    found = model.generate("the cat", search=search, max_new=4)
+    ids = [*words.encode("the cat"), *found.alternatives[0].ids]
+    assert found.to_text() == words.decode(ids)
+    assert "the cat" + "".join(model.stream("the cat", search=search, max_new=4)) == found.to_text()
 
 
 def test_half_a_character_at_the_end_is_left_off() -> None:

@@ -34,6 +34,19 @@ def test_a_batch_is_its_texts(tokenizer: Tokenizer) -> None:
 
 
 @every_kind
+def test_a_continuation_is_what_is_added_to_the_text_before(tokenizer: Tokenizer) -> None:
+    for text in (*TEXTS, " ".join(TEXTS[:2] * 20)):
+        ids = tokenizer.encode(text, start=True)
+        for n in range(len(ids) + 1):
+            begun, stream = tokenizer.decode(ids[:n]), tokenizer.stream()
+            if not text.startswith(begun):
+                continue  # within a character
+            stream.skip(ids[:n])
+            pieces = "".join(map(stream.push, ids[n:])) + stream.finish()
+            assert begun + tokenizer.decode_after(ids[:n], ids[n:]) == begun + pieces == text
+
+
+@every_kind
 def test_empty_text(tokenizer: Tokenizer) -> None:
     assert tokenizer.encode("") == []
     start, end = tokenizer.special.start, tokenizer.special.end

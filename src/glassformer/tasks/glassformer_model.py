@@ -263,13 +263,13 @@ class GlassformerModel(Model):
         (decoded,) = extend(
             self.module, [ids], end=end, search=search, max_new=max_new, ledger=ledger
         )
-        return tuple(_alternatives(decoded, self.reader)), decoded.ledger
+        return tuple(_alternatives(decoded, self.reader, after=ids)), decoded.ledger
 
     def _streamed(self, ids: list[int], search: Greedy | Sampling, max_new: int) -> Iterator[str]:
         assert isinstance(self.module, LanguageModel)
         end = self.reader.special.end
         written = stream(self.module, ids, end=end, search=search, max_new=max_new)
-        return _pieces(written, self.reader)
+        return _pieces(written, self.reader, after=ids)
 
     @torch.inference_mode()
     def recommend(self, people: Iterable[str], *, n: int = FILMS) -> list[Recommended]:
@@ -295,19 +295,24 @@ class GlassformerModel(Model):
         return in_batches(self.module, run, [len(one.ids) for one in read], batch_size)
 
 
-def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternative]:
+def _alternatives(
+    decoded: Decoded, tokenizer: Tokenizer, *, after: Sequence[int] = ()
+) -> Iterator[Alternative]:
+    """The hypotheses with their texts, which continue that of the ids `after`."""
     for one in decoded.hypotheses:
-        text = tokenizer.decode(one.tokens)
+        text = tokenizer.decode_after(after, one.tokens)
         if not one.ended and text.endswith(HALF_CHARACTER):
             pieces = tokenizer.stream()  # which tells half a character from invalid bytes
+            pieces.skip(after)
             whole = "".join(map(pieces.push, one.tokens))
             text = whole + pieces.finish().removesuffix(HALF_CHARACTER)
         yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)
 
 
-def _pieces(ids: Iterator[int], tokenizer: Tokenizer) -> Iterator[str]:
-    """The text of ids that arrive one by one, whole characters at a time."""
+def _pieces(ids: Iterator[int], tokenizer: Tokenizer, *, after: Sequence[int]) -> Iterator[str]:
+    """The text of ids that arrive one by one `after` others, whole characters at a time."""
     pieces = tokenizer.stream()
+    pieces.skip(after)
     for id_ in ids:
         if piece := pieces.push(id_):
             yield piece

@@ -44,7 +44,6 @@ _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
 )
 _IMAGE = "image:"
 _MOST_SIDE = 4096  # pixels of an image as a module reads it
-_CONTEXT = 32  # ids before a continuation that are decoded with it, which shows how it begins
 _MORE_THAN_SOURCE = 50  # tokens of a translation, unless asked otherwise
 
 
@@ -422,20 +421,12 @@ class HuggingFaceModel(Model):
             n_scored = len(written) + (end is not None)
             total = float(steps[number, :n_scored].sum())
             score = total if beams is None else float(said.sequences_scores[number])
-            text = self._text_after(sequence[:given].tolist(), written)
+            before = [] if self._config.is_encoder_decoder else sequence[:given].tolist()
+            text = self.writer.decode_after(before, written)
             if end is None:
                 text = text.removesuffix(HALF_CHARACTER)
             found.append(Alternative(text, score, total, end is not None, tuple(written)))
         return found
-
-    def _text_after(self, before: list[int], written: list[int]) -> str:
-        """What the ids add to a text: its first space, too, which decoding them alone may drop."""
-        if not self._config.is_encoder_decoder:
-            before = before[-_CONTEXT:]
-            begun, whole = self.writer.decode(before), self.writer.decode([*before, *written])
-            if whole.startswith(begun):
-                return whole.removeprefix(begun)
-        return self.writer.decode(written)
 
     def _options(self, search: Search, max_new: int) -> Any:
         """Our search as settings of transformers; what it leaves open, the folder decides."""
@@ -523,10 +514,13 @@ class HuggingFaceModel(Model):
         while (new := queue.get()) is not None:
             if isinstance(new, BaseException):
                 raise new
-            for id_ in new[-_CONTEXT:] if is_prompt else new:
-                if id_ not in ends and (piece := pieces.push(id_)) and not is_prompt:
+            if is_prompt:
+                pieces.skip(new)
+                is_prompt = False
+                continue
+            for id_ in new:
+                if id_ not in ends and (piece := pieces.push(id_)):
                     yield piece
-            is_prompt = False
         writer.join()  # until then it owns the random generator
         if rest := pieces.finish().removesuffix(HALF_CHARACTER):
             yield rest

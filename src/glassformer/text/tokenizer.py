@@ -50,6 +50,10 @@ def _show_character(character: str) -> str:
 # until the rest arrives, so a garbled character never appears.
 
 
+_CONTEXT = 32
+"""Ids before a continuation that are decoded with it, which shows how it begins."""
+
+
 class TextStream(ABC):
     """Incremental decoding: the outputs of `push` and `finish`, joined, are what `decode` returns.
 
@@ -64,6 +68,11 @@ class TextStream(ABC):
         """The text that this id makes final: often one token, sometimes nothing yet."""
         id_ = self._check(id_)
         return "" if id_ in self._left_out else self._add(id_)
+
+    def skip(self, ids: Sequence[int]) -> None:
+        """Take ids whose text is known, such as a prompt's: the next text continues theirs."""
+        for id_ in ids[-_CONTEXT:]:
+            self.push(id_)
 
     @abstractmethod
     def finish(self) -> str:
@@ -190,6 +199,12 @@ class Tokenizer(ABC):
         expect(ids, Iterable, "a list of ids", InputError)
         left_out = self._left_out(skip_special)
         return self._decode([id_ for id_ in map(self._check, ids) if id_ not in left_out])
+
+    def decode_after(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """What ids add to the text of those before, which may be a space that `decode` drops."""
+        before = before[-_CONTEXT:]
+        begun, whole = self.decode(before), self.decode([*before, *ids])
+        return whole.removeprefix(begun) if whole.startswith(begun) else self.decode(ids)
 
     def decode_batch(
         self, batch: Iterable[Iterable[int]], *, skip_special: bool = True
