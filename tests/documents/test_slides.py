@@ -94,6 +94,17 @@ def test_a_short_paragraph_is_not_left_alone() -> None:
     ]  # fmt: skip
 
 
+def test_a_sentence_in_brackets_keeps_the_closing_one() -> None:
+    said = ["甲。（乙是括号里的一句话。）", "One. (Two in brackets.)", "She asks: “Why?”"]
+    rest = " 后面还有" * 60 + "。"
+    table = Table("", ("n",), (("1",),))
+    for text in said:
+        shown = words_of(slides_of(Document("t", (
+            Section("s", (Paragraph(text + rest), table), 1),
+        )))[1].partition("<aside>")[0])  # fmt: skip
+        assert text in shown and "后面" not in shown
+
+
 def test_a_table_of_numbers_stands_beside_a_matrix() -> None:
     numbers = Table("", ("word", "share"), (("cat", "0.5"), ("dog", "0.25")))
     matrix = next(part for part in lesson("masked").parts() if isinstance(part, HeatMap))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.chromium import chromium
 from glassformer.cli import run
-from glassformer.documents import render_text
+from glassformer.documents import render, render_text
 from glassformer.documents.parts import (
     ASKED,
     Document,
@@ -116,6 +117,20 @@ def test_there_are_as_many_blanks_as_the_task_says(name: str, language: Language
     assert f" {len(blanks)} " in render_text(sheet, "md").split("\n\n")[2]
 
 
+def test_the_answers_to_a_row_work_out_its_sum_once() -> None:
+    """The weights of a row share their maximum and their sum; each has a quotient of its own."""
+    _, answers = sheet_of("by-hand", "zh")
+    (weights,) = (
+        part for part in answers.parts if isinstance(part, Section) and "11" in str(part.title)
+    )
+    formulas = [part for part in weights.parts if isinstance(part, Formula)]
+    assert [part.is_defined_above for part in formulas] == [False] + [True] * 5
+    for to in ("md", "terminal", "html", "tex"):
+        said = render_text(Document("", (weights,), "zh"), to)
+        assert said.count("其中") == 1
+        assert all(f"{float(part.cell.value):.3g}"[:4] in said for part in formulas[:2])
+
+
 def test_a_sheet_without_blanks_says_so() -> None:
     made = worksheet(lesson("recurrence").document())
     assert "There is nothing to fill in here" in render_text(made, "md")
@@ -169,3 +184,20 @@ def test_blanks_in_each_format(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["lesson", "masked", "--to", "worksheet", "-o", str(tmp_path / "a.xlsx")]) == 1
     err = capsys.readouterr().err
     assert "ends in .html, .tex, .md, .txt" in err and err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_steps_follow_one_another_on_a_printed_page(tmp_path: Path) -> None:
+    """A step that would not fit whole is continued on the next page; no page is empty."""
+    from playwright.sync_api import sync_playwright
+
+    render(lesson("by-hand").document(), "worksheet", tmp_path / "a.html")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto((tmp_path / "a.html").as_uri())
+        margin = "12mm"
+        sides = {"top": margin, "bottom": margin, "left": margin, "right": margin}
+        data = page.pdf(format="A4", margin=sides)  # type: ignore[arg-type]  # its own dict type
+        browser.close()
+    assert len(re.findall(rb"/Type /Page\b", data)) <= 34

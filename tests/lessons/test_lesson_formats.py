@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import zipfile
 from base64 import b64decode
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from glassformer.cli import run
 from glassformer.documents import FORMATS, render, render_text
-from glassformer.documents.parts import Document, Table
+from glassformer.documents.parts import Document, Formula, Table
 from glassformer.errors import UnknownNameError
 from glassformer.language import Language, columns_of
 from glassformer.lessons import LESSONS, Lesson, make_lesson
@@ -112,6 +113,34 @@ def test_long_texts_in_a_table_of_a_workbook_have_room() -> None:
     assert re.search(r'<c r="G2"', sheet)  # the next column begins after it
     heights = re.findall(r'<row r="(\d)"[^>]* ht="([\d.]+)"', sheet)
     assert [(row, float(height) >= 48) for row, height in heights] == [("2", False), ("3", True)]
+
+
+def test_the_numbers_in_a_table_of_a_workbook_are_numbers(tmp_path: Path) -> None:
+    """They can be summed and sorted, and look as they do in the sentences."""
+    heads = ("layer", "share", "change", "count", "error", "pairs", "word")
+    rows = (
+        ("1", "28.0%", "−0.313", "196,608", "1.2e−07", "18/36", "7 up"),
+        ("12", "< 0.1%", "+0.127", "80", "0", "36/36", "2"),
+    )
+    document = Document("", (Table("", heads, rows),))
+    render(document, path=tmp_path / "a.xlsx")
+    (sheet,) = read_workbook(tmp_path / "a.xlsx").values()
+    lines = [[sheet[f"{column}{row}"].value for column in "ABCDEFG"] for row in (2, 3)]
+    assert lines[0] == [1, pytest.approx(0.28), -0.313, 196608, 1.2e-7, "18/36", "7 up"]
+    assert lines[1] == [12, "< 0.1%", 0.127, 80, 0, "36/36", "2"]
+    _, styles = parts_of_workbook(document)
+    formats = set(re.findall(r'formatCode="([^"]+)"', styles))
+    assert {"0.0%;−0.0%", "0.000;−0.000", "+0.000;−0.000", "0.0E+00;−0.0E+00"} <= formats
+
+
+def test_a_long_formula_of_a_workbook_is_wrapped() -> None:
+    """It would make the printed sheet wider, and all of it smaller."""
+    made = lesson("attention").document()
+    formula = next(part for part in made.walk() if isinstance(part, Formula))
+    sheet, _ = parts_of_workbook(replace(made, parts=(formula,)))
+    may_be_changed, summed = re.findall(r'mergeCell ref="A(\d+):L\1"', sheet)
+    assert float(re.findall(rf'<row r="{summed}"[^>]* ht="([\d.]+)', sheet)[0]) >= 32
+    assert int(summed) > int(may_be_changed)
 
 
 def test_a_negative_number_of_a_workbook_keeps_its_sign_behind_the_arrow() -> None:

@@ -363,7 +363,7 @@ def test_no_letter_is_summed_over_that_stands_nowhere(name: str) -> None:
         for symbols in written:
             for signs, body in re.findall(r"[ΣΠ]([ₖₗₘₙⱼ]+) (.*)", symbols):
                 assert all(re.search(rf"\b{letters[sign]}\b", body) for sign in signs), symbols
-        in_tex = " ".join(tex_lines(part.card, words_in("en")))
+        in_tex = " ".join(tex_lines(part, words_in("en")))
         assert r"^{0}" not in in_tex and "=0}" not in in_tex
 
 

@@ -93,7 +93,7 @@ class Html(Renderer[str]):
 
     def formula(self, part: p.Formula) -> str:
         """MathML, which browsers render without scripts."""
-        lines = "".join(mathml_lines(part.card, self.words))
+        lines = "".join(mathml_lines(part, self.words))
         if part.code:
             lead = f'<span class="where">{escape(self.words["in code"])}</span>'
             lines += f'<div class="source">{lead}<code>{escape(part.code)}</code></div>'

@@ -93,7 +93,7 @@ class Latex(Renderer[str]):
 
     def formula(self, part: p.Formula) -> str:
         """Math that TeX may break across lines; continuation lines are indented."""
-        lines = [_formula_line(line) for line in tex_lines(part.card, self.words)]
+        lines = [_formula_line(line) for line in tex_lines(part, self.words)]
         if part.code:
             said = _looking(_prose(self.words["in code"]), "quiet")
             lines.append(rf"{{\small {said}{_typewriter(part.code)}}}")
@@ -205,7 +205,7 @@ def _span(span: p.Span) -> str:
 
 
 def _formula_line(line: str) -> str:
-    indent = r"\hspace*{1.5em}" if line.startswith(("=", r"\neq")) else ""
+    indent = r"\hangindent=3em\hspace*{1.5em}" if line.startswith(("=", r"\neq")) else ""
     return rf"{indent}$\displaystyle {line}$"
 
 

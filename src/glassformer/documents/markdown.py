@@ -51,8 +51,8 @@ class Markdown(Renderer[str]):
     def formula(self, part: p.Formula) -> str:
         """TeX between dollars, or plain text."""
         if not self._tex:
-            return self.code(p.Code("\n".join(text_lines(part.card, self.words))))
-        lines = [f"$$\n{line}\n$$" for line in tex_lines(part.card, self.words)]
+            return self.code(p.Code("\n".join(text_lines(part, self.words))))
+        lines = [f"$$\n{line}\n$$" for line in tex_lines(part, self.words)]
         code = [f"```python\n{part.code}\n```"] if part.code else []
         return "\n\n".join([*lines, *code])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from glassformer.documents.heat_maps import Matrix
     from glassformer.picture import Picture
     from glassformer.tracing import Cell, Step, Trace
-    from glassformer.tracing.explanation import Card
+    from glassformer.tracing.explanation import Card, EquationChain
 
 Look = Literal[
     "plain", "strong", "emphasis", "quiet", "code", "deleted", "inserted", "good", "bad", "caution"
@@ -89,15 +89,22 @@ class Remark:
 class Formula:
     """The arithmetic of one cell, in symbols and in numbers.
 
-    `code` is the line of PyTorch that computed it, where a reader is shown one.
+    `code` is the line of PyTorch that computed it, where a reader is shown one. What its symbols
+    stand for is not worked out where the formula above it has done so (`is_defined_above`).
     """
 
     card: Card
     code: str = ""
+    is_defined_above: bool = False
 
     @property
     def cell(self) -> Cell:
         return self.card.cell
+
+    @property
+    def equations(self) -> tuple[EquationChain, ...]:
+        """The cell's equation, and those of what it defines."""
+        return self.card.equations[: 1 if self.is_defined_above else None]
 
     def to_dict(self) -> dict[str, Any]:
         """As data; `step` and `index` say which cell of the trace it is."""

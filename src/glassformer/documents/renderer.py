@@ -205,14 +205,14 @@ def write_figures(
 _LONGEST_LINE = 88
 
 
-def text_lines(card: Card, words: Sentences) -> list[str]:
+def text_lines(part: p.Formula, words: Sentences) -> list[str]:
     """Plain text."""
     from glassformer.tracing.formula import to_text
 
-    write = partial(to_text, digits=card.digits, language=words.language, within="equation")
+    write = partial(to_text, digits=part.card.digits, language=words.language, within="equation")
     lines: list[str] = []
-    sign: str = card.relation
-    for place, equation in enumerate(card.equations):
+    sign: str = part.card.relation
+    for place, equation in enumerate(part.equations):
         left, symbols, numbers, value = map(write, equation)
         lead = f"{words['where']} " if place == 1 else ""
         lines.append(f"{lead}{left} {sign} {symbols}")
@@ -224,7 +224,7 @@ def text_lines(card: Card, words: Sentences) -> list[str]:
         else:
             lines += [f"  {sign} {numbers}", f"  {sign} {value}"]
         sign = "="
-    return lines or [f"{card.name} = {card.value}"]
+    return lines or [f"{part.card.name} = {part.card.value}"]
 
 
 def legend_text(card: Card, words: Sentences) -> str:
@@ -233,29 +233,30 @@ def legend_text(card: Card, words: Sentences) -> str:
     return words["legend"].format(legend=entries) if entries else ""
 
 
-def tex_lines(card: Card, words: Sentences) -> list[str]:
+def tex_lines(part: p.Formula, words: Sentences) -> list[str]:
     """TeX math; a continuation line begins with its sign."""
     from glassformer.tracing.formula import to_tex
 
-    write = partial(to_tex, digits=card.digits, language=words.language, within="equation")
+    write = partial(to_tex, digits=part.card.digits, language=words.language, within="equation")
     lines: list[str] = []
-    sign = r"\neq" if card.relation == "≠" else "="
-    for equation in card.equations:
+    sign = r"\neq" if part.card.relation == "≠" else "="
+    for place, equation in enumerate(part.equations):
         left, symbols, numbers, value = map(write, equation)
-        lines.append(f"{left} {sign} {symbols}")
+        lead = rf"\text{{{words['where']}}}\ " if place == 1 else ""
+        lines.append(f"{lead}{left} {sign} {symbols}")
         lines.append(f"{'' if numbers == value else f'{sign} {numbers} '}{sign} {value}")
         sign = "="
-    return lines or [f"{write(card.name_tree)} = {write(card.value_tree)}"]
+    return lines or [f"{write(part.card.name_tree)} = {write(part.card.value_tree)}"]
 
 
-def mathml_lines(card: Card, words: Sentences) -> list[str]:
+def mathml_lines(part: p.Formula, words: Sentences) -> list[str]:
     """MathML, each line in a `<div>`."""
     from glassformer.tracing.formula import summands, to_mathml
 
-    write = partial(to_mathml, digits=card.digits, language=words.language, within="equation")
+    write = partial(to_mathml, digits=part.card.digits, language=words.language, within="equation")
     lines: list[str] = []
-    sign: str = card.relation
-    for place, equation in enumerate(card.equations):
+    sign: str = part.card.relation
+    for place, equation in enumerate(part.equations):
         left, symbols, value = map(write, (equation.left, equation.symbols, equation.value))
         lead = f'<span class="where">{escape(words["where"])}</span>' if place == 1 else ""
         lines.append(f"<div>{lead}{_math(f'{left}<mo>{sign}</mo>{symbols}')}</div>")
@@ -268,7 +269,7 @@ def mathml_lines(card: Card, words: Sentences) -> list[str]:
         pieces = (_math(f'<mo form="infix">{s}</mo>{x}') for s, x in [*shown, (sign, value)])
         lines.append(f'<div class="numbers">{" ".join(pieces)}</div>')
         sign = "="
-    given = f"{write(card.name_tree)}<mo>=</mo>{write(card.value_tree)}"
+    given = f"{write(part.card.name_tree)}<mo>=</mo>{write(part.card.value_tree)}"
     return lines or [f"<div>{_math(given)}</div>"]
 
 

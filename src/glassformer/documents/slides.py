@@ -42,7 +42,9 @@ _ACROSS = 92
 _ROWS, _COLUMNS, _CODE_LINES = 14, 14, 20
 _LARGE = 1.5
 """How many times its own size a drawing needs to be read from the back."""
-_SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[。！？]|$)", re.DOTALL)
+_CLOSING = "[)”’\"'）」』]*"
+_SENTENCE = re.compile(rf".+?(?:[.!?]{_CLOSING}(?=\s|$)|[。！？]{_CLOSING}|$)", re.DOTALL)
+"""A sentence with the brackets and quotation marks that close behind it."""
 _LONGEST, _LONGEST_ALONE = 190, 600
 """Half-width characters of a paragraph that a slide shows, beside other things and with nothing
 but prose; the notes have all of it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +23,12 @@ _WIDTHS = (18, *(11,) * 40)
 _PROSE_COLUMNS = 11
 _WIDEST = 5
 """Columns that a cell of a table may take; longer text is wrapped."""
-_CHARACTERS_PER_LINE = {"en": 120, "zh": 66}
+_FILLED = 0.95
+"""How much of its width a line of wrapped text takes at most."""
 _MOST = 256
+_RIGHT = {"align": "right", "valign": "top", "indent": 1}
+"""Numbers of a table, off the text that follows them."""
+_NUMBER = re.compile(r"([−+-]?)(\d[\d,]*)(?:\.(\d+))?(e[−+-]?\d+)?(%?)")
 
 
 class Spreadsheet(Renderer[None]):
@@ -38,7 +43,9 @@ class Spreadsheet(Renderer[None]):
         self._live = TraceSheets(self._book, label, self.words)
         self._formats = self._live.formats
         self._prose = self._book.add_format({"text_wrap": True, "valign": "top"})
-        self._formula = self._book.add_format({"font_name": "Consolas", "font_color": "#1F4E9E"})
+        typed = {"font_name": "Consolas", "font_color": "#1F4E9E"}
+        self._formula = self._book.add_format(typed)
+        self._long_formula = self._book.add_format({**typed, "text_wrap": True, "valign": "top"})
         self._row = 0
 
     def render(self) -> bytes:
@@ -55,7 +62,7 @@ class Spreadsheet(Renderer[None]):
         if self.document.title:
             self._line(self.document.title, self._formats.title)
         if steps:
-            self._text(self.words["workbook live"])
+            self._text(self.words["workbook live"], self._prose)
         self.write_all(self.document.parts)
         self._book.close()
         return self._file.getvalue()
@@ -67,12 +74,15 @@ class Spreadsheet(Renderer[None]):
 
     def paragraph(self, part: p.Paragraph) -> None:
         """Text merged across several columns."""
-        self._text(_plain(part.text))
+        self._text(_plain(part.text), self._prose)
 
     def formula(self, part: p.Formula) -> None:
         """Plain text, and below it the number itself, linked to its step's own sheet."""
-        for line in text_lines(part.card, self.words):
-            self._line(line, self._formula)
+        for line in text_lines(part, self.words):
+            if columns_of(line) <= _FILLED * _room(0):
+                self._line(line, self._formula)
+            else:
+                self._text(line, self._long_formula)
         value = part.cell.value
         digits = "0" if math.isfinite(value) and value == int(value) else "0.0000##"
         written = f'"→ "{digits};"→ −"{digits}'
@@ -84,7 +94,7 @@ class Spreadsheet(Renderer[None]):
 
     def question(self, part: p.Question) -> None:
         """The task, and framed cells to fill in."""
-        self._text(self.task(part))
+        self._text(self.task(part), self._prose)
         blank = self._book.add_format({"border": 1})
         for column, label in enumerate(part.labels, start=1):
             self._sheet.write_string(self._row, column, label, self._formats.column)
@@ -99,22 +109,33 @@ class Spreadsheet(Renderer[None]):
         if part.caption:
             self._line(part.caption, self._formats.quiet)
         spans = _spans([part.heads, *part.rows])
-        self._table_row(part.heads, spans, self._formats.column_head)
+        numeric = part.is_numeric()
+        make = self._book.add_format
+        heads = [make({"bold": True, "bottom": 1, **(_RIGHT if n else {})}) for n in numeric]
+        self._table_row(list(zip(map(_plain, part.heads), heads, strict=True)), spans)
         for row in part.rows:
-            self._table_row(row, spans, self._prose)
+            items = zip(map(_plain, row), numeric, strict=True)
+            self._table_row([self._number(x) if n else (x, self._prose) for x, n in items], spans)
         self._row += 1
 
+    def _number(self, said: str) -> tuple[float | str, Any]:
+        """A number to compute with, and the format that shows it as the text has it."""
+        shown = _number_format(said)
+        look = {**_RIGHT, "num_format": shown or "General"}
+        return said if shown is None else _value(said), self._book.add_format(look)
+
     def _table_row(
-        self, row: Sequence[p.Inline], spans: Sequence[tuple[int, int]], format_: Any
+        self, items: Sequence[tuple[float | str, Any]], spans: Sequence[tuple[int, int]]
     ) -> None:
         lines = 1
-        for item, (first, last) in zip(row, spans, strict=True):
-            said = _plain(item)
-            if first == last:
-                self._sheet.write_string(self._row, first, said, format_)
+        for (item, format_), (first, last) in zip(items, spans, strict=True):
+            if first < last:
+                self._sheet.merge_range(self._row, first, self._row, last, "", format_)
+            if isinstance(item, str):
+                self._sheet.write_string(self._row, first, item, format_)
+                lines = max(lines, math.ceil(columns_of(item) / _room(first, last)))
             else:
-                self._sheet.merge_range(self._row, first, self._row, last, said, format_)
-            lines = max(lines, math.ceil(columns_of(said) / sum(_WIDTHS[first : last + 1])))
+                self._sheet.write_number(self._row, first, item, format_)
         if lines > 1:
             self._sheet.set_row(self._row, 16 * lines)
         self._row += 1
@@ -123,7 +144,7 @@ class Spreadsheet(Renderer[None]):
         """The label in the first column, what is said across the others."""
         for label, said in part.items:
             self._sheet.write_string(self._row, 0, label, self._formats.quiet)
-            self._text(_plain(said), first=1)
+            self._text(_plain(said), self._prose, first=1)
         self._row += 1
 
     def heatmap(self, part: p.HeatMap) -> None:
@@ -175,12 +196,36 @@ class Spreadsheet(Renderer[None]):
         self._sheet.write_string(self._row, 0, said, format_)
         self._row += 1
 
-    def _text(self, said: str, first: int = 0) -> None:
+    def _text(self, said: str, format_: Any, first: int = 0) -> None:
         """A paragraph across several columns, its height set by hand: merged cells do not grow."""
-        self._sheet.merge_range(self._row, first, self._row, _PROSE_COLUMNS, said, self._prose)
-        lines = math.ceil(len(said) / _CHARACTERS_PER_LINE[self.document.language])
+        self._sheet.merge_range(self._row, first, self._row, _PROSE_COLUMNS, said, format_)
+        lines = math.ceil(columns_of(said) / (_FILLED * _room(first)))
         self._sheet.set_row(self._row, 16 * lines)
         self._row += 1
+
+
+def _room(first: int, last: int = _PROSE_COLUMNS) -> int:
+    """The width of columns in half-width characters."""
+    return sum(_WIDTHS[first : last + 1])
+
+
+def _number_format(said: str) -> str | None:
+    """The format in which a number is shown as it is written; None for what is no number."""
+    found = _NUMBER.fullmatch(said)
+    if found is None:
+        return None
+    sign, whole, digits, power, percent = found.groups()
+    shown = "#,##0" if "," in whole else "0"
+    shown += "." + "0" * len(digits) if digits else ""
+    shown += "E+00" if power else ""
+    shown += percent
+    return f"+{shown};−{shown}" if sign == "+" else f"{shown};−{shown}"
+
+
+def _value(said: str) -> float:
+    """The number that a text writes."""
+    value = float(said.replace("−", "-").replace(",", "").removesuffix("%"))
+    return value / 100 if said.endswith("%") else value
 
 
 def _spans(rows: Sequence[Sequence[p.Inline]]) -> list[tuple[int, int]]:
@@ -190,7 +235,7 @@ def _spans(rows: Sequence[Sequence[p.Inline]]) -> list[tuple[int, int]]:
         first = spans[-1][1] + 1 if spans else 0
         wanted = max(columns_of(_plain(text)) for text in texts) + 2
         last = first
-        while sum(_WIDTHS[first : last + 1]) < wanted and last + 1 < first + _WIDEST:
+        while _room(first, last) < wanted and last + 1 < first + _WIDEST:
             last += 1
         spans.append((first, last))
     return spans

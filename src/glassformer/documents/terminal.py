@@ -75,7 +75,7 @@ class Terminal(Renderer[RenderableType]):
     def formula(self, part: p.Formula) -> RenderableType:
         from glassformer.documents.renderer import text_lines  # with torch
 
-        lines = Text("\n".join(text_lines(part.card, self.words)), "cyan")
+        lines = Text("\n".join(text_lines(part, self.words)), "cyan")
         if part.code:
             lines.append(f"\n{self.words['in code']}{part.code}", "dim")
         return Padding(lines, (0, 0, 0, 2))

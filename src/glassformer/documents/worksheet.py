@@ -125,8 +125,18 @@ def _answers(document: p.Document, asked: Blanks) -> p.Section:
         title = p.plain(section.title)
         if section.number is not None:
             title = words["answer of"].format(title=title, number=section.number)
-        parts.append(p.Section(title, tuple(p.Formula(card) for _, card in blanks)))
+        parts.append(p.Section(title, tuple(_worked_out(card for _, card in blanks))))
     return p.Section(words["answers"], tuple(parts), new_page=True)
+
+
+def _worked_out(cards: Iterable[Card]) -> Iterator[p.Formula]:
+    """The answers; what they have in common with the one above, such as the sum of a softmax,
+    stands there."""
+    above: list[str] = []
+    for card in cards:
+        defined = [f"{part.symbols} = {part.numbers}" for part in card.definitions]
+        yield p.Formula(card, is_defined_above=bool(defined) and defined == above)
+        above = defined
 
 
 # --- which numbers ---

@@ -220,7 +220,7 @@ class _Printer:
         said = self.said("others", count=count)
         if rest is None:
             return [(f"… {said}", None)]
-        return [(f"({said}: {self.number(rest, self.digits)})", None)]
+        return [(self.said("rest", others=said, sum=self.number(rest, self.digits)), None)]
 
 
 @cache
