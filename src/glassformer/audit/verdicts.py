@@ -340,7 +340,7 @@ def right_text(value: BoundedNumbers, at: tuple[int, ...], places: int) -> str:
 
 
 def number_text(number: float, places: int) -> str:
-    """A number with so many decimals; "…" where none is printed."""
+    """A number with `places` decimals; "…" where none is printed."""
     if np.isnan(number):
         return "…"
     if np.isinf(number):

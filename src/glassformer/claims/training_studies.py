@@ -311,7 +311,7 @@ _KNOWN = 0.4
 
 @dataclass(frozen=True)
 class Tastes:
-    """What was learned from a part of the likes, and what it was learned from."""
+    """Features learned from a part of the likes, and the likes."""
 
     people: Float[Tensor, "P N"]
     films: Float[Tensor, "M N"]

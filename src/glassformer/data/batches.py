@@ -38,7 +38,7 @@ class Batch:
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """The model's arguments: what a kind of batch has beside these fields, in order."""
+        """The model's arguments: the fields that a subclass adds, in order."""
         return tuple(getattr(self, field.name) for field in fields(self)[3:])
 
     def _mapped(self, change: Callable[[Tensor], Tensor]) -> Self:

@@ -38,7 +38,7 @@ from glassformer.tracing.capture.operator_calls import LINEAR_MAPS
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """One head of one attention: its weights, who may look at whom, and the names of both."""
+    """One head of one attention: its weights, its mask, and the tokens on both sides."""
 
     steps: Attention
     lead: Index
@@ -48,7 +48,7 @@ class _Slice:
     asked: Tokens
 
     def allowed(self, row: int) -> list[int]:
-        """The keys that a query may look at."""
+        """The keys that a query may attend to."""
         return [int(place) for place in np.flatnonzero(~self.hidden[row])]
 
     @property
@@ -92,7 +92,7 @@ def projection(say: Phrasing, step: Step, lead: Index) -> str:
 
 
 def _sides(say: Phrasing, found: Attention) -> dict[str, object]:
-    """What asks and what is asked in cross-attention, with its first and last word."""
+    """The two sides of cross-attention, each with its first and last word."""
     scores = found.scores
     return {
         "target": say.side("target", tokens_at(scores, -2)),
@@ -295,7 +295,7 @@ def weights(say: Phrasing, step: Step, lead: Index) -> str:
 
 
 def _attending(say: Phrasing, step: Step, head: _Slice, key: str) -> str:
-    """With whom the token of the example attends to."""
+    """A sentence that ends with what the token of the example attends to."""
     row = head.example
     name = say.token(head.asking, row)
     said = say.attends(name, head.asked, head.weights[row], head.allowed(row), then=True)

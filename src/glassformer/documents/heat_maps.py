@@ -144,9 +144,9 @@ _EXACT = 1 << 12
 
 
 def scale_of(step: Step) -> Scale | None:
-    """The scale of a step, shared by its slices; None for ids and other integers.
+    """The scale of a whole step; None for ids and other integers.
 
-    Quick even for an embedding of millions of numbers: of so many, a sample says where it ends.
+    The limit of a large step, such as an embedding table, comes from a sample of its numbers.
     """
     view = step.view
     if not step.dtype.is_floating_point or view.numel == 0:

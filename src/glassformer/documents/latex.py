@@ -334,7 +334,7 @@ def tikz(drawing: Picture, prose: Callable[[str], str]) -> str:
 
 
 def _elements(parent: ElementTree.Element) -> Iterator[tuple[str, ElementTree.Element]]:
-    """What is drawn, in order, without the ground and what is visible during one beat alone."""
+    """The shapes in order, without the background and those visible during one beat alone."""
     for element in parent:
         tag, classes = element.tag.removeprefix(_SVG), element.get("class", "").split()
         if tag in ("title", "style") or "paper" in classes or "only" in classes:

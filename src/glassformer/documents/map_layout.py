@@ -183,7 +183,7 @@ class _Drawing:
     # --- towers ---
 
     def with_towers(self, towers: list[MapTower], most_blocks: int) -> MapLayout:
-        """All towers, in pieces of so many blocks."""
+        """All towers, in pieces of at most `most_blocks` blocks."""
         x = 0.0
         last: list[int] = []
         """Of each tower the place of its last piece."""

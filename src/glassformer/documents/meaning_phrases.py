@@ -17,7 +17,7 @@ from glassformer.tracing.steps import Head
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _MOST_NAMED = 3
-"""So many tokens are named in a list, and the others counted."""
+"""Tokens that a list names; the others are counted."""
 _SPACE = "␣"
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 

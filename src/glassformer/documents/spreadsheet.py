@@ -141,7 +141,7 @@ class Spreadsheet(Renderer[None]):
         self._row += 1
 
     def facts(self, part: p.Facts) -> None:
-        """The label in the first column, what is said across the others."""
+        """A row for each: the label in the first column, the text across the others."""
         for label, said in part.items:
             self._sheet.write_string(self._row, 0, label, self._formats.quiet)
             self._text(_plain(said), self._prose, first=1)

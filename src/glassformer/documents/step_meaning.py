@@ -28,7 +28,7 @@ from glassformer.tracing.explanation import Card
 _TEXTS = words(__name__)
 _SENTENCES = ATTENTION | LAYERS
 _MOST_SUMMED = 4_096
-"""The largest term is looked for in sums of up to so many."""
+"""Terms of the longest sum in which the largest is searched for."""
 _PAPER = "https://arxiv.org/html/1706.03762v7#"
 
 

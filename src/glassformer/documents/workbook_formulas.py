@@ -177,7 +177,7 @@ def _is_infinite(expression: object) -> bool:
 
 
 _WRITTEN_OUT = 16
-"""Up to so many products of a row with a column are written out, since that reads better."""
+"""Products of a row with a column: up to 16 are written out, which reads better."""
 
 
 def gather(reduce: e.Reduce, factors: Sequence[FormulaText]) -> FormulaText | None:
@@ -458,7 +458,7 @@ _UNROLLED: dict[str, tuple[str, int, str, Callable[[Sequence[float]], float]]] =
     "max": (",", ATOM, "MAX({})", max),
     "min": (",", ATOM, "MIN({})", min),
 }
-"""For a reduction written out: the sign between terms, its strength, what is around, the value."""
+"""For a reduction written out: the operator, its precedence, the text around it, the value."""
 _Term = tuple[str, float]
 
 

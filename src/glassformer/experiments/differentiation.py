@@ -182,7 +182,7 @@ class _Differentiation:
         self._put(step.view, leaf)
 
     def _set_again(self, step: Step) -> None:
-        """What an edit has set stays what it is, whatever the operator makes of its operands."""
+        """Cells that an edit has set keep their numbers, whatever the operator computes."""
         flat = self._flat.get(id(step.view.version))
         if flat is None or flat.dtype != step.view.dtype:
             return
@@ -247,7 +247,7 @@ _NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm"])
 
 
 def _with_its_scale(call: Call, x: Tensor) -> Tensor:
-    """A norm that divides by what it divided by in the run, whatever it is given now."""
+    """A norm of x with the divisor that it had in the run."""
     recorded = call.view("input").tensor().double()
     axes = tuple(range(-len(call.bound["normalized_shape"]), 0))
     if call.operator.name == "rms_norm":

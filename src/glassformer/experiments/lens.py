@@ -232,7 +232,7 @@ def written_parts(trace: Trace, *, heads: bool) -> list[tuple[str, Step]]:
 def _with_neurons(
     found: list[tuple[str, Step]], name: str, neurons: Step
 ) -> list[tuple[str, Step]]:
-    """A feed-forward layer's neurons in the place of what it writes: the next that follows."""
+    """The parts with a feed-forward layer's neurons instead of its output, the next `mlp_out`."""
     order = {id(step): at for at, step in enumerate(neurons.trace.steps)}
     later = [
         at

@@ -269,7 +269,7 @@ def _changes(edit: Edits) -> bool:
 
 
 def _groups(places: list[_Place], most: int) -> Iterator[list[_Place]]:
-    """Places of one layer, so many at a time."""
+    """Batches of at most `most` places, each of one layer."""
     while places:
         row = places[0][0]
         group = [place for place in places[:most] if place[0] == row]

@@ -60,7 +60,7 @@ class ClaimSummary(schemas.Message):
     texts: list[str]
     """The texts that make it, by id."""
     rows: list[str]
-    """What it bears on, by id."""
+    """The rows of docs/systems.md that it concerns, by id."""
     is_slow: bool
     """Whether only its stored result is shown."""
     n_switches: int
@@ -116,14 +116,14 @@ class ClaimInfo(schemas.Message):
     command: str
     switches: list[LessonChoiceInfo]
     lessons: list[LessonName]
-    """Lessons about what it bears on."""
+    """Lessons about the same rows."""
 
 
 _Key: TypeAlias = tuple[str, frozenset[tuple[str, float]]]
 """A claim and the switches that are turned."""
 
 _PATIENCE_S = 0.2
-"""How often a measurement that waits for another looks whether it is still wanted."""
+"""Seconds between checks for cancellation while one measurement waits for another."""
 
 
 class OpenClaims:

@@ -381,7 +381,7 @@ def _changed_axis(view: View, axis: int) -> int | None:
 
 
 def _is_turned(operand: Operand) -> bool:
-    """Whether the operator saw the rows of what was written as columns."""
+    """Whether the operator read a matrix transposed."""
     view, writer = operand.view, operand.step
     if writer is None or view.numel == 0:
         return False
@@ -401,7 +401,7 @@ def _is_turned(operand: Operand) -> bool:
 SIDE = 32
 NOT_FINITE = 255
 _SAMPLED = 256
-"""Of longer sides, about so many positions are looked at."""
+"""Positions that are examined along a side, about; a longer side is sampled."""
 
 
 def thumbnail(step: Step, scale: Scale | None) -> Thumbnail:
@@ -430,7 +430,7 @@ def as_base64(numbers: npt.NDArray[np.float64]) -> str:
 
 
 def _block_means(values: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
-    """Means of up to SIDE blocks along an axis; what is not finite is left out of them."""
+    """Means of up to SIDE blocks along an axis, over finite numbers."""
     size = values.shape[axis]
     if size <= SIDE:
         return values

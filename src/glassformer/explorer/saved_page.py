@@ -53,7 +53,7 @@ from glassformer.tracing.influence import Readers
 MOST_BYTES = 8 << 20
 """What the numbers and the answers may take in the file, compressed and in base64."""
 MOST_CELLS = 10_000
-"""Cards are worked out one by one, about two milliseconds each: so many take about 20 seconds."""
+"""A card takes about two milliseconds, so all of them about 20 seconds."""
 TEMPLATE = Path(__file__).parent / "static" / "saved.html"
 _CELL_BYTES = 128
 """What a card takes at least, to decide before it is made."""

@@ -61,7 +61,7 @@ class Terms(Sequence[Term]):
     """
 
     def __init__(self, evaluation: Evaluation | None) -> None:
-        """The summands of what was evaluated; none of a given number."""
+        """The summands of an evaluated expression; a given number has none."""
         self._sums = [] if evaluation is None else list(e.summands_of(evaluation.expression))
         values = [
             evaluation.terms(part)

@@ -80,9 +80,9 @@ class EquationChain(NamedTuple):
 class Card:
     """A cell worked out: its formula in symbols and in numbers, and what these give.
 
-    At most `most` terms of a long sum are written, numbers with so many `digits`, the words inside
-    formulas in `language`; `names` are the symbols, unless they are the trace's own. Texts,
-    definitions and summands are made when they are first asked for.
+    `most` is the number of terms of a long sum that are written, `digits` the significant digits of
+    numbers, `language` that of words inside formulas, `names` the symbols (by default the trace's).
+    Texts, definitions and summands are computed on first use.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ def writer_of(view: View) -> Step:
 
 
 def behind(step: Step, operators: Collection[str]) -> Step:
-    """The step that a chain of these operators begins at: of what is joined, the newest part."""
+    """The step at which a chain of these operators begins; through `cat`, that of its last part."""
     while step.op in operators and (views := views_read(step)):
         step = writer_of(views[-1 if step.op in ("cat", "copy") else 0])
     return step

@@ -121,11 +121,11 @@ def verify(trace: Trace, sample: int | None, seed: int) -> Report:
             report.without_rule += step.view.numel
         elif step.rule is not None and step.view.numel:
             steps.append(step)
-    chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
     for step, count in zip(steps, _shares([s.view.numel for s in steps], sample), strict=True):
         stop_if_cancelled()
         if count:
-            _check(step, count, chance, report)
+            _check(step, count, rng, report)
     return report
 
 
@@ -141,12 +141,12 @@ def _shares(sizes: list[int], sample: int | None) -> list[int]:
     return shares
 
 
-def _check(step: Step, count: int, chance: random.Random, report: Report) -> None:
+def _check(step: Step, count: int, rng: random.Random, report: Report) -> None:
     rule = step.rule
     assert rule is not None
     entry = report.rules.setdefault(rule, RuleReport(rule))
     values = step.view.array
-    chosen = sorted(chance.sample(range(step.view.numel), count))
+    chosen = sorted(rng.sample(range(step.view.numel), count))
     places = np.unravel_index(chosen, step.shape) if step.shape else ()
     for index in zip(*(axis.tolist() for axis in places), strict=True) if step.shape else [()]:
         expression = step.expression(index)

@@ -48,7 +48,7 @@ from glassformer.audit.formulas.terms import (
 from glassformer.errors import Fragment, did_you_mean, stop_if_cancelled
 
 LayOver = Callable[[str, Value], Value]
-"""Overrides what a step's formula gives by what is printed of the step."""
+"""Replaces the computed numbers of a step by those that are printed of it."""
 
 _ELEMENTWISE = {
     "+": bounds.add,
@@ -58,7 +58,7 @@ _ELEMENTWISE = {
     "^": bounds.power,
 }
 
-_EACH = 300  # work per node, whatever its size: about the time of so many numbers
+_EACH = 300  # work per node, whatever its size: it takes the time of about 300 numbers
 _MOST_WORK = 10_000_000
 _MOST_HELD = 1_000_000  # numbers that a branch caches from one formula to the next
 
@@ -78,7 +78,7 @@ class Work:
     whole: Work | None = None
 
     def take(self, numbers: int) -> None:
-        """Spend so many numbers; raises `WorkSpentError` if that is too many."""
+        """Take work from the budget; raises `WorkSpentError` when it is spent."""
         stop_if_cancelled()
         self.left -= numbers
         if self.left < 0:

@@ -240,7 +240,7 @@ def argmax(x: BoundedNumbers, axis: int = -1) -> BoundedNumbers:
 
 
 def round_half_up(x: Array, decimals: int) -> Array:
-    """Round to so many decimals, halves away from zero, as people do."""
+    """Round to a number of decimals, halves away from zero, as people do."""
     scale = 10.0**decimals
     # 1.005 is stored a little below itself: the nudge lets what reads as a half round as one.
     return np.sign(x) * np.floor(np.abs(x) * scale * (1 + 1e-14) + 0.5) / scale

@@ -43,7 +43,7 @@ ExerciseCases = Sequence[tuple[Any, ...]]
 Draw = Callable[..., Tensor]
 """Draws a tensor of normal random numbers, given its shape."""
 Replacements = Mapping[str, str]
-"""What stands in a solution, and what a learner writes in its place."""
+"""From text of a solution to what a learner writes instead."""
 _IMPORTS = {
     "torch": "import torch", "math": "import math", "nn": "from torch import nn",
     "F": "import torch.nn.functional as F", "Tensor": "from torch import Tensor",
@@ -430,7 +430,7 @@ def kind(argument: Any) -> str:
 
 
 def known_error(error: BaseException) -> str | None:
-    """The key of what to do about an exception, if it is a well-known one."""
+    """The key of the hint for a well-known exception; None for others."""
     found = (key for key, pattern in _ERRORS.items() if re.search(pattern, str(error)))
     return next(found, None)
 

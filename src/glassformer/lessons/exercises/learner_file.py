@@ -201,7 +201,7 @@ class OutOfTimeError(BaseException):
 
 @contextmanager
 def limited_to(seconds: float) -> Iterator[None]:
-    """Raise OutOfTimeError in this thread, at the line where it is, after so many seconds.
+    """Raise OutOfTimeError in this thread, at the line where it is, when the time is over.
 
     Only Python code is interrupted: a call of a library that never returns is not.
     """

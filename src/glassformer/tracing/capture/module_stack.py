@@ -72,7 +72,7 @@ def name_calls(calls: Iterable[Call]) -> Iterator[tuple[list[str], str]]:
 
 
 def _parts(calls: list[Call]) -> Iterator[Call]:
-    """In fused layers that are written out: what is read by the same line, which makes more of it.
+    """In fused layers that are written out: calls whose results the same line reads again.
 
     Such a layer may be one visit as a whole, or each of its operators one.
     """

@@ -139,7 +139,7 @@ class Call:
         return {**self.operator.defaults, **given, **self.kwargs}
 
     def add_unreturned(self) -> None:
-        """Add to the outputs what it wrote to without returning it."""
+        """Add the tensors that it wrote to without returning them to the outputs."""
         newest = {id(old): new for old, new in self.writes}
         returned = {id(view.version) for view in self.outputs if view is not None}
         if not returned:

@@ -76,7 +76,7 @@ class _Printer:
         n.BigSum: "{sign}{letters} {body:product}",
     }
     wide: ClassVar[Templates] = {}
-    """Templates of what is too wide for the usual one."""
+    """Templates for formulas that are too wide for the usual one."""
     signs: ClassVar[Mapping[str, str]] = {"·": "·", "Σ": "Σ", "Π": "Π"}
     """Operators that are not written as they are, between spaces."""
     comma: ClassVar[str] = ", "
@@ -216,7 +216,7 @@ class _Printer:
         return "".join(lowered)
 
     def left_out(self, count: int, rest: float | None) -> Pieces:
-        """So many terms that are not written, and what they add up to."""
+        """The terms that are not written: how many, and their sum."""
         said = self.said("others", count=count)
         if rest is None:
             return [(f"… {said}", None)]

@@ -195,7 +195,7 @@ class _Step:
         self._notes += agreement.notes
 
     def _refused(self, error: RuntimeError) -> TraceError:
-        """torch's own refusal, with what wrote to a parameter that was read before."""
+        """The error for torch's refusal; it names parameters that were written to after a read."""
         said = str(error).partition(". ")[0].partition("\n")[0]
         parameters = {s.view.version: s.name for s in self._sources if s.role == "parameter"}
         written = {
