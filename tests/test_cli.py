@@ -108,6 +108,10 @@ def test_wrong_usage_is_one_clear_line_and_exit_2(
         assert part in done.stderr
 
 
+def test_the_sizes_of_describe_have_a_name_that_says_so(glassformer: Command) -> None:
+    assert "--SIZE FLOAT  Sizes to change" in glassformer("describe", "--help").stdout
+
+
 def test_describe_prints_the_tree_and_the_count(glassformer: Command) -> None:
     done = glassformer("describe", "vaswani_2017_base")
     assert done.code == 0, done.stderr
@@ -205,6 +209,44 @@ def test_a_reader_who_leaves_is_no_error() -> None:
     )
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+def test_a_child_process_that_ends_early_is_no_reader_who_left() -> None:
+    code = (
+        "from glassformer import cli\n"
+        "def app(*_arguments, **_options): raise BrokenPipeError(32, 'Broken pipe')\n"
+        "cli.app = app\n"
+        "raise SystemExit(cli.run(['recipes']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    said = "glassformer: a program that this command had started ended too early (broken pipe)\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("library", "command"),
+    [
+        ("xlsxwriter", "trace toy I-like-it -o t.xlsx"),
+        ("ctranslate2", "export en-de --to ctranslate2 -o out"),
+        ("transformers", "export en-de --to hf -o out"),
+        ("onnxruntime", "export imdb --to onnx -o out"),
+    ],
+)
+def test_a_library_that_is_not_installed_is_named_with_its_extra(
+    glassformer: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    library: str,
+    command: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.chdir(tmp_path)
+    done = glassformer(*command.split())
+    assert done.code == 1
+    assert "pip install 'glassformer[" in done.stderr and done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_while_libraries_load_ends_at_once() -> None:

@@ -12,6 +12,7 @@
     │   └── TraceTooLargeError           a trace that would not fit into the memory it may take
     ├── CancelledError    (RuntimeError) work cancelled by its caller
     ├── ExportError       (RuntimeError) a model that another format cannot hold, or gets wrong
+    ├── NotInstalledError (ImportError) a library that only an extra installs
     └── CheckpointError   (OSError)     a model folder that is missing, damaged or not ours
 
 Each message says what was expected, what came, and what to do. The second base of each class is
@@ -119,6 +120,10 @@ class CancelledError(GlassformerError, RuntimeError):
 
 class ExportError(GlassformerError, RuntimeError):
     """A model that another format cannot hold, or whose exported copy gives other results."""
+
+
+class NotInstalledError(GlassformerError, ImportError):
+    """A library that an extra of this package installs: the message names the extra."""
 
 
 class CheckpointError(GlassformerError, OSError):

@@ -145,6 +145,8 @@ def test_a_cycle_is_refused() -> None:
 def test_unknown_names_and_files() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'by-hand'"):
         load_example("by_hand")
+    with pytest.raises(UnknownNameError, match="unknown example ''; there are by-hand"):
+        load_example("")
     with pytest.raises(ConfigError, match=r"nowhere\.json: No such file"):
         load_example("nowhere.json")
 

@@ -3,7 +3,10 @@
 import csv
 import gzip
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,7 +138,7 @@ def test_running_texts_have_their_usual_parts() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(" \n", "contains no text"), ("x", "too short"), (None, "there is no text file")],
+    [(" \n", "contains no text"), ("x", "too short"), (None, "cannot read .*my.txt: No such file")],
 )
 def test_a_text_that_is_missing_or_too_short_is_named(
     tmp_path: Path, text: str | None, message: str
@@ -145,6 +148,21 @@ def test_a_text_that_is_missing_or_too_short_is_named(
         file.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_text_file(file, 0.1)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        partial(read_text_file, share=0.1),
+        read_pairs,
+        partial(read_table, text_column="a", label_column="b"),
+    ],
+)
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    with pytest.raises(DataError, match="cannot read /dev/zero: it is not a regular file"):
+        read(Path("/dev/zero"))
+    with pytest.raises(DataError, match=f"cannot read {tmp_path}: Is a directory"):
+        read(tmp_path)
 
 
 def table(tmp_path: Path, text: str) -> Path:
@@ -170,8 +188,11 @@ def test_a_table_may_have_quoted_line_breaks(tmp_path: Path) -> None:
         ("text,label\n", "got no rows"),
         ("text,label\nx,a\n ,b\n", "line 3: the column 'text' is empty"),
         ("text,label\nx,a\ny\n", "line 3: the column 'label' is empty"),
-        ('text,label\nx,a\n"y,a\nz,b\n', "in the row after line 2: unexpected end of data"),
-        ('"te"xt,label\nx,a\n', "in the row after line 0: ',' expected after"),
+        (
+            'text,label\nx,a\n"y,a\nz,b\n',
+            "in the row after line 2: a cell begins with a quote",
+        ),
+        ('"te"xt,label\nx,a\n', "in the first row: a cell goes on after its closing quote"),
         ("text,text,label\n1,x,a\n2,y,b\n", "2 columns 'text'; rename all but one"),
     ],
 )

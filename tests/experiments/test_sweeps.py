@@ -176,6 +176,19 @@ def test_a_direction_is_taken_out_and_the_rest_stays() -> None:
         ablate(run, name, direction=torch.ones(5))
 
 
+def test_each_vector_may_have_a_number_of_its_own_along_a_direction() -> None:
+    run, name = trace(made("gpt2"), IDS), "transformer.h.1.resid_mid"
+    unit = torch.zeros(8, dtype=torch.float64)
+    unit[3] = 1.0
+    wanted = torch.arange(float(run[name].shape[1]), dtype=torch.float64)
+    changed = ablate(run, name, direction=unit, to=wanted)[name].value
+    torch.testing.assert_close(changed[0, :, 3], wanted)
+    assert torch.equal(changed[..., :3], run[name].value[..., :3])
+    for wrong in (torch.ones(2), torch.ones(8), run[name].value, None, ["a"]):
+        with pytest.raises(TraceError, match=r"to is a number, or a tensor that broadcasts to"):
+            ablate(run, name, direction=unit, to=wrong)  # type: ignore[arg-type]  # what is tested
+
+
 def test_what_cannot_be_swept_is_named(tmp_path: Path) -> None:
     run = trace(made("gpt2"), IDS)
     with pytest.raises(UnknownNameError, match="did you mean 'position'"):

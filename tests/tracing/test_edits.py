@@ -250,6 +250,10 @@ def test_bad_edits() -> None:
         traced.edit({("input", 0): 1.5})
     with pytest.raises(TraceError, match=r"a new value is a number, .* got \[None\]"):
         traced.edit({("weight", (0, 0)): [None]})
+    with pytest.raises(TraceError, match=r"takes one argument, .*: missing a required .* 'output'"):
+        traced.edit({"weight": lambda module, output: output})
+    with pytest.raises(ZeroDivisionError):
+        traced.edit({"weight": lambda numbers: numbers / (1 // 0)})
 
 
 @settings(max_examples=25)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import trace
 from glassformer.tracing.capture import record
+from glassformer.tracing.trace import find_cell
 
 
 def small_model() -> nn.Module:
@@ -179,8 +180,12 @@ def test_unknown_step_and_cell() -> None:
     assert "3.weight" in traced._ipython_key_completions_()
     with pytest.raises(TraceError, match=r"has no cell \[0, 7\]: its shape is \(1, 4\)"):
         _ = traced["0"][0, 7]
-    with pytest.raises(TraceError, match=r"has no cell \[0, 0, 0\]"):
+    with pytest.raises(TraceError, match=r"cell \[0, 0, 0\]: .* \(1, 4\), so a cell has 2 indices"):
         _ = traced["0"][0, 0, 0]
+    with pytest.raises(TraceError, match=r"cell \[1\]: .* \(2, 3\), so a cell has 2 indices$"):
+        _ = find_cell(trace(torch.exp, torch.ones(2, 3)), "output[1]")
+    with pytest.raises(TraceError, match=r"cell \[0, 1\]: .* \(3,\), so a cell has 1 index$"):
+        _ = trace(torch.exp, torch.ones(3)).outputs["output"][0, 1]
 
 
 def test_a_trace_within_a_trace_is_refused() -> None:

@@ -11,6 +11,7 @@ from glassformer import checkpoint
 from glassformer.nn import Block, Seq2Seq
 from glassformer.training import train
 from glassformer.training.evaluation import Evaluator, translate
+from glassformer.training.log import PlainReporter
 from glassformer.training.problems.translation import THRONES
 from glassformer.training.processes import Interruption, Processes
 from glassformer.training.recipes import recipe
@@ -124,8 +125,12 @@ def test_without_the_causal_mask_training_looks_perfect_and_generation_fails(
     assert scores["bleu"] < 20, "but nothing is foreseen when there is nothing to copy"
 
 
-def test_trap_24_one_pair_is_learnt_by_heart_and_decoded_exactly(tmp_path: Path) -> None:
-    result = train(changed(recipe("thrones"), {"loop.device": "cpu"}), tmp_path / "run")
+def test_trap_24_one_pair_is_learnt_by_heart_and_decoded_exactly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = changed(recipe("thrones"), {"loop.device": "cpu"})
+    result = train(config, tmp_path / "run", reporter=PlainReporter())
+    assert "thrones: 1 example, " in capsys.readouterr().err
     assert result.scores["the pair itself"]["loss"] < 0.05
     model = checkpoint.load(tmp_path / "run/model")
     assert model.tokenizer is not None

@@ -64,7 +64,7 @@ def load_example(name_or_file: str | Path) -> Example:
     given, path = str(name_or_file), Path(name_or_file)
     if given in example_names():
         return replace(read_example(_shipped(given), given, given), shipped=True)
-    if not path.suffix and len(path.parts) == 1 and not _exists(path):
+    if not given or (not path.suffix and len(path.parts) == 1 and not _exists(path)):
         raise UnknownNameError("example", given, example_names())
     return _read(read_bytes(path, error=ConfigError, most=MOST_BYTES), path.stem, str(path))
 

@@ -8,13 +8,14 @@ codes: 0 done, 1 failed, 2 wrong usage, 70 a fault of Glassformer itself, 130 in
 import codecs
 import os
 import re
+import select
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from cyclopts import (
     App,
@@ -122,7 +123,7 @@ def _run(arguments: list[str]) -> int:
         return _fail(message_of(error), exit_code(error))
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            return _reader_left()
+            return _fail(say("failed pipe"), 1) if _is_read(sys.stdout) else _reader_left()
         # When a rename fails, the second name is the one that the user gave.
         named = error.filename2 or error.filename or say("failed output")
         return _fail(say("failed file", name=named, reason=in_language(error.strerror or error)), 1)
@@ -259,6 +260,15 @@ def _taken_for_an_option(command: str, arguments: Sequence[str]) -> str | None:
     return (
         texts[0] if texts and command.endswith(("run", "trace", "explain", "experiment")) else None
     )
+
+
+def _is_read(stream: TextIO) -> bool:
+    """Whether a stream still has a reader: what broke is then the pipe of a child process."""
+    if not hasattr(select, "poll"):  # Windows
+        return False
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)  # that nobody reads is reported unasked
+    return not any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def _reader_left() -> int:

@@ -42,7 +42,12 @@ class HelpPage(DefaultFormatter):
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
         """One box: commands, arguments or options."""
-        super().__call__(console, options, panel.copy(title=say(f"page {panel.title}")))
+        entries = [
+            entry.copy(positive_names=("--SIZE",)) if entry.names == ("--[KEYWORD]",) else entry
+            for entry in panel.entries
+        ]
+        shown = panel.copy(title=say(f"page {panel.title}"), entries=entries)
+        super().__call__(console, options, shown)
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:
         """The first line: `[ARGS]`, by which cyclopts means what may be left out, by its names."""

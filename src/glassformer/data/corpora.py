@@ -17,14 +17,14 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from glassformer.errors import DataError, Fragment, UnknownNameError
-from glassformer.files import as_path, os_errors_as
+from glassformer.files import as_path, open_regular, os_errors_as
 
 _BLOCK = 1 << 20
 _UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
@@ -315,11 +315,12 @@ def _guess(data: bytes) -> str:
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
     """A file opened for reading its content, compressed or not; one line if it is unreadable."""
-    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, nullcontext)
     try:
-        with opener(path, "rb") as opened:
+        with open_regular(path) as file, opener(file) as opened:
             yield opened
     except _UNREADABLE as error:
         if isinstance(error, DataError):
             raise
-        raise DataError("cannot read {path}: {error}", path=path, error=error) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError("cannot read {path}: {reason}", path=path, reason=reason) from error

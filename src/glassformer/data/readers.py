@@ -155,8 +155,6 @@ def read_wikitext2(found: FoundCorpus) -> TextSplits:
 
 def read_text_file(path: Path, share: float) -> TextSplits:
     """A user's own text; the last `share` of its characters is validation."""
-    if not path.is_file():
-        raise DataError("there is no text file {path}", path=path)
     text = read_text(path)
     if not text.strip():
         raise DataError("{path} contains no text: it is empty or all whitespace", path=path)
@@ -308,8 +306,6 @@ class TextTable:
 
 def read_table(path: Path, text_column: str, label_column: str) -> TextTable:
     """Two columns of a CSV file with a header row; quoted texts may contain line breaks."""
-    if not path.is_file():
-        raise DataError("there is no CSV file {path}", path=path)
     rows = csv.DictReader(_lines(path), strict=True)
     table = TextTable([], [])
     try:
@@ -338,17 +334,12 @@ def read_table(path: Path, text_column: str, label_column: str) -> TextTable:
                 table.texts.append(text)
                 table.labels.append(label)
     except csv.Error as error:
-        what: object = error
-        if "field limit" in str(error):
-            what = Fragment.of(
-                "a cell has more than {most:,} characters; shorten it or check the quotes",
-                most=_MAX_CELL,
-            )
+        where = Fragment.of("in the row after line {n}", n=rows.line_num)
         raise DataError(
-            "{path}, in the row after line {line_num}: {what}",
+            "{path}, {where}: {what}",
             path=path,
-            line_num=rows.line_num,
-            what=what,
+            where=where if rows.line_num else Fragment.of("in the first row"),
+            what=_mistake(error),
         ) from None
     _check_classes(path, label_column, table)
     return table
@@ -376,6 +367,23 @@ def _check_classes(path: Path, label_column: str, table: TextTable) -> None:
             label_column=label_column,
             n_rows=n_rows,
         )
+
+
+def _mistake(error: csv.Error) -> Fragment:
+    """What Python's messages mean for the file."""
+    said = str(error)
+    if "field limit" in said:
+        return Fragment.of(
+            "a cell has more than {most:,} characters; shorten it or check the quotes",
+            most=_MAX_CELL,
+        )
+    if "end of data" in said:
+        return Fragment.of("a cell begins with a quote that nothing closes")
+    if "expected after" in said:
+        return Fragment.of(
+            'a cell goes on after its closing quote; a quote inside a cell is written twice, ""'
+        )
+    return Fragment.of("{reason}", reason=said)
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, NotInstalledError
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _sacrebleu() -> ModuleType:
     try:
         import sacrebleu
     except ImportError:
-        raise ConfigError(
+        raise NotInstalledError(
             "BLEU and chrF need sacrebleu: pip install 'glassformer[metrics]'"
         ) from None
     return sacrebleu

@@ -35,7 +35,7 @@ from glassformer.documents.workbook_layout import (
     cell_name,
     lay_out,
 )
-from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.errors import NotInstalledError, stop_if_cancelled
 from glassformer.language import Sentences
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
 from glassformer.tracing.arithmetic.float64_values import Evaluation
@@ -279,7 +279,7 @@ def new_book(file: io.BytesIO, title: str) -> Workbook:
     try:
         import xlsxwriter
     except ImportError:
-        raise TraceError(
+        raise NotInstalledError(
             "a workbook needs XlsxWriter: pip install 'glassformer[workbook]'"
         ) from None
     book = xlsxwriter.Workbook(file, {"in_memory": True, "strings_to_formulas": False})

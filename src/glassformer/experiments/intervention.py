@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, UnknownNameError, expect
+from glassformer.errors import TraceError, UnknownNameError, expect, shown
 from glassformer.tracing import Step, Trace
 from glassformer.tracing.cell_block import CellBlock, select
 from glassformer.tracing.stages import stage_called
@@ -107,7 +107,8 @@ def ablate(
     `to="mean"`: its mean over the runs `over`, and over their positions where none is named;
     `to="resample"`: what it is in one of the runs `over`, drawn by `seed` among those that have it
     in the same shape. With `direction`, a vector as wide as the step, only what the numbers have
-    along that direction is replaced, and `to` is about that coefficient.
+    along that direction is replaced, and `to` is about that coefficient: one number, or a tensor of
+    one for each vector.
     """
     part = StepPart(name, head, position, neuron)
     edits = ablation(trace, part, to=to, over=over, seed=seed, direction=direction)
@@ -226,18 +227,33 @@ def _without_direction(
             got=tuple(direction.shape),
         )
     unit = unit / unit.norm()
-    wanted: Tensor | float
-    if to == "mean":
+    coefficients = own @ unit
+    if isinstance(to, str) and to == "mean":
         alike = [
             other for run in over for other in part.find(run) if other.step.name == block.step.name
         ]
         wanted = torch.cat([(other.value @ unit).reshape(-1) for other in alike]).mean()
-    elif to == "resample":
-        wanted = (_drawn(block, part, over, seed).value @ unit)[..., None]
+    elif isinstance(to, str) and to == "resample":
+        wanted = _drawn(block, part, over, seed).value @ unit
     else:
-        wanted = 0.0 if isinstance(to, str) else to
-    changed: Tensor = own + (wanted - (own @ unit)[..., None]) * unit
+        wanted = _coefficients(block, to, coefficients)
+    changed: Tensor = own + (wanted - coefficients)[..., None] * unit
     return changed
+
+
+def _coefficients(block: CellBlock, to: str | float | Tensor, own: Tensor) -> Tensor:
+    """What a caller wants along a direction, as many numbers as there are now."""
+    try:
+        given = torch.as_tensor(0.0 if isinstance(to, str) else to, dtype=own.dtype)
+        return given.broadcast_to(own.shape)
+    except (RuntimeError, TypeError, ValueError):
+        raise TraceError(
+            "along a direction, {name} has one number for each place of {shape}: to is a number, "
+            "or a tensor that broadcasts to that shape; got {got}",
+            name=block.step.name,
+            shape=tuple(own.shape),
+            got=tuple(to.shape) if isinstance(to, Tensor) else shown(to),
+        ) from None
 
 
 def _mean(block: CellBlock, over: Sequence[Trace], axis: int | None) -> Tensor:

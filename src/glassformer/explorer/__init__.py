@@ -19,12 +19,12 @@ a lecture in one file). `explore_function` is `glassformer.explore`.
 
 from __future__ import annotations
 
-from glassformer.errors import ConfigError
+from glassformer.errors import NotInstalledError
 
 
-def not_installed(error: ModuleNotFoundError) -> ConfigError:
+def not_installed(error: ModuleNotFoundError) -> NotInstalledError:
     """The error for a missing dependency; here, since every other module imports one."""
-    return ConfigError(
+    return NotInstalledError(
         "the explorer needs {name}, which is not installed: pip install 'glassformer[explorer]'",
         name=error.name,
     )

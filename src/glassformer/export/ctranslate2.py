@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, translate
-from glassformer.errors import ExportError
+from glassformer.errors import ExportError, NotInstalledError
 from glassformer.export.compatibility import (
     NO,
     agreement,
@@ -51,7 +51,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
     try:
         from ctranslate2 import specs
     except ImportError:
-        raise ExportError(
+        raise NotInstalledError(
             "this export needs CTranslate2: pip install 'glassformer[ctranslate2]'"
         ) from None
     model, config = checkpoint.model, checkpoint.config

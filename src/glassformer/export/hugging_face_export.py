@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.errors import ExportError, Fragment
+from glassformer.errors import ExportError, Fragment, NotInstalledError
 from glassformer.export.compatibility import (
     ANY_COUNT,
     NO,
@@ -133,7 +133,7 @@ def _transformers() -> Any:
     try:
         import transformers
     except ImportError:
-        raise ExportError(
+        raise NotInstalledError(
             "this export needs transformers to check itself: pip install 'glassformer[hf]'"
         ) from None
     return transformers

@@ -23,7 +23,7 @@ from torch.export import Dim
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, extend, translate
-from glassformer.errors import ExportError, Fragment
+from glassformer.errors import ExportError, Fragment, NotInstalledError
 from glassformer.export.compatibility import agreement, facts_of, padded, probe_ids, traced
 from glassformer.nn import (
     Classifier,
@@ -300,7 +300,7 @@ def _onnxruntime() -> Any:
         import onnxruntime
         import onnxscript  # noqa: F401  # the exporter needs it, but its error is less clear
     except ImportError as error:
-        raise ExportError(
+        raise NotInstalledError(
             "this export needs {name}: pip install 'glassformer[onnx]'", name=error.name
         ) from None
     return onnxruntime

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from glassformer.checkpoint import CONFIG, TOKENIZER, WEIGHTS
-from glassformer.errors import CheckpointError, GlassformerError, did_you_mean
+from glassformer.errors import CheckpointError, GlassformerError, NotInstalledError, did_you_mean
 from glassformer.files import MOST_JSON, TensorEntry, read_object, read_tensor_entries
 from glassformer.nn.attention import Implementation
 from glassformer.text.tokenizer_limits import limits_of
@@ -74,7 +74,7 @@ def transformers_library() -> Any:
     try:
         import transformers
     except ImportError:
-        raise CheckpointError(
+        raise NotInstalledError(
             "a Hugging Face folder is opened by the library transformers: "
             "pip install 'glassformer[hf]'"
         ) from None

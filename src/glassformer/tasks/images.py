@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.errors import Fragment, InputError
+from glassformer.errors import Fragment, InputError, NotInstalledError
 from glassformer.files import as_path, open_regular
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def read_image(source: str | Path) -> Image:
     try:
         from PIL import Image
     except ImportError:
-        raise InputError("image files are read by Pillow: pip install 'glassformer[hf]'") from None
+        raise NotInstalledError(
+            "image files are read by Pillow: pip install 'glassformer[hf]'"
+        ) from None
     try:
         with open_regular(path) as opened:
             if path.stat().st_size > _MOST_BYTES:

@@ -7,6 +7,7 @@ recorded operators are no longer what the model would run, so the model itself i
 
 from __future__ import annotations
 
+import inspect
 import math
 import reprlib
 from collections import defaultdict
@@ -169,7 +170,7 @@ def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBl
 def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
     """The edits that set a block to new numbers, one per step that wrote its cells."""
     step = block.step
-    new = value(block.value) if callable(value) else value
+    new = _called(value, block.value) if callable(value) else value
     if isinstance(new, np.ndarray | list | np.generic):
         with suppress(RuntimeError, TypeError, ValueError):  # no numbers: refused below
             new = torch.as_tensor(new)
@@ -193,6 +194,20 @@ def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
     for owner, places in block.owners():
         yield _Edit(owner, places, values[done : done + len(places)])
         done += len(places)
+
+
+def _called(function: Callable[[Tensor], object], numbers: Tensor) -> object:
+    """What a function makes of the numbers; what it raises itself is the caller's to see."""
+    with suppress(ValueError):  # a builtin without a signature
+        try:
+            inspect.signature(function).bind(numbers)
+        except TypeError as error:
+            raise TraceError(
+                "a function in an edit takes one argument, the numbers as a tensor, and returns "
+                "the new ones: {reason}",
+                reason=str(error),
+            ) from None
+    return function(numbers)
 
 
 def _fitting(step: Step, value: Any) -> Scalar:

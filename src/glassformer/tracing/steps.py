@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, overload
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError, UnknownNameError, shown
+from glassformer.errors import Fragment, TraceError, UnknownNameError, shown
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
 from glassformer.tracing.arithmetic.float64_values import limits
@@ -288,11 +288,15 @@ class Step(Numbers):
             )
         if not fits:
             asked = ", ".join(map(str, index)) if isinstance(index, tuple) else index
+            axes = len(self.shape)
             raise TraceError(
-                "{name} has no cell [{asked}]: its shape is {shape}",
+                "{name} has no cell [{asked}]: its shape is {shape}"
+                if len(given) == axes
+                else "{name} has no cell [{asked}]: its shape is {shape}, so a cell has {indices}",
                 name=self.name,
                 asked=asked,
                 shape=tuple(self.shape),
+                indices=Fragment.of("1 index") if axes == 1 else Fragment.of("{n} indices", n=axes),
             )
         return tuple(
             place + size if place < 0 else place

@@ -20,7 +20,7 @@ from glassformer.data.loader import Order, evaluation_batches
 from glassformer.data.token_store import Ids
 from glassformer.decoding import Beam, Greedy, Search, metrics
 from glassformer.decoding import translate as translate_ids
-from glassformer.errors import ConfigError, DataError, UnknownNameError
+from glassformer.errors import ConfigError, DataError, NotInstalledError, UnknownNameError
 from glassformer.modes import evaluating
 from glassformer.nn import Seq2Seq
 from glassformer.nn.baselines import Translator
@@ -243,7 +243,7 @@ def lowercase_tokenised(texts: Sequence[str], language: str) -> list[str]:
             MosesTokenizer,
         )
     except ImportError:
-        raise DataError(
+        raise NotInstalledError(
             "the lowercased, tokenised BLEU needs sacremoses: pip install 'glassformer[metrics]'"
         ) from None
     normalise = MosesPunctNormalizer(lang=language).normalize

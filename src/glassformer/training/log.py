@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.errors import ConfigError, DataError, TrainingError
+from glassformer.errors import DataError, NotInstalledError, TrainingError
 from glassformer.files import parse_object, read_bytes
 from glassformer.language import words
 
@@ -172,7 +172,7 @@ _PANELS = {
 def check_plotting() -> None:
     """Raise if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
-        raise ConfigError("--plot needs matplotlib: pip install 'glassformer[plots]'")
+        raise NotInstalledError("--plot needs matplotlib: pip install 'glassformer[plots]'")
 
 
 def plot_run(folder: Path) -> Path:

@@ -195,14 +195,15 @@ def _pretrained(
 
 
 def _log_start(trainer: Trainer, about: dict[str, Any]) -> None:
+    n, total = len(trainer.problem.train), trainer.total
     trainer.reporter.line(
         say(
             "begins",
             recipe=trainer.config.recipe,
-            examples=len(trainer.problem.train),
+            examples=say("one example") if n == 1 else say("several examples", n=n),
             parameters=about["parameters"],
             device=trainer.device.type,
-            steps=trainer.total,
+            steps=say("one step") if total == 1 else say("several steps", n=total),
         )
     )
     if trainer.processes.is_first:

@@ -58,8 +58,6 @@ def translate_file(data: PairsFile) -> PairCorpus:
     if not data.file:
         raise ConfigError("name your file of pairs with --pairs or --data.file")
     path = Path(data.file)
-    if not path.is_file():
-        raise DataError("there is no file of pairs {path}", path=path)
     pairs = read_pairs(path)
     n_held_out = round(len({pair.source.casefold() for pair in pairs}) * data.validation)
     splits = split_by_source(pairs, n_valid=n_held_out, n_test=0)
