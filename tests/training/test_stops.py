@@ -235,6 +235,17 @@ def test_a_run_without_held_out_examples_says_that_it_has_no_score(tmp_path: Pat
     assert "no examples are held out, so there is no score" in said.lines
 
 
+def test_a_trial_run_is_not_scored_on_the_test_data(tmp_path: Path) -> None:
+    said = At()
+    result = train(tiny("imdb", loop__test=False), tmp_path / "run", reporter=said)
+    assert list(result.scores) == ["validation"]
+    assert any(line.startswith("loop.test is false: not scored on test (") for line in said.lines)
+    alone = At()
+    assert train(tiny("thrones", loop__test=False), tmp_path / "pair", reporter=alone).scores == {}
+    assert "loop.test is false: not scored on the pair itself (1)" in alone.lines
+    assert not any("no examples are held out" in line for line in alone.lines)
+
+
 def test_muon_without_blocks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this model has none: set adamw"):
         train(tiny("imdb-lstm", optimiser__kind="muon"), tmp_path / "run")

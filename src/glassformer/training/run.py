@@ -6,7 +6,7 @@ once → save
 
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from glassformer.nn import count_parameters, describe
 from glassformer.nn.baselines import KINDS
 from glassformer.training.evaluation import final_beam
 from glassformer.training.log import Reporter, say
+from glassformer.training.problems.prepared_problem import HeldOut
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Interruption, Processes, choose_device, listen
 from glassformer.training.recipes import command_of
@@ -252,18 +253,20 @@ def _about(trainer: Trainer) -> dict[str, Any]:
 def _finish(
     trainer: Trainer, about: dict[str, Any], interruption: Interruption
 ) -> dict[str, dict[str, float]]:
-    """Test the selected weights once, and save them."""
+    """Test the selected weights once, if the run is tested at all, and save them."""
     model = trainer.final_model()
     beam = final_beam(trainer.config)
     if trainer.kept_step != trainer.progress.step:
         trainer.reporter.line(say("best", step=trainer.kept_step))
-    held_out = dict(trainer.problem.tests)
+    tests = dict(trainer.problem.tests)
+    held_out = tests if trainer.config.loop.test else {}
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
     if held_out:
-        parts = [f"{name} ({len(part.examples):,})" for name, part in held_out.items()]
-        trainer.reporter.line(say("scoring", parts=", ".join(parts)))
-    else:
+        trainer.reporter.line(say("scoring", parts=_sizes(held_out)))
+    if tests and not trainer.config.loop.test:
+        trainer.reporter.line(say("not tested", parts=_sizes(tests)))
+    elif not held_out:
         trainer.reporter.line(say("not held out"))
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
@@ -290,6 +293,10 @@ def _finish(
         trainer.folder.write_about(facts)
         _save(trainer, model, facts)
     return scores
+
+
+def _sizes(held_out: Mapping[str, HeldOut]) -> str:
+    return ", ".join(f"{name} ({len(part.examples):,})" for name, part in held_out.items())
 
 
 def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:

@@ -108,6 +108,9 @@ class LoopConfig:
     """Steps between lines of metrics.jsonl."""
     watch: bool = False
     """Save the attention on a sample at each evaluation, for the explorer."""
+    test: bool = True
+    """Score the weights on the test data at the end; false for a trial run, where that takes
+    longer than the training."""
     beam: Count = 4
     """Beams of the final translation; validation is greedy."""
     length_penalty: NonNegative = 1.0
