@@ -105,6 +105,21 @@ def test_a_sentence_in_brackets_keeps_the_closing_one() -> None:
         assert text in shown and "后面" not in shown
 
 
+def test_a_tall_table_stands_beside_its_sentences() -> None:
+    """What follows it continues under the sentences, on the same slide."""
+    tall = Table("", ("n", "square"), tuple((str(n), str(n * n)) for n in range(12)))
+    said = [Paragraph(f"Sentence {n}. " * 3) for n in range(3)]
+    deck = slides_of(Document("t", (Section("s", (said[0], tall, said[1]), 1),)))[1:]
+    (shown,) = (slide.partition("<aside>")[0] for slide in deck)
+    left, _, right = shown.partition("<figure>")
+    assert 'class="beside"' in left and "Sentence 0" in left and "Sentence 1" in left
+    assert "Sentence" not in right and ">121<" in right
+    wide = Table(
+        "", tuple(f"column {n}" for n in range(8)), tuple(("12345",) * 8 for _ in range(12))
+    )
+    assert len(slides_of(Document("t", (Section("s", (said[0], wide), 1),)))[1:]) == 2
+
+
 def test_a_table_of_numbers_stands_beside_a_matrix() -> None:
     numbers = Table("", ("word", "share"), (("cat", "0.5"), ("dog", "0.25")))
     matrix = next(part for part in lesson("masked").parts() if isinstance(part, HeatMap))

@@ -66,7 +66,9 @@ def numbers_written(sheet: Document) -> set[Cell]:
         if isinstance(part, Formula) and part.cell.expression is not None:
             said = render_text(Document("", (part,), sheet.language))
             cells = leaves(part.cell.expression)
-            found |= {cell for cell in cells if f"{float(cell.value):.4g}" in said}
+            found |= {
+                cell for cell in cells if f"{float(cell.value):.4g}".replace("-", "−") in said
+            }
     return found
 
 

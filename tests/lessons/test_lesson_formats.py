@@ -153,6 +153,15 @@ def test_a_workbook_is_the_same_every_time(lessons: dict[str, Lesson]) -> None:
     assert render(made, "xlsx") == render(made, "xlsx")
 
 
+def test_numbers_in_formulas_have_the_minus_of_the_matrices_beside_them() -> None:
+    made = lesson("attention", "zh").document()
+    formula = next(part for part in made.walk() if isinstance(part, Formula))
+    text = render_text(replace(made, parts=(formula,)), "terminal", width=400, colour=False)
+    sums = text.partition("PyTorch")[0]
+    assert "exp((−2.501) − 2.648)" in sums and "-" not in sums
+    assert "（其余 1 项：0.005218）" in sums
+
+
 def test_the_terminal_frames_the_chosen_number(lessons: dict[str, Lesson]) -> None:
     text = render_text(lessons["illustrated"].document(), "terminal", width=100, colour=False)
     assert "S[1, 2] = Σₖ Q[1, k]·K[2, k]" in text

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -203,6 +204,8 @@ def write_figures(
 # A card's arithmetic line by line: symbols, numbers, value, then what the symbols stand for.
 
 _LONGEST_LINE = 88
+_MINUS = re.compile(r"(?<!\w)-(?=[\d∞])|(?<=\de)-(?=\d)")
+"""The sign of a number or of its exponent: a minus in prose and matrices, and so in formulas."""
 
 
 def text_lines(part: p.Formula, words: Sentences) -> list[str]:
@@ -224,7 +227,8 @@ def text_lines(part: p.Formula, words: Sentences) -> list[str]:
         else:
             lines += [f"  {sign} {numbers}", f"  {sign} {value}"]
         sign = "="
-    return lines or [f"{part.card.name} = {part.card.value}"]
+    lines = lines or [f"{part.card.name} = {part.card.value}"]
+    return [_MINUS.sub("−", line) for line in lines]
 
 
 def legend_text(card: Card, words: Sentences) -> str:

@@ -1,8 +1,9 @@
 """Slides: one HTML file, one slide per step, with speaker's notes; or a PDF of one slide per page.
 
 A slide holds the first sentences of each paragraph, more of them where it has nothing else; the
-whole prose is in its notes (key N). A step that does not fit is continued on further slides, and a
-drawing has one of its own. The file needs
+whole prose is in its notes (key N). A narrow matrix or table that has no room below what it belongs
+to stands beside it. A step that does not fit is continued on further slides, and a drawing has one
+of its own. The file needs
 nothing else: it works without a network, and printing it gives a page per slide. Chromium prints
 the PDF where it is installed.
 """
@@ -28,7 +29,7 @@ from glassformer.errors import TraceError
 from glassformer.language import columns_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
-             "msedge")  # fmt: skip
+             "msedge", "chromium-headless-shell", "chrome-headless-shell")  # fmt: skip
 _PRINT_SECONDS = 120
 _HEIGHT, _WIDTH = 900.0, 1744.0
 """What a slide holds below its title, in pixels of 1920 × 1080; a little more is shrunk to fit."""
@@ -39,6 +40,10 @@ _STRETCHED = 1.15 * _HEIGHT
 _LINE = 54.0
 _ACROSS = 92
 """Half-width characters in a line."""
+_GAP = 80.0
+"""Between what stands side by side."""
+_NARROWEST, _NARROWEST_FORMULA = 0.4, 0.55
+"""The share of the width that sentences and formulas keep beside a matrix or table."""
 _ROWS, _COLUMNS, _CODE_LINES = 14, 14, 20
 _LARGE = 1.5
 """How many times its own size a drawing needs to be read from the back."""
@@ -58,6 +63,8 @@ class _Slide:
     number: int | None
     part: int = 1
     blocks: list[list[p.Part]] = field(default_factory=list)
+    beside: list[p.Part] = field(default_factory=list)
+    """Matrices and tables to the right of the blocks."""
     notes: list[p.Inline] = field(default_factory=list)
 
     @property
@@ -68,13 +75,22 @@ class _Slide:
         """The parts as the slide shows them: of each paragraph, the first sentences."""
         prose = [part for part in self.parts if isinstance(part, p.Paragraph)]
         is_prose = len(prose) == len(self.parts)
-        longest = max(_LONGEST, _LONGEST_ALONE // len(prose)) if is_prose and prose else _LONGEST
+        most = int(_LONGEST_ALONE * self.share)
+        longest = max(_LONGEST, most // len(prose)) if is_prose and prose else _LONGEST
         return [_lead(part, longest) for part in self.parts]
 
     @property
+    def share(self) -> float:
+        """What the blocks have of the width."""
+        return _share_beside(self.beside) if self.beside else 1.0
+
+    @property
     def used(self) -> float:
-        """The estimated height."""
-        return sum(map(_height, self.blocks))
+        """The estimated height of the blocks."""
+        return self.height(self.share)
+
+    def height(self, share: float) -> float:
+        return sum(_height(block, share) for block in self.blocks)
 
     @property
     def is_drawing(self) -> bool:
@@ -95,19 +111,37 @@ class _Slide:
         part = block[0]
         told = all(isinstance(before, p.Paragraph) for before in self.parts)
         if not isinstance(part, p.Figure):
-            room = _SQUEEZED if told else _HEIGHT
-            return not self.is_drawing and self.used + _height(block) <= room
+            if self.beside and isinstance(part, p.HeatMap | p.Table):
+                return False
+            room = _SQUEEZED if told and not self.beside else _HEIGHT
+            return not self.is_drawing and self.used + _height(block, self.share) <= room
+        if self.beside:
+            return False
         width, height = part.drawing.width, part.drawing.height
         alone, below = (
             min(_WIDTH / width, (_HEIGHT - used) / height) for used in (0.0, self.used + _LINE)
         )
         return not self.parts or (told and below >= min(_LARGE, alone))
 
+    def takes_beside(self, block: Sequence[p.Part]) -> bool:
+        """Whether matrices and tables may stand to the right of sentences and formulas."""
+        if self.beside or not all(isinstance(part, p.HeatMap | p.Table) for part in block):
+            return False
+        if not all(isinstance(part, p.Paragraph | p.Formula) for part in self.parts):
+            return False
+        share = _share_beside(block)
+        is_prose = all(isinstance(part, p.Paragraph) for part in self.parts)
+        return (
+            share >= (_NARROWEST if is_prose else _NARROWEST_FORMULA)
+            and _height(block) <= _SQUEEZED
+            and self.height(share) <= _HEIGHT
+        )
+
     def following(self, block: Sequence[p.Part] = ()) -> _Slide:
         """The next slide; a remark takes what it is about along, so as not to stand alone."""
         after = _Slide(self.title, self.number, self.part + 1)
         is_remark = bool(block) and isinstance(block[0], p.Remark)
-        if is_remark and len(self.blocks) > 1 and not self.is_drawing:
+        if is_remark and len(self.blocks) > 1 and not self.is_drawing and not self.beside:
             after.blocks.append(self.blocks.pop())
         return after
 
@@ -173,6 +207,9 @@ class Slides(Html):
             told = [first] if isinstance(first, p.Paragraph) else []
             is_shown = all(part.look != "quiet" for part in told)  # not the small print
             if is_shown and slide.blocks and not slide.takes(block):
+                if slide.takes_beside(block):
+                    slide.beside = block
+                    continue
                 after = slide.following(block)
                 yield slide
                 slide = after
@@ -190,6 +227,9 @@ class Slides(Html):
         more = f' <span class="more">({slide.part})</span>' if again else ""
         said = escape(p.plain(slide.title) if alone is None else alone)
         body = "\n".join(self.write_all(slide.shown()))
+        if slide.beside:
+            right = "".join(self.write_all(slide.beside))
+            body = f'<div class="beside"><div>{body}</div>{right}</div>'
         notes = "".join(self.paragraph(p.Paragraph(text)) for text in slide.notes)
         kind = "slide drawing" if slide.is_drawing else "slide"
         kind += " told" if slide.is_drawing and alone is None else ""
@@ -256,7 +296,7 @@ def _rows_of_numbers(parts: Sequence[p.Part]) -> Iterator[list[p.Part]]:
             yield row
             row, used = [], 0.0
         row.append(part)
-        used += width + 80
+        used += width + _GAP
     yield row
 
 
@@ -315,30 +355,36 @@ def _columns_that_fit(part: p.HeatMap) -> int:
     return max(1, sum(width <= room for width in accumulate(_column_widths(part))))
 
 
-def _height(block: Sequence[p.Part]) -> float:
-    """The estimated height of a block in pixels."""
-    return max(map(_part_height, block), default=0.0)
+def _share_beside(block: Sequence[p.Part]) -> float:
+    """What matrices and tables leave of the width to what stands left of them."""
+    return 1 - sum(_width(part) + _GAP for part in block) / _WIDTH
 
 
-def _part_height(part: p.Part) -> float:
+def _height(block: Sequence[p.Part], share: float = 1.0) -> float:
+    """The estimated height of a block in pixels, in a share of the width."""
+    return max((_part_height(part, share) for part in block), default=0.0)
+
+
+def _part_height(part: p.Part, share: float = 1.0) -> float:
+    across = int(_ACROSS * share)
     if isinstance(part, p.HeatMap):
         return 110 + 58.0 * (1 + min(_ROWS, len(part.matrix.rows)))
     if isinstance(part, p.Table):
         return 60 + _LINE + sum(_row_height(part, row) for row in part.rows)
     if isinstance(part, p.Formula):
         card = part.card
-        symbols = 1 + len(card.numbers) // 70
-        where = sum(2 + len(item.numbers) // 80 for item in card.definitions)
+        symbols = 1 + len(card.numbers) // int(70 * share)
+        where = sum(2 + len(item.numbers) // int(80 * share) for item in card.definitions)
         return 60 + 74.0 * (1 + symbols + where)
     if isinstance(part, p.Figure):
         return _HEIGHT
     part = _lead(part, _LONGEST)
     if isinstance(part, p.Paragraph | p.Remark):
-        return 30 + _LINE * -(-columns_of(p.plain(part.text)) // _ACROSS)
+        return 30 + _LINE * -(-columns_of(p.plain(part.text)) // across)
     if isinstance(part, p.Code):
         return 40 + 36.0 * len(part.text.splitlines())
     if isinstance(part, p.Question):
-        return 280 + _LINE * -(-columns_of(part.text) // _ACROSS)
+        return 280 + _LINE * -(-columns_of(part.text) // across)
     if isinstance(part, p.Facts):
         return 64.0 * len(part.items)
     return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0
