@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from glassformer.documents.step_meaning import meaning, role_title
+from glassformer.documents.step_meaning import meaning, title_of
 from glassformer.documents.step_roles import attention_of, role_of
 from glassformer.explorer.model_list import DecodeRequest, decode
 from glassformer.explorer.state import State
@@ -79,7 +79,7 @@ def main() -> None:
     for role in dict.fromkeys(role for steps in found.values() for role in steps):
         if wanted.role and role.removesuffix(" (cross)") not in wanted.role:
             continue
-        title = role_title(role.removesuffix(" (cross)"))
+        title = title_of(next(steps[role] for steps in found.values() if role in steps))
         print(f"\n## {role}" + (f": {title.en} / {title.zh}" if title is not None else ""))
         for name, steps in found.items():
             for language in languages if role in steps else ():

@@ -13,9 +13,9 @@ from torch import Tensor
 
 import glassformer
 from glassformer.documents.meaning_phrases import digits, percent
-from glassformer.documents.step_meaning import meaning, role_title
+from glassformer.documents.step_meaning import meaning, operation_title, title_of
 from glassformer.documents.step_roles import role_of
-from glassformer.language import Language
+from glassformer.language import Bilingual, Language
 from glassformer.tasks import load
 from glassformer.tracing import Step, Trace, trace
 from glassformer.tracing.attention_structure import Attention
@@ -138,11 +138,22 @@ def test_every_step_of_a_model_has_its_role_and_its_sentences(name: str) -> None
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_role_has_a_title(language: Language) -> None:
+@pytest.mark.parametrize("name", ROLES)
+def test_every_role_has_a_title(name: str, language: Language) -> None:
     given = {"operation", "parameter", "input", "constant"}
-    for role in {role for names in ROLES.values() for role in names.split()} - given:
-        title = role_title(role)
-        assert title is not None and title.say(language)
+    for step in all_steps(model(name)):
+        title = title_of(step)
+        assert role_of(step) in given or (title is not None and title.say(language))
+
+
+def test_plain_operations_and_ids_are_called_what_they_are() -> None:
+    trace = translator()
+    ids = operation_title(trace.inputs["source"])
+    assert ids == operation_title(trace.inputs["target"]) == Bilingual("token ids", "词元编号")
+    scaled = operation_title(trace["encoder.embedding.scaled"])
+    assert scaled == Bilingual("scaled embeddings", "缩放后的词嵌入")
+    assert operation_title(toy()["without_padding"]) == Bilingual("masking", "掩码")
+    assert operation_title(toy()["logits"]) is None
 
 
 # --- facts, recomputed without the code that says them ---

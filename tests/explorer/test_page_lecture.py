@@ -163,13 +163,53 @@ def test_the_card_lies_beside_its_cell_which_is_lit(visit: Visit, screen: tuple[
     apart_y = card["y"] >= cell["y"] + cell["height"] or card["y"] + card["height"] <= cell["y"]
     assert apart_x or apart_y
     scores = page.get_by_role("grid", name="scores")
-    lit = scores.locator("mask rect").evaluate_all("all => all.slice(1).map(one => one.outerHTML)")
-    assert len(lit) == 2  # its row and its column
+    expect(scores.locator(".dim")).to_have_count(16 - 7)  # but its row and its column
     # an operand: what the number was made from
     keys = page.get_by_role("grid", name="projected_keys")
-    assert keys.locator("mask rect").count() == 2
+    expect(keys.locator(".dim")).to_have_count(4 - 1)
     page.keyboard.press("Escape")
-    expect(page.locator("mask")).to_have_count(0)
+    expect(page.locator(".dim")).to_have_count(0)
+
+
+LARGE_CELL = (
+    "#/en-de?text=A dog runs through the snow.&step=encoder.blocks.0.attention.scores&cell=0,1,2,3"
+)
+
+
+def test_a_narrower_card_leaves_the_matrix_of_its_cell_in_view(visit: Visit) -> None:
+    page = lecture(visit, LARGE_CELL)
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    settle(page)
+    card = page.get_by_role("complementary", name="The selected number").bounding_box()
+    scores = page.get_by_role("grid", name="scores").bounding_box()
+    assert card is not None
+    assert scores is not None
+    assert card["x"] >= scores["x"] + scores["width"]
+    # numbers are dimmed cell by cell, heat maps under a mask that leaves the operand lit
+    queries = page.get_by_role("grid", name="projected_queries")
+    expect(queries.locator("mask rect")).to_have_count(2)
+
+
+CONTRASTS = """all => all.map((cell) => {
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const mixed = (text) => numbers(text).map((n) => (text.startsWith('color') ? 255 * n : n));
+  const panel = numbers(getComputedStyle(cell.closest('figure')).backgroundColor);
+  const { color, backgroundColor } = getComputedStyle(cell);
+  const [red, green, blue, opacity = 1] = numbers(backgroundColor);
+  const ground = [red, green, blue].map((n, at) => opacity * n + (1 - opacity) * panel[at]);
+  const linear = (n) => ((n /= 255) <= 0.04045 ? n / 12.92 : ((n + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const [low, high] = [light(mixed(color)), light(ground)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+})"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_dimmed_digits_can_be_read(visit: Visit, page: Page, theme: Any) -> None:
+    page.emulate_media(color_scheme=theme)
+    dim = lecture(visit, CELL).locator(".dim")
+    expect(dim).not_to_have_count(0)
+    assert min(dim.evaluate_all(CONTRASTS)) >= 3  # of large type
 
 
 def test_a_click_finds_the_cell_under_the_pointer(visit: Visit) -> None:

@@ -99,6 +99,16 @@ def test_a_click_goes_closer_and_at_last_to_the_numbers(show: Any) -> None:
     assert shown.camera[2] == block  # as it was left
 
 
+def test_on_a_phone_clicks_lead_into_a_block_that_is_lower_than_the_screen(
+    show: Any, page: Page
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    shown: Shown = show("#/en-de?text=A dog runs through the snow.&view=map")
+    for _ in range(2):  # its block, then itself
+        shown.click("attention", across=0.8)
+    assert crumbs(page) == ["Model", "Encoder", "Block 1", "Self-attention"]
+
+
 def test_a_click_in_the_columns_of_a_part_that_is_near_leads_to_what_it_gives(show: Any) -> None:
     shown: Shown = show(DE)
     page = shown.page

@@ -89,9 +89,23 @@ class Meaning:
     paper: PaperPlace | None
 
 
-def role_title(role: str) -> Bilingual | None:
-    """What a role is called; None for given numbers and plain operations."""
-    return _TEXTS.get(f"title {role}")
+def title_of(step: Step) -> Bilingual | None:
+    """What a step's role is called; None for given numbers and plain operations."""
+    return _TEXTS.get(f"title {role_of(step)}")
+
+
+def operation_title(step: Step) -> Bilingual | None:
+    """What a step without a role does or holds: “masking”, “token ids”; None if that is unknown."""
+    role = role_of(step)
+    if role == "input" and _token_ids(step) is not None:
+        return _TEXTS["input ids"]
+    if role != "operation":
+        return None
+    sources = [o.step for o in step.operands if o.step is not None and o.step.view.numel > 1]
+    if step.op == "mul" and len(sources) == 1 and role_of(sources[0]) == "embedding":
+        return _TEXTS["operation embedding"]
+    english, chinese = _operator(Phrasing("en"), step), _operator(Phrasing("zh"), step)
+    return None if chinese == step.op.strip("_") else Bilingual(en=english, zh=chinese)
 
 
 def meaning(what: Step | Cell, language: Language, lead: Index | None = None) -> Meaning:

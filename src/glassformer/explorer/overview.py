@@ -17,8 +17,7 @@ from torch import nn
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import scale_of, shape_text
 from glassformer.documents.renderer import words_in
-from glassformer.documents.step_meaning import role_title
-from glassformer.documents.step_roles import role_of
+from glassformer.documents.step_meaning import operation_title, title_of
 from glassformer.documents.trace_data import note_in
 from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import cell_ref, source_info
@@ -370,7 +369,8 @@ def _step(
         readers=readers[step.number],
         source=source,
         is_expanded=step.expanded,
-        title=role_title(role_of(step)),
+        title=title_of(step),
+        operation=operation_title(step),
     )
 
 

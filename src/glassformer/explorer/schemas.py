@@ -153,6 +153,8 @@ class StepInfo(Message):
     """Whether the collapsed tree shows it; False for bookkeeping."""
     title: Bilingual | None = None
     """What its role is called, where that is known: `attention scores`."""
+    operation: Bilingual | None = None
+    """What it does or holds, where it has no role: `masking`, `token ids`."""
 
 
 class LessonLink(Message):

@@ -25,6 +25,15 @@ it('is below the matrices that it would cover, where there is room', () => {
   expect(placeCard({ ...seen, panels: [low, beside] })).toEqual({ left: 590, top: 8 });
 });
 
+it('is narrower where it fits beside the matrix of its cell then', () => {
+  const cell = { left: 100, right: 150 };
+  const panel = { left: 20, right: 700, bottom: 480, isOwn: true };
+  const seen = { view, cell, bottom: 500, card: 400 };
+  expect(placeCard({ ...seen, panels: [panel] })).toEqual({ left: 710, top: 8, width: 280 });
+  const wider = { ...panel, right: 760 };
+  expect(placeCard({ ...seen, panels: [wider] })).toEqual({ left: 590, top: 8 });
+});
+
 it('is below everything where there is room, and on a phone', () => {
   const cell = { left: 100, right: 150 };
   expect(placeCard({ view, cell, panels: [], bottom: 300, card: 400 })).toEqual({ top: 310 });

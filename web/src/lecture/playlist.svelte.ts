@@ -6,6 +6,7 @@ import { linkOf } from '../lib/route.svelte';
 import type { Session } from '../lib/session.svelte';
 import { setting } from '../lib/setting.svelte';
 import { source } from '../lib/source';
+import { stepTitle } from '../lib/step_title';
 import { partsOf } from '../title';
 import { lessons, RUN } from '../walk/lessons.svelte';
 import {
@@ -115,8 +116,7 @@ function stepOf({ view, walk, trace, step }: Session): string | null {
   if (view === 'walk' && walk !== null && walk.lesson !== RUN)
     return lessons.current?.steps[walk.step]?.title ?? null;
   if (view !== 'equation' || trace === null || step === null) return null;
-  const { title, short } = trace.steps[step]!;
-  return title?.[setting.language] ?? short;
+  return stepTitle(trace.steps[step]!);
 }
 
 function remembered(): PinnedView[] {

@@ -786,6 +786,7 @@ export interface components {
             is_unwritten: boolean;
             is_main: boolean;
             title: components["schemas"]["Bilingual"] | null;
+            operation: components["schemas"]["Bilingual"] | null;
         };
         /** @description Where a stored result comes from. */
         StoredInfo: {

@@ -74,6 +74,12 @@ export function panBy(camera: Camera, dx: number, dy: number): Camera {
   return { ...camera, x: camera.x - dx / camera.zoom, y: camera.y - dy / camera.zoom };
 }
 
+/** Whether two cameras see the same, but for less than can be seen. */
+export function isSame(one: Camera, other: Camera): boolean {
+  const [across, down] = [(one.x - other.x) * one.zoom, (one.y - other.y) * one.zoom];
+  return Math.hypot(across, down) < 2 && Math.abs(one.zoom / other.zoom - 1) < 0.01;
+}
+
 /** The middle of the screen stays within the picture. */
 export function within(camera: Camera, picture: Size): Camera {
   return {

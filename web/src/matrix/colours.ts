@@ -166,8 +166,10 @@ export function colourAlong(
   }
 }
 
-export function css([red, green, blue]: Rgb): string {
-  return `rgb(${red} ${green} ${blue})`;
+export function css([red, green, blue]: Rgb, opacity = 1): string {
+  return opacity === 1
+    ? `rgb(${red} ${green} ${blue})`
+    : `rgb(${red} ${green} ${blue} / ${opacity})`;
 }
 
 /** A CSS gradient over a scale, for a legend. */

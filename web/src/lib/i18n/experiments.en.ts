@@ -52,6 +52,7 @@ export const experimentsEn = {
   'words.gradient': 'gradient × input',
   'words.integrated': 'integrated gradients',
   'words.rollout': 'attention rollout',
+  'words.logit': ', the logit of “{answer}”',
   'words.list': 'Shares of the words, {name}',
   'words.source': 'text to translate',
   'words.target': 'translation so far',

@@ -54,6 +54,7 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'words.gradient': '梯度 × 输入',
   'words.integrated': '积分梯度',
   'words.rollout': '注意力展开（rollout）',
+  'words.logit': '，即“{answer}”的 logit',
   'words.list': '各词所占的份额，{name}',
   'words.source': '原文',
   'words.target': '目前为止的译文',

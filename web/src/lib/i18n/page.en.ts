@@ -104,6 +104,8 @@ export const pageEn = {
   'answer.unknownWord': '{words} is not in its vocabulary.',
   'answer.unknownWords': '{words} are not in its vocabulary.',
   'answer.someUnknown': '{unknown} of {total} tokens are unknown to this model.',
+  'answer.byte':
+    '{byte} is one byte: outside ASCII, UTF-8 writes a character as two to four bytes (ü as C3 BC), and a token may hold only some of them.',
   'answer.reran': 'The edit changed the control flow, so the model was run again.',
 
   'keys.move': 'Move among numbers or steps',

@@ -100,6 +100,8 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'answer.unknownWord': '{words}不在它的词表中。',
   'answer.unknownWords': '{words}不在它的词表中。',
   'answer.someUnknown': '{total} 个词元中有 {unknown} 个是该模型不认识的。',
+  'answer.byte':
+    '{byte} 是一个字节：UTF-8 用两到四个字节表示 ASCII 以外的字符（ü 是 C3 BC），一个词元可能只含其中几个。',
   'answer.reran': '这次编辑改变了程序的走向，因此模型重新运行了一遍。',
 
   'keys.move': '在数或步骤之间移动',
