@@ -133,6 +133,14 @@ def test_the_answers_to_a_row_work_out_its_sum_once() -> None:
         assert all(f"{float(part.cell.value):.3g}"[:4] in said for part in formulas[:2])
 
 
+def test_question_marks_are_explained_where_there_are_any() -> None:
+    for name, language in (("masked", "en"), ("heads", "en"), ("order", "zh"), ("by-hand", "zh")):
+        sheet, _ = sheet_of(name, language)
+        text = render_text(sheet, "md")
+        explained = "question mark" in text or "问号" in text
+        assert explained == bool(numbers_shown(sheet)[2]) == (name in ("masked", "by-hand"))
+
+
 def test_a_sheet_without_blanks_says_so() -> None:
     made = worksheet(lesson("recurrence").document())
     assert "There is nothing to fill in here" in render_text(made, "md")

@@ -59,17 +59,21 @@ def worksheet(document: p.Document) -> p.Document:
     words = words_in(document.language)
     asked = _choose(document)
     hidden = frozenset(cell for blanks in asked.values() for cell, _ in blanks)
-    head: list[p.Part] = [p.Paragraph(words["worksheet name"])]
-    if hidden:
-        head.append(p.Paragraph(words["worksheet task"].format(count=len(hidden)), "strong"))
-    else:
-        head.append(p.Paragraph(words["worksheet without blanks"], "strong"))
     questions = [part for part in document.walk() if isinstance(part, p.Question)]
     body: list[p.Part] = []
     for at, part in enumerate(document.parts):
         here = frozenset(cell for cell, _ in asked.get(at, ()))
         kept = _blanked(part, hidden, here, questions)
         body += [] if kept is None else [kept]
+    maps = [x for x in p.Document("", tuple(body)).walk() if isinstance(x, p.HeatMap)]
+    marks = any(part.hidden or part.asked_elsewhere for part in maps)
+    task = words["worksheet task"].format(
+        count=len(hidden), question_marks=words["worksheet question marks"] if marks else ""
+    )
+    head = (
+        p.Paragraph(words["worksheet name"]),
+        p.Paragraph(task if hidden else words["worksheet without blanks"], "strong"),
+    )
     title = words["worksheet title"].format(title=document.title)
     answers = [_answers(document, asked)] if hidden else []
     return replace(document, title=title, parts=(*head, *body, *answers), data=None)
