@@ -134,7 +134,10 @@ def test_the_answers_to_a_row_work_out_its_sum_once() -> None:
 
 
 def test_question_marks_are_explained_where_there_are_any() -> None:
-    for name, language in (("masked", "en"), ("heads", "en"), ("order", "zh"), ("by-hand", "zh")):
+    sheets: tuple[tuple[str, Language], ...] = (
+        ("masked", "en"), ("heads", "en"), ("order", "zh"), ("by-hand", "zh"),
+    )  # fmt: skip
+    for name, language in sheets:
         sheet, _ = sheet_of(name, language)
         text = render_text(sheet, "md")
         explained = "question mark" in text or "问号" in text
