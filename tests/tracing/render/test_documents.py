@@ -41,7 +41,7 @@ def test_long_sums_and_large_matrices_say_what_they_leave_out() -> None:
     t = trace(torch.nn.Linear(64, 40), torch.randn(30, 64))
     for shown, other in (
         (render_text(t.steps[0], "md"), "57 more"),
-        (render_text(t.steps[0], "tex"), r"\underbrace{\cdots}_{\text{56 more}"),
+        (render_text(t.steps[0], "tex"), r"\underbrace{\cdots}_{\text{56 more: }"),
     ):
         assert other in shown
         assert re.search(r"… \d+ more columns", shown)

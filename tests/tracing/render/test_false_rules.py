@@ -74,11 +74,12 @@ def test_the_explanation(cell: Cell, is_false: bool) -> None:
 
 
 def test_documents(cell: Cell, is_false: bool) -> None:
-    value = f"{cell.value:.4g}"
-    for shown, sign in (
-        (render_text(cell, "md"), "≠"),
-        (render_text(cell, "md", tex=True), r"\neq"),
-        (render_text(cell, "tex", whole=False), r"\neq"),
+    in_tex = f"{cell.value:.4g}"
+    in_text = in_tex.replace("-", "−")
+    for shown, sign, value in (
+        (render_text(cell, "md"), "≠", in_text),
+        (render_text(cell, "md", tex=True), r"\neq", in_tex),
+        (render_text(cell, "tex", whole=False), r"\neq", in_tex),
     ):
         _, _, arithmetic = shown.partition("\n")  # the title says what is stored
         assert (SAID in shown) is is_false
@@ -89,7 +90,8 @@ def test_documents(cell: Cell, is_false: bool) -> None:
 def test_the_terminal(cell: Cell, is_false: bool) -> None:
     shown = render_text(cell, width=100, colour=False)
     assert (SAID in shown) is is_false
-    assert (f" ≠ {cell.value:.4g}" in shown) is is_false
+    value = f"{cell.value:.4g}".replace("-", "−")
+    assert (f" ≠ {value}" in shown) is is_false
 
 
 def test_the_explorers_card(t: Trace, cell: Cell, is_false: bool) -> None:

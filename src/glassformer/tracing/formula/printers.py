@@ -397,9 +397,9 @@ class _TexPrinter(_Printer):
         return f"_{{{','.join(letters)}}}".replace("≤", r" \le ") if letters else ""
 
     def left_out(self, count: int, rest: float | None) -> Pieces:
-        note = rf"\text{{{self.said('others', count=count)}}}"
+        note = rf"\text{{{self.said('others' if rest is None else 'others are', count=count)}}}"
         if rest is not None:
-            note = f"{note}: {self.number(rest, self.digits)}"
+            note += self.number(rest, self.digits)
         return [(rf"\underbrace{{\cdots}}_{{{note}}}", None)]
 
 
