@@ -22,7 +22,7 @@ export const pageEn = {
   'page.textHint': 'A text to run it on',
   'page.noText': 'Opened from Python: choose a model to type a text',
   'page.target': 'Translation to look at',
-  'page.targetHint': 'Its own translation',
+  'page.targetHint': 'A given translation (empty: its own)',
   'page.run': 'Run',
   'page.cancel': 'Cancel',
   'page.steps': 'Steps',
@@ -106,6 +106,8 @@ export const pageEn = {
   'answer.someUnknown': '{unknown} of {total} tokens are unknown to this model.',
   'answer.byte':
     '{byte} is one byte: outside ASCII, UTF-8 writes a character as two to four bytes (ü as C3 BC), and a token may hold only some of them.',
+  'answer.givenTarget':
+    'Run with the translation you gave: each position shows what the model finds most probable after your words so far.',
   'answer.reran': 'The edit changed the control flow, so the model was run again.',
 
   'keys.move': 'Move among numbers or steps',

@@ -23,7 +23,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'page.textHint': '输入一段文本',
   'page.noText': '此运行由 Python 打开；选择一个模型，即可输入文本',
   'page.target': '要查看的译文',
-  'page.targetHint': '模型自己的译文',
+  'page.targetHint': '指定译文（留空则由模型翻译）',
   'page.run': '运行',
   'page.cancel': '取消',
   'page.steps': '步骤',
@@ -102,6 +102,8 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'answer.someUnknown': '{total} 个词元中有 {unknown} 个是该模型不认识的。',
   'answer.byte':
     '{byte} 是一个字节：UTF-8 用两到四个字节表示 ASCII 以外的字符（ü 是 C3 BC），一个词元可能只含其中几个。',
+  'answer.givenTarget':
+    '按你给定的译文运行：每个位置显示的是，读过你写的前几个词之后，模型认为最可能的词元。',
   'answer.reran': '这次编辑改变了程序的走向，因此模型重新运行了一遍。',
 
   'keys.move': '在数或步骤之间移动',
