@@ -17,6 +17,7 @@ from glassformer.documents import FORMATS, Document, Renderer, render, render_te
 from glassformer.documents.heat_maps import matrix
 from glassformer.documents.parts import (
     Code,
+    Facts,
     Formula,
     HeatMap,
     Paragraph,
@@ -153,6 +154,13 @@ def test_looks_in_every_format() -> None:
     assert r"{old} $\to$ \textbf{" in tex and r"\texttt{a|b`c}" in tex
 
 
+def test_facts_have_the_colon_of_their_language() -> None:
+    chinese = Document("", (Facts((("用时", "约 10 分钟"),)),), "zh")
+    assert render_text(chinese, "md") == "- 用时：约 10 分钟\n"
+    english = Document("", (Facts((("Takes", "about 10 minutes"),)),))
+    assert render_text(english, "md") == "- Takes: about 10 minutes\n"
+
+
 def test_backticks_enclose_code() -> None:
     assert with_code("run `a b` now") == ("run ", Span("a b", "code"), " now")
 
@@ -161,6 +169,15 @@ def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
     table = Table("", ("a", "b", "c"), (("1", "−2.5e−3", "000"), ("…", Span("∞", "bad"), "x 1")))
     assert table.is_numeric() == [True, True, False]
     assert "| ---: | ---: | --- |" in render_text(Document("", (table,)), "md")
+
+
+def test_latex_aligns_tables_at_their_heads_and_does_not_stretch_code() -> None:
+    table = Table("", ("a",), (("1",),))
+    assert r"\begin{tabular}[t]{r}" in render_text(Document("", (table,)), "tex", whole=False)
+    parts = lesson("illustrated").document().walk()
+    formula = next(part for part in parts if isinstance(part, Formula) and part.code)
+    tex = render_text(Document("", (formula,)), "tex", whole=False)
+    assert r"{\small\raggedright \textcolor" in tex
 
 
 def test_a_figure_carries_its_numbers_to_formats_without_drawings() -> None:

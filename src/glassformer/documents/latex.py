@@ -96,7 +96,7 @@ class Latex(Renderer[str]):
         lines = [_formula_line(line) for line in tex_lines(part, self.words)]
         if part.code:
             said = _looking(_prose(self.words["in code"]), "quiet")
-            lines.append(rf"{{\small {said}{_typewriter(part.code)}}}")
+            lines.append(rf"{{\small\raggedright {said}{_typewriter(part.code)}\par}}")
         return "\n\n\\nopagebreak\n".join(lines)
 
     def heatmap(self, part: p.HeatMap) -> str:
@@ -229,7 +229,8 @@ def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
     """A table no wider than the page, under its caption; as wide as it needs."""
     inside = " \\\\\n".join(lines)
     title = rf"{{\small\itshape {_prose(caption)}}}\\[2pt]" if caption else ""
-    table = f"\\begin{{tabular}}{{{columns}}}\n{inside}\n\\end{{tabular}}"
+    first = "" if caption else "[t]"  # what stands beside it begins on its first line
+    table = f"\\begin{{tabular}}{first}{{{columns}}}\n{inside}\n\\end{{tabular}}"
     return (
         rf"\begin{{varwidth}}[t]{{\linewidth}}{title}"
         rf"\begin{{adjustbox}}{{max width=\linewidth}}\small {table}\end{{adjustbox}}"

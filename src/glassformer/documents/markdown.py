@@ -78,7 +78,7 @@ class Markdown(Renderer[str]):
         )
 
     def facts(self, part: p.Facts) -> str:
-        lines = (f"{_escaped(label)}: {_inline(said)}" if label else _inline(said)
+        lines = (f"{_escaped(label)}{self.colon}{_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return "\n".join(f"- {line}" for line in lines)
 

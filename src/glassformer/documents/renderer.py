@@ -135,7 +135,12 @@ class Renderer(DocumentWriter, Generic[Made]):
 
     def lead(self, part: p.Remark) -> str:
         """What stands before the text of a remark."""
-        return f"{part.lead}：" if self.document.language == "zh" else f"{part.lead}: "
+        return f"{part.lead}{self.colon}"
+
+    @property
+    def colon(self) -> str:
+        """What stands between a name and what is said of it."""
+        return "：" if self.document.language == "zh" else ": "
 
     def facts(self, part: p.Facts) -> Made:
         """By default a table without heads."""
