@@ -213,7 +213,8 @@ def test_sixty_cells_have_the_same_symbols_and_places_in_every_form() -> None:
         operands = {operand.name.partition("[")[0] for operand in shown.operands}
         if order is list:  # of two branches, only the one that was taken is read
             assert {symbol for symbol, _ in wanted[1:]} <= operands, text
-        assert text in render_text(cell, "md")
+        read = to_text(card.tree, card.digits, within="equation", minus=True)
+        assert f"{card.name} = {read}" in render_text(cell, "md")
         assert to_tex(whole) in render_text(cell, "md", tex=True)
         assert f"{card.name} " in cell.explain() or card.formula in cell.explain()
         compared += 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.errors import DataError
+from glassformer.errors import NotInstalledError
 from glassformer.training.evaluation import lowercase_tokenised
 
 
@@ -26,5 +26,5 @@ def test_without_sacremoses_one_line_says_what_to_install(monkeypatch: pytest.Mo
         return real(name, *args, **named)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(DataError, match=r"pip install 'glassformer\[metrics\]'"):
+    with pytest.raises(NotInstalledError, match=r"pip install 'glassformer\[metrics\]'"):
         lowercase_tokenised(["x"], "de")

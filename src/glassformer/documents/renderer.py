@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -209,17 +208,18 @@ def write_figures(
 # A card's arithmetic line by line: symbols, numbers, value, then what the symbols stand for.
 
 _LONGEST_LINE = 88
-_MINUS = re.compile(r"(?<!\w)-(?=[\d∞])|(?<=\de)-(?=\d)")
-"""The sign of a number or of its exponent: a minus in prose and matrices, and so in formulas."""
 
 
 def text_lines(part: p.Formula, words: Sentences) -> list[str]:
     """Plain text."""
     from glassformer.tracing.formula import to_text
 
-    write = partial(to_text, digits=part.card.digits, language=words.language, within="equation")
+    card = part.card
+    write = partial(
+        to_text, digits=card.digits, language=words.language, within="equation", minus=True
+    )
     lines: list[str] = []
-    sign: str = part.card.relation
+    sign: str = card.relation
     for place, equation in enumerate(part.equations):
         left, symbols, numbers, value = map(write, equation)
         lead = f"{words['where']} " if place == 1 else ""
@@ -232,8 +232,7 @@ def text_lines(part: p.Formula, words: Sentences) -> list[str]:
         else:
             lines += [f"  {sign} {numbers}", f"  {sign} {value}"]
         sign = "="
-    lines = lines or [f"{part.card.name} = {part.card.value}"]
-    return [_MINUS.sub("−", line) for line in lines]
+    return lines or [f"{card.name} = {write(card.value_tree)}"]
 
 
 def legend_text(card: Card, words: Sentences) -> str:

@@ -240,11 +240,25 @@ Within = Literal["", "equation", "sum"]
 """Where a formula will stand, since that may need brackets: a = (b = c), a + (−b)."""
 
 
+class _DocumentPrinter(_Printer):
+    """Text beside matrices and sentences, whose numbers have a minus instead of a hyphen."""
+
+    @staticmethod
+    def number(value: e.Scalar, digits: int = 4) -> str:
+        return number(value, digits).replace("-", "−")
+
+
 def to_text(
-    formula: n.Formula, digits: int = 4, language: Language = "en", *, within: Within = ""
+    formula: n.Formula,
+    digits: int = 4,
+    language: Language = "en",
+    *,
+    within: Within = "",
+    minus: bool = False,
 ) -> str:
-    """The formula as plain text."""
-    return text_of(_Printer(digits, language).whole(formula, within))
+    """The formula as plain text; its numbers can be typed, unless they have a real minus."""
+    printer = _DocumentPrinter if minus else _Printer
+    return text_of(printer(digits, language).whole(formula, within))
 
 
 def to_pieces(
