@@ -63,6 +63,15 @@ def test_bars_carry_the_numbers_measured() -> None:
         assert f"{value:.0%}" in said
 
 
+@pytest.mark.parametrize("id_", ["C05", "C06"])
+def test_small_numbers_over_bars_are_written_as_in_the_sentence(id_: str) -> None:
+    """`6 × 10⁻⁸`, not `6e−08`."""
+    drawing = claim_figure(outcome_of(id_), "en")
+    assert drawing is not None
+    said = re.findall(r">([^<>]+)</text>", drawing.svg())
+    assert not [text for text in said if re.search(r"\de[-−+]?\d", text)]
+
+
 def test_a_claim_that_was_not_measured_has_no_chart() -> None:
     assert claim_figure(outcome_of("C33"), "en") is None
 

@@ -253,12 +253,16 @@ class _Prose(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         said: str = super().format_field(value, format_spec)
-        mantissa, _, power = said.partition("e")
-        if not power or not _DIGITS.fullmatch(mantissa):
-            return said
-        if value == 0:
-            return "0"
-        return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
+        written = with_power_of_ten(said)
+        return "0" if written != said and value == 0 else written
+
+
+def with_power_of_ten(said: str) -> str:
+    """A number as a sentence writes it: `1 × 10⁻⁷` for `1e-07`, anything else as it is."""
+    mantissa, _, power = said.partition("e")
+    if not power or not _DIGITS.fullmatch(mantissa):
+        return said
+    return f"{mantissa} × 10{str(int(power)).translate(_RAISED)}"
 
 
 _DIGITS = re.compile(r"-?\d+(\.\d+)?")

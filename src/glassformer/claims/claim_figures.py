@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.claims import Outcome
+from glassformer.claims.claim import with_power_of_ten
 from glassformer.claims.properties import ScoreSpread, spread_by_width
 from glassformer.claims.query_claims import WIDTHS
 from glassformer.colours import Scale, hex_colour
@@ -77,7 +78,7 @@ def _percent(share: float) -> str:
 def _number(value: float) -> str:
     """Thousands with commas, small numbers as a power of ten, others with three digits."""
     if value and abs(value) < 1e-3:
-        return f"{value:.0e}".replace("-", "−")
+        return with_power_of_ten(f"{value:.0e}").replace("-", "−")
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}".replace("-", "−")
 
 

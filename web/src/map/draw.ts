@@ -5,7 +5,7 @@
  * on the contents appear. That is all there is to the levels of the zoom.
  */
 
-import type { Brush } from './brush';
+import { cut, type Brush } from './brush';
 import type { Rect } from './camera';
 import {
   drawAnswers,
@@ -29,6 +29,8 @@ export interface Look {
   /** The row that the tokens are in, all rows, and how far through it they are. */
   play: { row: Box; rows: readonly Box[]; share: number } | null;
   nameOf: (box: Box) => string;
+  /** What a tower is called that is too narrow for its name. */
+  briefOf: (tower: Box) => string;
   /** What a step is called in formulas, if it has a short symbol. */
   symbolOf: (step: number) => string | null;
   /** The small picture of a step's numbers. */
@@ -101,9 +103,9 @@ function drawTower(brush: Brush, look: Look, tower: Box): void {
   brush.slab(rect, palette.panel, 1, 0, 16);
   brush.slab(rect, palette['line-strong'], 0, 0.8, 16);
   const size = Math.max(13, Math.min(22, 20 * brush.zoom));
-  brush.write(look.nameOf(tower), rect.x + 4, rect.y - size * 0.8, size, rect.width, {
-    weight: 700,
-  });
+  const whole = look.nameOf(tower);
+  const name = cut(whole, size, rect.width) === whole ? whole : look.briefOf(tower);
+  brush.write(name, rect.x + 4, rect.y - size * 0.8, size, rect.width, { weight: 700 });
   for (const block of tower.inside) {
     if (block.kind !== 'block') continue;
     const inner = brush.rect(block);

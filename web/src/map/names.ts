@@ -5,7 +5,7 @@ import type { Key } from '../lib/i18n';
 import { t } from '../lib/i18n';
 import type { Box, Scene } from './scene';
 
-export function nameOf(box: Box, scene: Scene): string {
+export function nameOf(box: Box, scene: Scene, isBrief = false): string {
   switch (box.kind) {
     case 'tower': {
       const name = t(`map.${box.name}` as Key);
@@ -14,7 +14,7 @@ export function nameOf(box: Box, scene: Scene): string {
         kind === 'block' ? [layer ?? 0] : [],
       );
       const [first, last] = [Math.min(...layers) + 1, Math.max(...layers) + 1];
-      return t('map.piece', { name, first, last });
+      return t(isBrief ? 'map.pieceBrief' : 'map.piece', { name, first, last });
     }
     case 'block':
       return t('map.block', { n: (box.layer ?? 0) + 1 });

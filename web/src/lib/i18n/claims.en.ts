@@ -35,7 +35,7 @@ export const claimsEn = {
   'claims.returned': 'What it returned',
   'claims.name': 'name',
   'claims.value': 'value',
-  'claims.command': 'In a terminal',
+  'claims.command': 'In a terminal:',
   'claims.unknown': 'There is no claim or row “{name}”.',
   'claims.rowNone': 'No claim bears on it; what shows it:',
 } as const;

@@ -37,7 +37,7 @@ export const claimsZh: Record<keyof typeof claimsEn, string> = {
   'claims.returned': '返回的数值',
   'claims.name': '名称',
   'claims.value': '数值',
-  'claims.command': '在终端中',
+  'claims.command': '在终端中：',
   'claims.unknown': '没有编号为“{name}”的说法或条目。',
   'claims.rowNone': '没有说法涉及它；可以看：',
 };

@@ -57,7 +57,7 @@ export const decodingEn = {
   'decoding.whyKept':
     'Rank {rank} of {n} by sum. A beam of {beam} goes on with the {beam} best that have not ended.',
   'decoding.whyKeptGreedy': 'The most probable of all tokens, so greedy search takes it.',
-  'decoding.whyNext': 'The next one, “{token}”, has the sum {total}: {less} less.',
+  'decoding.whyNext': 'The best one dropped, “{token}”, has the sum {total}: {less} less.',
   'decoding.whyEnded':
     'It ends the text. Length penalty: ((5 + {length}) ÷ 6)^{alpha} = {penalty}. Score: {total} ÷ {penalty} = {score}.',
   'decoding.whyEndedPlain': 'It ends the text, whose log-probability is {total}.',

@@ -58,7 +58,7 @@ export const decodingZh: Record<keyof typeof decodingEn, string> = {
   'decoding.whyKept':
     '按累计值排第 {rank}（共 {n} 个）。束宽为 {beam}：未结束的候选中保留最好的 {beam} 个。',
   'decoding.whyKeptGreedy': '它是所有词元中概率最大的，贪心搜索便取它。',
-  'decoding.whyNext': '下一个“{token}”的累计值是 {total}，低 {less}。',
+  'decoding.whyNext': '被舍弃的候选中最好的是“{token}”，累计值 {total}，低 {less}。',
   'decoding.whyEnded':
     '到此结束。长度惩罚：((5 + {length}) ÷ 6)^{alpha} = {penalty}。得分：{total} ÷ {penalty} = {score}。',
   'decoding.whyEndedPlain': '到此结束，整段文本的对数概率为 {total}。',

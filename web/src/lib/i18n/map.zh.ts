@@ -10,6 +10,7 @@ export const mapZh: Record<keyof typeof mapEn, string> = {
   'map.encoder': '编码器',
   'map.decoder': '解码器',
   'map.piece': '{name}，第 {first}–{last} 层',
+  'map.pieceBrief': '{name} {first}–{last} 层',
   'map.stack': '层堆叠',
   'map.block': '第 {n} 层',
   'map.tokens': '词元',
