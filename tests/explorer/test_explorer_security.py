@@ -55,7 +55,11 @@ def test_this_machines_own_names_are_answered_to(local: TestClient, host: str) -
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/", "/api/models"])
 def test_dns_rebinding_is_refused(local: TestClient, host: str, path: str) -> None:
-    assert local.get(path, headers={"Host": host}).status_code == 403
+    answer = local.get(path, headers={"Host": host})
+    assert answer.status_code == 403
+    assert answer.json() == {
+        "detail": "this server answers to localhost only", "zh": "这个服务器只应答 localhost"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from glassformer.errors import GlassformerError
+from glassformer.language import chinese_of
+
 LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
 MOST_BODY = 1 << 20
 """The largest request body; texts and edits are far smaller."""
@@ -35,6 +38,14 @@ _POLICY = (  # KaTeX draws tall brackets with style attributes; no text becomes 
     "default-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors "
 )
+
+
+class ForbiddenError(GlassformerError):
+    """A request that may not be answered."""
+
+
+class TooMuchError(GlassformerError):
+    """A request that is too large."""
 
 
 def is_loopback(host: str) -> bool:
@@ -77,8 +88,8 @@ class Guard:
             except ClientDisconnect:
                 return
             if body is None:
-                refusal = _refused(413, f"a request may bring at most {most:,} bytes")
-                await refusal(scope, receive, dressed)
+                told = TooMuchError("a request may bring at most {most} bytes", most=f"{most:,}")
+                await _refused(413, told)(scope, receive, dressed)
                 return
             receive = _replayed(body, receive)
         await self._app(scope, receive, dressed)
@@ -92,10 +103,10 @@ class Guard:
             if found is not None:
                 return found
         elif _host_name(headers.get("host", "")) not in LOOPBACK:
-            return _refused(403, "this server answers to localhost only")
+            return _refused(403, ForbiddenError("this server answers to localhost only"))
         unsafe = scope["method"] not in _SAFE
         if (unsafe or scope["path"].startswith("/api")) and not _is_own(headers):
-            return _refused(403, "this request comes from another page")
+            return _refused(403, ForbiddenError("this request comes from another page"))
         return None
 
     def _check_token(self, scope: Scope, headers: Headers, token: str) -> Response | None:
@@ -109,7 +120,8 @@ class Guard:
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if _same(bearer, token) or _same(_cookie(headers, self._access.cookie), token):
             return None
-        return _refused(403, "the token is missing or wrong: open the address that was printed")
+        told = ForbiddenError("the token is missing or wrong: open the address that was printed")
+        return _refused(403, told)
 
     # --- headers ---
 
@@ -179,8 +191,8 @@ def _same(given: str, token: str) -> bool:
     return secrets.compare_digest(given.encode(), token.encode())
 
 
-def _refused(status: int, why: str) -> Response:
-    return JSONResponse({"detail": why}, status)
+def _refused(status: int, why: GlassformerError) -> Response:
+    return JSONResponse({"detail": str(why), "zh": chinese_of(why)}, status)
 
 
 # --- bodies ---
