@@ -30,6 +30,19 @@ def test_the_right_numbers_are_right(name: str, language: str) -> None:
         assert question.answer(*(f"{value:.9f}" for value in values)).is_right
 
 
+@pytest.mark.parametrize("name", ASKING)
+def test_what_a_question_needs_has_been_shown(name: str) -> None:
+    """The page shows it once more beside the question: it finds it by step and place."""
+    shown: list[tuple[str, list[int]]] = []
+    for step in lesson(name).steps:
+        parts = [part.to_dict() for part in step.parts]
+        shown += [(part["step"], part["at"]) for part in parts if part["kind"] == "matrix"]
+        for part in parts:
+            if part["kind"] == "question":
+                assert part["given"]
+                assert all((one["step"], one["at"]) in shown for one in part["given"])
+
+
 def answered(name: str, number: int, *numbers: object, language: str = "en") -> str:
     judged = lesson(name, "zh" if language == "zh" else "en").questions[number - 1].answer(*numbers)
     assert not judged.is_right

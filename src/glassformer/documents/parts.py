@@ -368,6 +368,8 @@ class Question:
     number: int = 1
     row: str = ""
     """The label of the row that they are."""
+    given: tuple[HeatMap, ...] = ()
+    """The matrices that they are computed from."""
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -404,6 +406,7 @@ class Question:
             "text": self.text,
             "labels": list(self.labels),
             "answers": list(self.answers),
+            "given": [{"step": one.step.name, "at": list(one.matrix.lead)} for one in self.given],
         }
 
 

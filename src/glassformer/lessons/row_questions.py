@@ -53,7 +53,10 @@ class RowAsked:
         columns = range(len(self.shown.matrix.columns))
         cells = tuple(Cell(self.shown.step, self.shown.place(self.row, at)) for at in columns)
         shown = self.shown.matrix
-        return Question(text, cells, shown.columns, self.judge, row=shown.rows[self.row])
+        given = tuple(self.given.values())
+        return Question(
+            text, cells, shown.columns, self.judge, row=shown.rows[self.row], given=given
+        )
 
     def judge(self, texts: Sequence[str]) -> Judgement:
         """Right, or a sentence that says what is wrong."""
