@@ -48,6 +48,8 @@ def test_a_watched_run_leaves_attention_that_sums_to_one(name: str, tmp_path: Pa
         assert weights.shape == (2, 2, n_queries, n_keys)
         assert attending.n_layers == 2
         assert np.allclose(weights.sum(axis=-1), 1, atol=1e-6)
+        if name == "digits":
+            assert attending.keys[:2] == ("y0x0", "y0x1")
 
 
 def test_the_snapshot_is_what_the_model_attends_to(tmp_path: Path) -> None:
@@ -204,6 +206,16 @@ def test_a_page_that_cannot_start_does_not_end_the_run(
     said = capsys.readouterr().err
     assert said.count("\n") == (rank != "1")
     assert ("all ports are taken. The run goes on" in said) == (rank != "1")
+
+
+def test_the_page_says_at_its_end_how_to_see_the_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my run"
+    with watch(folder):
+        train(tiny("digits", loop__watch=True), folder)
+    assert f"glassformer explore --runs '{folder}'" in capsys.readouterr().err
+    assert not WatchedRun(folder).info(0).has_text
 
 
 # --- the folder of a stranger ---

@@ -539,6 +539,8 @@ class WatchInfo(Message):
     """The steps with an attention snapshot; `…/attention` returns one."""
     models: list[int]
     """The steps whose model was saved: `…/traces` opens the text of the pictures in it."""
+    has_text: bool
+    """Whether the pictures are of a text; an image is not kept, so no model can be run over it."""
     runs: list[str]
     """Other runs in the same folder; `…/runs/NAME` has their metrics."""
     layers: list[WatchLayer]

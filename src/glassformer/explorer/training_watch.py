@@ -6,6 +6,7 @@ Nothing that goes wrong with the page ends the run.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 import time
@@ -51,6 +52,7 @@ class WatchedRun:
             recipe=sample.recipe if sample else self._folder.name,
             total=sample.total if sample else None,
             models=found.models if sample and sample.inputs else [],
+            has_text=bool(sample and sample.inputs),
             runs=self._others(),
             layers=list(self._layers(sample, found.snapshots[-1]))
             if sample and has_pictures
@@ -169,6 +171,8 @@ def watch(folder: Path) -> Iterator[None]:
         if run is not None:
             with suppress(KeyboardInterrupt):  # the run is over: only the page is not waited for
                 run.wait_for_farewell(_FAREWELL_S)
+            if (folder / "metrics.jsonl").is_file():
+                _write(say("train over", folder=shlex.quote(str(folder))))
 
 
 def _serve(folder: Path) -> tuple[WatchedRun, str]:

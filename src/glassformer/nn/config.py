@@ -291,6 +291,11 @@ class OutputConfig(Checked):
         )
 
 
+def places_of_patches(rows: int, columns: int) -> tuple[str, ...]:
+    """Names of patches in the order in which a model reads them: `y0x0`, `y0x1`, …"""
+    return tuple(f"y{row}x{column}" for row in range(rows) for column in range(columns))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImageConfig(Checked):
     """Images as sequences of square patches."""
@@ -315,6 +320,11 @@ class ImageConfig(Checked):
     def n_patches(self) -> int:
         """The number of positions of an image."""
         return int((self.size // self.patch) ** 2)
+
+    @property
+    def patch_places(self) -> tuple[str, ...]:
+        """The place of each patch: `y0x1` is the second one of the first row."""
+        return places_of_patches(self.size // self.patch, self.size // self.patch)
 
 
 Initialisation = Literal["normal", "xavier", "kaiming"]

@@ -26,6 +26,7 @@ from glassformer.errors import (
     is_out_of_memory,
 )
 from glassformer.modes import evaluating
+from glassformer.nn.config import places_of_patches
 from glassformer.tasks.answers import Alternative, Task
 from glassformer.tasks.foreign_tokenizer import HuggingFaceTokenizer, as_tokenizer
 from glassformer.tasks.forward_pass import Pass, Read, vocabulary_labels, vocabulary_words
@@ -540,7 +541,7 @@ def _patch_labels(module: nn.Module, pixels: Tensor) -> dict[str, list[str]]:
     if not isinstance(side, int) or side < 1:
         return {}
     rows, columns = (size // side for size in pixels.shape[-2:])
-    places = [f"y{row}x{column}" for row in range(rows) for column in range(columns)]
+    places = places_of_patches(rows, columns)
     for name, parameter in module.named_parameters():
         if name.endswith("position_embeddings") and parameter.ndim == 3:
             before = parameter.shape[1] - len(places)  # tokens of the class and of distillation

@@ -251,8 +251,8 @@ def _texts(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tokens that the encoder and the decoder read; the same for a single stack."""
     if problem.tokenizer is None:
-        numbers = tuple(str(patch) for patch in range(problem.model.image.n_patches))
-        return numbers, numbers
+        places = problem.model.image.patch_places
+        return places, places
     shown = [tuple(problem.tokenizer.display_tokens(side[0].tolist())) for side in inputs]
     return shown[0], shown[-1]
 

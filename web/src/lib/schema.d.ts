@@ -925,6 +925,7 @@ export interface components {
             next: number;
             snapshots: number[];
             models: number[];
+            has_text: boolean;
             runs: string[];
             layers: components["schemas"]["WatchLayer"][];
         };
