@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import glassformer
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Trace, trace
 from glassformer.tracing.arithmetic.expressions import ReduceKind
@@ -274,6 +275,13 @@ def test_labels_follow_the_tokens_to_every_step() -> None:
     assert traced["weights"].labels == (None, heads, text, text)
     assert traced["context"].labels == (None, heads, text, None)
     assert traced.outputs["output"].labels == (None, text)
+
+
+def test_a_single_head_keeps_its_label_when_its_scores_are_scaled_and_masked() -> None:
+    traced = glassformer.load("toy").trace("I am not happy")
+    stages = ("scores", "scaled", "masked", "weights")
+    labels = [traced[f"encoder.blocks.0.attention.{name}"].labels[1] for name in stages]
+    assert labels == [("head 0",)] * 4
 
 
 @pytest.mark.parametrize(

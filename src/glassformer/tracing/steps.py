@@ -426,14 +426,19 @@ def _along(
     """The labels that an operand gives to one axis of a step; `start` is what its first cell reads.
 
     An operand does so if its cell moves by one place when the output cell does, from the first to
-    the last: not backwards, as `flip` reads, and not on to another operand, as in `cat`.
+    the last: not backwards, as `flip` reads, and not on to another operand, as in `cat`. A single
+    head, where nothing moves, is that of an operand of the same shape.
     """
     size = step.shape[axis]
+    if size == 1:
+        same = (known.get(id(owner)) for _, owner, _ in start if owner.shape == step.shape)
+        found = (labels[axis] for labels in same if labels)
+        return next((texts for texts in found if texts and isinstance(texts[0], Head)), None)
     fitting = [
         any(texts is not None and len(texts) == size for texts in known.get(id(owner), ()))
         for _, owner, _ in start
     ]
-    if size < 2 or not any(fitting):
+    if not any(fitting):
         return None
     moved = _cells_read(step, tuple(int(a == axis) for a in range(len(step.shape))))
     for fits, (view, owner, first), (moved_view, there) in zip(fitting, start, moved, strict=False):
