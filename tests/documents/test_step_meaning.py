@@ -94,6 +94,9 @@ def test_an_edit_changes_the_sentence() -> None:
     trace = toy().edit({f"{BLOCKS}attention.scores": {(0, 0, 3, 2): 0.0}})
     scores = trace[f"{BLOCKS}attention.scores"]
     assert "set by hand: 0" in meaning(scores[0, 3, 2], "en").text
+    assert said(scores).endswith(" One of its numbers was set by hand.")
+    row = toy().edit({"encoder.embedding.looked_up": {(0, 3, n): 0.0 for n in range(4)}})
+    assert said(row["encoder.embedding.looked_up"], "zh").endswith("其中 4 个数是手工设定的。")
     weights = meaning(trace[f"{BLOCKS}attention.weights"][0, 3, 2], "en").text
     assert (
         "gives 25% of its attention to “not”" in weights and "All 4 in its row are equal" in weights
@@ -210,6 +213,13 @@ def test_the_row_chosen_for_weights_is_true() -> None:
             assert percent(values[row, best]) == f"{match['share']}%"
             checked += 1
     assert checked > 10
+
+
+def test_a_word_is_the_example_rather_than_a_full_stop() -> None:
+    """In this head the full stop attends to the end more than any word to another."""
+    told = said(translator()["encoder.blocks.0.attention.scores"])
+    asking, answering = re.findall("“(.+?)”", told)[:2]
+    assert asking.strip("␣").isalpha() and answering.strip("␣").isalpha(), told
 
 
 def test_scores_scaled_and_context_are_told_with_their_numbers() -> None:

@@ -53,11 +53,19 @@ class _Slice:
 
     @property
     def example(self) -> int:
-        """The row for an example: with the largest weight, among those that have a choice."""
+        """The row for an example: with the largest weight, among those that have a choice.
+
+        A word that attends to a word says more than a full stop that attends to the end.
+        """
         choice = [len(self.allowed(row)) > 1 and bool(self.weights[row].any())
                   for row in range(len(self.weights))]  # fmt: skip
         rows = [row for row, has in enumerate(choice) if has] or list(range(len(self.weights)))
-        return max(rows, key=lambda row: (round(float(self.weights[row].max()), 6), row))
+
+        def order(row: int) -> tuple[int, float, int]:
+            words = self.asking.is_word(row) + self.asked.is_word(self.best(row))
+            return words, round(float(self.weights[row].max()), 6), row
+
+        return max(rows, key=order)
 
     def best(self, row: int) -> int:
         """The key that a query attends to most."""

@@ -50,8 +50,12 @@ class Tokens:
         """A position for an example: that of the longest word, the last of equals."""
         if self.labels is None:
             return self.count - 1
-        sizes = [len(label) if label.strip(_SPACE).isalpha() else 0 for label in self.labels]
+        sizes = [len(label) * self.is_word(place) for place, label in enumerate(self.labels)]
         return max(range(self.count), key=lambda place: (sizes[place], place))
+
+    def is_word(self, place: int) -> bool:
+        """Whether a word stands there: no punctuation, number or special token."""
+        return self.labels is not None and self.labels[place].strip(_SPACE).isalpha()
 
 
 def tokens_at(step: Step, axis: int) -> Tokens:

@@ -116,7 +116,11 @@ def meaning(what: Step | Cell, language: Language, lead: Index | None = None) ->
         text = _cell_text(phrasing, role, what)
     else:
         n_lead = max(0, len(step.shape) - 2)
-        text = _step_text(phrasing, role, step, (0,) * n_lead if lead is None else lead)
+        lead = (0,) * n_lead if lead is None else lead
+        text = _step_text(phrasing, role, step, lead)
+        if by_hand := sum(index[: len(lead)] == lead for index in step.pinned):
+            key = "operation by hand one" if by_hand == 1 else "operation by hand"
+            text += phrasing(key, count=by_hand)
     lesson = LessonAnchor(*LESSONS_ON[role]) if role in LESSONS_ON else None
     return Meaning(role, text, lesson, PaperPlace(_IN_PAPER[role]) if role in _IN_PAPER else None)
 
