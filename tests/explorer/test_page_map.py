@@ -16,7 +16,7 @@ from glassformer.explorer.saved_page import page_of
 from tests.explorer.access import Axe, assert_accessible, settle
 from tests.explorer.conftest import Live, Visit
 from tests.explorer.reading import recorded
-from tests.tracing.mapped_models import traced
+from tests.tracing.mapped_models import newly_traced
 
 TOY = "#/toy?text=I am not happy&view=map"
 DE = "#/en-de?text=A dog runs.&view=map"
@@ -232,7 +232,7 @@ def test_the_picture_is_accessible(show: Any, axe: Axe, link: str) -> None:
 
 
 def test_a_module_without_towers_is_a_graph(show: Any, live: Live, axe: Axe) -> None:
-    opened = OpenTrace(traced("LSTM"), "LSTM", "module")
+    opened = OpenTrace(newly_traced("LSTM"), "LSTM", "module")
     live.state.store.add(opened)
     shown: Shown = show(f"#/trace/{opened.id}?view=map")
     page = shown.page

@@ -12,7 +12,7 @@ from glassformer.tasks import load
 from glassformer.tracing import Trace, trace
 from tests.tracing.foreign_models import FAMILIES, torch_transformer
 
-__all__ = ["NAMES", "traced"]
+__all__ = ["NAMES", "newly_traced", "traced"]
 
 
 class SmallUNet(nn.Module):
@@ -60,7 +60,12 @@ NAMES = (*OURS, "torch.nn.Transformer", *FAMILY_NAMES, "U-Net", "LSTM", "a user'
 
 @cache
 def traced(name: str) -> Trace:
-    """The trace of one of them."""
+    """The trace of one of them: shared, so nobody may close it."""
+    return newly_traced(name)
+
+
+def newly_traced(name: str) -> Trace:
+    """A trace to give away: to the explorer, which closes what it has no room for."""
     if name in OURS:
         model, text = OURS[name]
         return load(model, attention="written").trace(text)

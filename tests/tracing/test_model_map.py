@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.errors import TraceError
 from glassformer.tracing import trace
 from glassformer.tracing.model_map import (
     MOST_FLOW_NODES,
@@ -17,7 +18,7 @@ from glassformer.tracing.model_map import (
     mean_weights,
     stream_stripes,
 )
-from tests.tracing.mapped_models import NAMES, traced
+from tests.tracing.mapped_models import NAMES, newly_traced, traced
 
 PRE = ["norm", "attention", "norm", "feed_forward"]
 POST = ["attention", "norm", "feed_forward", "norm"]
@@ -151,6 +152,13 @@ def test_the_turns_of_a_loop_are_opened_together_or_not_at_all() -> None:
     edges = {(flow.nodes[low].path, flow.nodes[high].path) for low, high in flow.edges}
     assert ("layer0.t3", "layer0.t4") in edges
     assert ("layer0.t3", "layer0.t1") not in edges
+
+
+def test_a_closed_trace_has_no_map() -> None:
+    run = newly_traced("U-Net")
+    run.close()
+    with pytest.raises(TraceError, match="this trace was closed"):
+        find_map(run)
 
 
 @pytest.mark.parametrize("name", ["U-Net", "LSTM", "a user's own"])

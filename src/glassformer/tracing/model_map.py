@@ -119,6 +119,7 @@ class ModelMap:
 
 def find_map(trace: Trace) -> ModelMap:
     """The shape of the model that made a trace."""
+    trace.check_open()
     steps = [*trace.inputs.values(), *forward_steps(trace)]
     towers = _Towers(trace, StepGraph(steps)).found()
     shown = [step for step in steps if step.is_main and step.call is not None]
