@@ -68,6 +68,7 @@ _ADDRESSES = (  # of a GET; {} takes a word
     f"/api/traces/{TOY}/thumbnails?steps={{}}",
     "/api/lessons/{}?set={}",
     "/api/lessons/by-hand?set={}&language={}",
+    "/api/lessons/{}/export?format={}",
     "/api/claims/{}?set={}",
     "/api/audits/by-hand/cell?step={}&index={}",
     "/api/audits/{}/export?format={}",

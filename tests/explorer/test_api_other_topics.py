@@ -260,6 +260,41 @@ def test_the_course_says_what_a_lesson_needs(client: TestClient) -> None:
     assert after is not None and place["next"]["name"] == after.name
 
 
+@pytest.mark.parametrize(
+    ("format_", "file", "holds"),
+    [
+        ("slides", "masked-slides.html", "<!doctype html>"),
+        ("worksheet", "masked-worksheet.html", "练习"),
+        ("html", "masked.html", "<!doctype html>"),
+        ("tex", "masked.tex", r"\documentclass"),
+        ("md", "masked.md", "# "),
+        ("xlsx", "masked.xlsx", None),
+    ],
+)
+def test_a_lesson_is_handed_out_in_every_format(
+    client: TestClient, format_: str, file: str, holds: str | None
+) -> None:
+    wanted = {"format": format_, "language": "zh"}
+    answer = client.get("/api/lessons/masked/export", params=wanted)
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"] == f'attachment; filename="{file}"'
+    if holds is None:
+        names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
+        assert "xl/workbook.xml" in names
+    else:
+        assert holds in answer.text and LESSONS["masked"].title.zh in answer.text
+
+
+def test_a_lesson_is_handed_out_as_its_switches_stand(client: TestClient) -> None:
+    plain, rotary = (
+        client.get("/api/lessons/positions/export", params={"format": "md", "set": chosen}).text
+        for chosen in ([], ["encoding=learned"])
+    )
+    assert plain != rotary
+    assert client.get("/api/lessons/none/export").status_code == 404
+    assert client.get("/api/lessons/masked/export?format=pdf").status_code == 422
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_answers_are_judged_as_the_lesson_judges_them(client: TestClient, language: Any) -> None:
     wanted = make_lesson("masked", language)

@@ -41,6 +41,7 @@ from glassformer.explorer.open_claims import ClaimInfo, ClaimList
 from glassformer.explorer.open_lessons import (
     AnswerInfo,
     AnswerRequest,
+    LessonFormat,
     LessonInfo,
     LessonSetting,
     LessonSummary,
@@ -346,6 +347,20 @@ async def lesson(
 ) -> LessonInfo:
     """One lesson; its matrices and formulas link to cells of open traces."""
     return await queue.do(lambda: state.lessons.get(name, language, settings))
+
+
+@api.get("/lessons/{name}/export", response_class=Response, responses=_FILES)
+async def export_lesson(
+    queue: Queued,
+    state: Holds,
+    name: str,
+    to: Annotated[LessonFormat, Query(alias="format")] = "html",
+    language: Language = "en",
+    settings: Settings = (),
+) -> Response:
+    """The lesson as a file to hand out."""
+    file, kind, made = await queue.do(lambda: state.lessons.export(name, to, language, settings))
+    return _file(file, made, kind)
 
 
 @api.post("/lessons/{name}/answers")

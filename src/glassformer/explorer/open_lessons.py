@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import ConfigDict, Field
 
 from glassformer.claims import claims_about
+from glassformer.documents import render
 from glassformer.errors import InputError, UnknownNameError
 from glassformer.explorer.open_traces import OpenTrace, Store
 from glassformer.explorer.schemas import Message
@@ -108,6 +109,7 @@ class LessonInfo(Message):
     claims: list[ClaimName]
 
 
+LessonFormat = Literal["slides", "worksheet", "html", "tex", "xlsx", "md"]
 LessonSetting = Annotated[str, Field(max_length=80, description="a switch: `encoding=rotary`")]
 
 
@@ -174,6 +176,17 @@ class Lessons:
                 for claim in claims_about(LESSONS[name].rows)
             ],
         )
+
+    def export(
+        self, name: str, to: LessonFormat, language: Language, settings: Sequence[str]
+    ) -> tuple[str, str, bytes]:
+        """A handout, as `glassformer lesson --to` writes it: its file's name and kind, and bytes."""
+        lesson, _ = self._find(name, language, settings)
+        made = render(lesson.document(), to)
+        assert isinstance(made, str | bytes)
+        is_page = to in ("slides", "worksheet")
+        kind, file = ("html", f"{name}-{to}.html") if is_page else (to, f"{name}.{to}")
+        return file, kind, made.encode() if isinstance(made, str) else made
 
     def answer(self, name: str, request: AnswerRequest) -> AnswerInfo:
         """Judge an answer to a question of a lesson."""
