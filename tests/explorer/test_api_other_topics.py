@@ -200,6 +200,7 @@ class Recorded:
             total=100,
             snapshots=[0, 2],
             models=[],
+            has_text=False,
             runs=["other"],
             layers=[],
         )
