@@ -180,7 +180,7 @@ class Lessons:
     def export(
         self, name: str, to: LessonFormat, language: Language, settings: Sequence[str]
     ) -> tuple[str, str, bytes]:
-        """A handout, as `glassformer lesson --to` writes it: name and kind of its file, and bytes."""
+        """A handout as `glassformer lesson --to` writes it: its name, kind and bytes."""
         lesson, _ = self._find(name, language, settings)
         made = render(lesson.document(), to)
         assert isinstance(made, str | bytes)
