@@ -180,6 +180,14 @@ def test_latex_aligns_tables_at_their_heads_and_does_not_stretch_code() -> None:
     assert r"{\small\raggedright \textcolor" in tex
 
 
+def test_a_formula_in_latex_stays_on_one_page() -> None:
+    parts = lesson("illustrated").document().walk()
+    formula = next(part for part in parts if isinstance(part, Formula))
+    lines = render_text(Document("", (formula,)), "tex", whole=False).split("\\nopagebreak")
+    assert len(lines) == 3  # symbols, numbers, code
+    assert all(r"{\interlinepenalty10000" in line and r"\par}" in line for line in lines[:2])
+
+
 def test_a_figure_carries_its_numbers_to_formats_without_drawings() -> None:
     (figure,) = (one for one in lesson("recurrence").figures() if one.name == "distances")
     assert figure.numbers is not None

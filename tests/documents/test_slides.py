@@ -120,6 +120,51 @@ def test_a_tall_table_stands_beside_its_sentences() -> None:
     assert len(slides_of(Document("t", (Section("s", (said[0], wide), 1),)))[1:]) == 2
 
 
+def slides_of_step(name: str, number: int) -> list[str]:
+    """What the slides of a lesson's step show."""
+    deck = slides_of(lesson(name).document())
+    own = [slide for slide in deck if f'<span class="number">{number}</span>' in slide]
+    return [slide.partition("<aside>")[0] for slide in own]
+
+
+def test_matrices_on_the_next_slide_take_their_formula_and_a_remark_along() -> None:
+    told, shown = slides_of_step("by-hand", 5)
+    assert "Every vector asks" in told and 'class="formula"' in told and "<table" not in told
+    assert shown.count('class="formula"') == 1 and shown.count("<figure>") == 2
+    assert "In the text:" in shown
+
+
+def test_a_matrix_stands_beside_its_formula_and_sentences_above_both() -> None:
+    (shown,) = slides_of_step("masked", 8)[:1]
+    said, _, row = shown.partition('<div class="beside">')
+    assert "The softmax turns" in said and 'class="formula"' not in said
+    assert 'class="formula"' in row and "A (weights)" in row
+    assert len(slides_of_step("masked", 8)) == 2  # and the drawing
+
+
+def test_remarks_stand_below_a_formula_and_its_matrix() -> None:
+    shown = slides_of_step("by-hand", 8)[0]
+    row = shown.index('<div class="beside">')
+    assert row < shown.index("S (scores)") < shown.index("In the text:")
+
+
+def test_a_question_on_a_slide_of_its_own_has_what_it_is_answered_from() -> None:
+    asked = next(slide for slide in slides_of_step("masked", 5) if "Question 1" in slide)
+    assert "Q (queries)" in asked and "K (keys)" in asked and "S (scores), 3" not in asked
+
+
+def test_a_tall_drawing_stands_beside_its_sentence() -> None:
+    shown = slides_of_step("classifier", 4)[0]
+    assert "Attention mixes the words" in shown and "<svg" in shown
+    assert '<p class="quiet">A Transformer block</p>' in shown
+
+
+def test_a_short_paragraph_stands_below_a_drawing_that_stays_large() -> None:
+    (shown,) = slides_of_step("images", 6)
+    assert shown.index("Which part of the picture") < shown.index("<svg")
+    assert shown.index("</svg>") < shown.index("Nothing in the encoder")
+
+
 def test_a_table_of_numbers_stands_beside_a_matrix() -> None:
     numbers = Table("", ("word", "share"), (("cat", "0.5"), ("dog", "0.25")))
     matrix = next(part for part in lesson("masked").parts() if isinstance(part, HeatMap))
@@ -131,7 +176,7 @@ def test_a_drawing_stands_below_its_sentence_where_it_stays_large() -> None:
     """Scaled by 1.5 at least, and otherwise on a slide of its own, under its caption."""
     (wide, tall) = (
         next(part for part in lesson(name).figures() if part.name == which)
-        for name, which in (("recurrence", "growth"), ("multi-head", "pipeline"))
+        for name, which in (("recurrence", "growth"), ("multi-head", "heads"))
     )
     said = Paragraph("A sentence.")
     told, alone, drawn = slides_of(Document("t", tuple(
@@ -207,6 +252,17 @@ def test_slides_fit_and_can_be_read_from_the_back(
             answer.click()
             assert answer.evaluate("(e) => e.parentElement.open")
             page.wait_for_function(f"location.hash === '#{number}'")
+        drawn = page.locator(".slide.drawing svg")
+        if drawn.count():
+            number = drawn.first.evaluate("(e) => [...document.querySelectorAll('.slide')]"
+                                          ".indexOf(e.closest('.slide')) + 1")  # fmt: skip
+            page.evaluate(f"location.hash = '#{number}'")
+            small = drawn.first.bounding_box()
+            page.keyboard.press("z")
+            large = drawn.first.bounding_box()
+            assert small and large and large["width"] == pytest.approx(2 * small["width"], rel=0.01)
+            page.keyboard.press("z")
+            assert drawn.first.bounding_box() == small
         page.keyboard.press("End")
         assert page.locator(".slide.shown").count() == 1
         assert wrong == []

@@ -14,6 +14,8 @@ from glassformer.picture import STYLE
 from glassformer.tracing.formula import number
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}
+_LINE_OF_CODE = 28
+"""Characters of code in a sentence that a phone has room for: it is not broken at its hyphens."""
 _MOST = 256
 """Rows and columns of a matrix; a page with more is slow to open."""
 
@@ -211,4 +213,5 @@ def _span(span: p.Span) -> str:
     tag = _TAGS.get(span.look)
     if tag is None:
         return f'<span class="{span.look}">{escape(span.text)}</span>'
-    return f"<{tag}>{escape(span.text)}</{tag}>"
+    whole = ' class="whole"' if tag == "code" and len(span.text) <= _LINE_OF_CODE else ""
+    return f"<{tag}{whole}>{escape(span.text)}</{tag}>"

@@ -206,7 +206,7 @@ def _span(span: p.Span) -> str:
 
 def _formula_line(line: str) -> str:
     indent = r"\hangindent=3em\hspace*{1.5em}" if line.startswith(("=", r"\neq")) else ""
-    return rf"{indent}$\displaystyle {line}$"
+    return rf"{{\interlinepenalty10000{indent} $\displaystyle {line}$\par}}"  # on one page
 
 
 def _heat_cell(cell: p.HeatCell) -> str:

@@ -1,4 +1,4 @@
-// Keyboard, click and touch; notes; fitting. The page works without any of it in print.
+// Keyboard, click and touch; notes; fitting and zooming. The page works without any of it in print.
 (() => {
   const stage = document.getElementById('stage');
   const slides = [...stage.querySelectorAll('.slide')];
@@ -6,6 +6,7 @@
   const count = document.getElementById('count');
   const notes = document.getElementById('notes');
   const SMALLEST = 0.8; // 30 px of small type become 24
+  const NARROWEST = 0.28; // of the width, for sentences beside a drawing
   let at = 0;
 
   // A full slide is shrunk a little; a drawing is made as large as its slide.
@@ -14,17 +15,23 @@
     const room = slide.querySelector('.room');
     const svg = slide.classList.contains('drawing') ? body.querySelector('svg') : null;
     body.style.zoom = 1;
-    if (svg !== null) {
+    let by = 1;
+    if (svg === null) {
+      const across = room.clientWidth / Math.max(body.scrollWidth, 1);
+      const down = room.clientHeight / Math.max(body.scrollHeight, 1);
+      const most = Math.floor(100 * Math.min(across, down)) / 100;
+      by = Math.max(SMALLEST, Math.min(1, most));
+    } else {
       const box = svg.viewBox.baseVal;
-      const above = body.offsetHeight - svg.getBoundingClientRect().height / scale();
-      const by = Math.min(room.clientWidth / box.width, (room.clientHeight - above) / box.height);
-      svg.style.width = `${Math.floor(box.width * by)}px`;
-      return;
+      const size = svg.getBoundingClientRect();
+      const beside = svg.closest('.beside') !== null;
+      const above = beside ? (size.top - room.getBoundingClientRect().top) / scale()
+        : body.offsetHeight - size.height / scale();
+      const across = (beside ? 1 - NARROWEST : 1) * room.clientWidth;
+      const larger = Math.min(across / box.width, (room.clientHeight - above) / box.height);
+      svg.style.width = `${Math.floor(box.width * larger)}px`;
     }
-    const across = room.clientWidth / Math.max(body.scrollWidth, 1);
-    const down = room.clientHeight / Math.max(body.scrollHeight, 1);
-    const by = Math.min(1, across, down);
-    if (by < 1) body.style.zoom = Math.max(SMALLEST, Math.floor(by * 100) / 100);
+    body.style.zoom = slide.classList.contains('near') ? 2 * by : by;
   }
 
   function scale() {
@@ -53,6 +60,7 @@
     ArrowRight: () => show(at + 1), PageDown: () => show(at + 1), ' ': () => show(at + 1),
     Enter: () => show(at + 1), ArrowLeft: () => show(at - 1), PageUp: () => show(at - 1),
     Backspace: () => show(at - 1), Home: () => show(0), End: () => show(slides.length - 1),
+    z: () => { slides[at].classList.toggle('near'); fit(slides[at]); },
     n: () => { notes.hidden = !notes.hidden; },
     f: () => (document.fullscreenElement ? document.exitFullscreen()
       : document.documentElement.requestFullscreen()),

@@ -2,10 +2,11 @@
 
 A slide holds the first sentences of each paragraph, more of them where it has nothing else; the
 whole prose is in its notes (key N). A narrow matrix or table that has no room below what it belongs
-to stands beside it. A step that does not fit is continued on further slides, and a drawing has one
-of its own. The file needs
-nothing else: it works without a network, and printing it gives a page per slide. Chromium prints
-the PDF where it is installed.
+to stands beside it, and one that goes to the next slide takes its formula along. A question has
+the matrices that it is answered from. A step that does not fit is continued on further slides; a
+drawing that would be small below its sentences stands beside them or alone, and key Z doubles what
+is too small to read. The file needs nothing else: it works without a network, and printing it gives
+a page per slide. Chromium prints the PDF where it is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from itertools import accumulate, groupby
+from itertools import accumulate, dropwhile, groupby, takewhile
 from pathlib import Path
 
 from glassformer.documents import parts as p
@@ -27,6 +28,7 @@ from glassformer.documents.html import Html, own_file
 from glassformer.documents.renderer import write_file
 from glassformer.errors import TraceError
 from glassformer.language import columns_of
+from glassformer.tracing.explanation import Card
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
              "msedge", "chromium-headless-shell", "chrome-headless-shell")  # fmt: skip
@@ -34,16 +36,19 @@ _PRINT_SECONDS = 120
 _HEIGHT, _WIDTH = 900.0, 1744.0
 """What a slide holds below its title, in pixels of 1920 × 1080; a little more is shrunk to fit."""
 _SQUEEZED = 1.1 * _HEIGHT
-"""What sentences and the matrix or table after them may take together, shrunk."""
+"""What sentences, formulas and what comes after them may take together, shrunk."""
 _STRETCHED = 1.15 * _HEIGHT
-"""What a slide may take, shrunk, rather than leave a sentence alone on the next."""
+"""What a slide may take, shrunk, rather than leave a sentence or remark alone on the next."""
 _LINE = 54.0
 _ACROSS = 92
 """Half-width characters in a line."""
 _GAP = 80.0
 """Between what stands side by side."""
-_NARROWEST, _NARROWEST_FORMULA = 0.4, 0.55
-"""The share of the width that sentences and formulas keep beside a matrix or table."""
+_NARROWEST, _NARROWEST_DRAWING = 0.4, 0.28
+"""The share of the width that sentences and formulas keep beside a matrix or table, and that
+sentences keep beside a drawing (as in slides.js)."""
+_NUMBER = 19.0
+"""The width of a character of a formula in numbers."""
 _ROWS, _COLUMNS, _CODE_LINES = 14, 14, 20
 _LARGE = 1.5
 """How many times its own size a drawing needs to be read from the back."""
@@ -55,6 +60,12 @@ _LONGEST, _LONGEST_ALONE = 190, 600
 but prose; the notes have all of it."""
 
 
+_BESIDE = (p.HeatMap, p.Table, p.Figure)
+"""What may stand beside sentences and formulas."""
+_Block = list[p.Part]
+"""Parts that stay together."""
+
+
 @dataclass
 class _Slide:
     """Blocks of parts that make one slide; `notes` are paragraphs."""
@@ -62,10 +73,12 @@ class _Slide:
     title: p.Inline
     number: int | None
     part: int = 1
-    blocks: list[list[p.Part]] = field(default_factory=list)
-    beside: list[p.Part] = field(default_factory=list)
-    """Matrices and tables to the right of the blocks."""
+    blocks: list[_Block] = field(default_factory=list)
+    beside: _Block = field(default_factory=list)
+    """Matrices, tables or a drawing to the right of sentences and formulas."""
     notes: list[p.Inline] = field(default_factory=list)
+    begins_again: bool = False
+    """Whether it begins with the formula of the slide before."""
 
     @property
     def parts(self) -> list[p.Part]:
@@ -73,28 +86,52 @@ class _Slide:
 
     def shown(self) -> list[p.Part]:
         """The parts as the slide shows them: of each paragraph, the first sentences."""
-        prose = [part for part in self.parts if isinstance(part, p.Paragraph)]
-        is_prose = len(prose) == len(self.parts)
-        most = int(_LONGEST_ALONE * self.share)
-        longest = max(_LONGEST, most // len(prose)) if is_prose and prose else _LONGEST
+        longest = _LONGEST
+        if self.is_prose and self.blocks:
+            longest = max(longest, int(_LONGEST_ALONE * self.share) // len(self.blocks))
         return [_lead(part, longest) for part in self.parts]
 
     @property
     def share(self) -> float:
-        """What the blocks have of the width."""
+        """What the blocks left of a matrix or table have of the width."""
         return _share_beside(self.beside) if self.beside else 1.0
 
     @property
-    def used(self) -> float:
-        """The estimated height of the blocks."""
-        return self.height(self.share)
+    def columns(self) -> tuple[list[_Block], list[_Block], list[_Block]]:
+        """The blocks above what stands side by side, those on its left, and those below: sentences
+        before a formula are above, and what is no sentence or formula is below."""
+        blocks = [*self.blocks]
+        first = next((at for at, [part, *_] in enumerate(blocks) if isinstance(part, p.Formula)), 0)
+        last = len(list(takewhile(_is_told, blocks)))
+        return blocks[:first], blocks[first:last], blocks[last:]
 
-    def height(self, share: float) -> float:
-        return sum(_height(block, share) for block in self.blocks)
+    @property
+    def used(self) -> float:
+        """The estimated height of the slide."""
+        if not self.beside:
+            return sum(map(_height, self.blocks))
+        above, left, below = self.columns
+        told = sum(_height(block, self.share) for block in left)
+        return sum(map(_height, [*above, *below])) + max(_height(self.beside), told)
 
     @property
     def is_drawing(self) -> bool:
-        return any(isinstance(part, p.Figure) for part in self.parts)
+        return self.drawing is not None
+
+    @property
+    def drawing(self) -> p.Figure | None:
+        drawings = (part for part in [*self.parts, *self.beside] if isinstance(part, p.Figure))
+        return next(drawings, None)
+
+    @property
+    def is_prose(self) -> bool:
+        """Whether there are only sentences."""
+        return all(isinstance(part, p.Paragraph) for part in self.parts)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there are only sentences and formulas."""
+        return all(map(_is_told, self.blocks))
 
     @property
     def is_stray(self) -> bool:
@@ -109,40 +146,90 @@ class _Slide:
     def takes(self, block: Sequence[p.Part]) -> bool:
         """Whether a block may follow; a drawing stands alone, or stays large below sentences."""
         part = block[0]
-        told = all(isinstance(before, p.Paragraph) for before in self.parts)
         if not isinstance(part, p.Figure):
-            if self.beside and isinstance(part, p.HeatMap | p.Table):
+            if self.is_drawing or (self.beside and isinstance(part, p.HeatMap | p.Table)):
                 return False
-            room = _SQUEEZED if told and not self.beside else _HEIGHT
-            return not self.is_drawing and self.used + _height(block, self.share) <= room
-        if self.beside:
-            return False
-        width, height = part.drawing.width, part.drawing.height
-        alone, below = (
-            min(_WIDTH / width, (_HEIGHT - used) / height) for used in (0.0, self.used + _LINE)
-        )
-        return not self.parts or (told and below >= min(_LARGE, alone))
-
-    def takes_beside(self, block: Sequence[p.Part]) -> bool:
-        """Whether matrices and tables may stand to the right of sentences and formulas."""
-        if self.beside or not all(isinstance(part, p.HeatMap | p.Table) for part in block):
-            return False
-        if not all(isinstance(part, p.Paragraph | p.Formula) for part in self.parts):
-            return False
-        share = _share_beside(block)
-        is_prose = all(isinstance(part, p.Paragraph) for part in self.parts)
-        return (
-            share >= (_NARROWEST if is_prose else _NARROWEST_FORMULA)
-            and _height(block) <= _SQUEEZED
-            and self.height(share) <= _HEIGHT
+            return self.used + _height(block, self.share) <= self.room_for(part)
+        return not self.parts or (
+            self.is_prose and not self.beside and _stays_large(part, self.used)
         )
 
-    def following(self, block: Sequence[p.Part] = ()) -> _Slide:
-        """The next slide; a remark takes what it is about along, so as not to stand alone."""
+    def room_for(self, part: p.Part) -> float:
+        """What the slide may take with another part; more if this would be alone on the next."""
+        if self.begins_again and isinstance(part, p.Remark):
+            return _STRETCHED
+        tight = (self.is_told or isinstance(part, p.HeatMap)) and not self.beside
+        return _SQUEEZED if tight else _HEIGHT
+
+    def stands_beside(self, block: _Block, *below: _Block) -> bool:
+        """Put matrices, tables or a drawing to the right of sentences and formulas, if these keep
+        enough of the width and there is room for what comes below."""
+        if self.beside or not self.is_told or not isinstance(block[0], _BESIDE):
+            return False
+        tried = replace(self, beside=block, blocks=[*self.blocks, *below])
+        formulas = [part for part in self.parts if isinstance(part, p.Formula)]
+        least = _NARROWEST_DRAWING if tried.is_drawing and not formulas else _NARROWEST
+        fits = (
+            tried.share >= least
+            and all(_longest_number(part) <= tried.share * _WIDTH for part in formulas)
+            and tried.used <= _SQUEEZED
+        )
+        self.beside = block if fits else []
+        return fits
+
+    def moves_beside(self, below: Sequence[_Block]) -> bool:
+        """Put the last matrices to the right, if that leaves room for remarks about them."""
+        remarks = list(takewhile(lambda block: isinstance(block[0], p.Remark), below))
+        if not remarks or len(self.blocks) < 2:
+            return False
+        last = self.blocks.pop()
+        if not self.stands_beside(last, *remarks):
+            self.blocks.append(last)
+        return bool(self.beside)
+
+    def bears(self, more: float) -> bool:
+        """Whether a short paragraph that would be alone may be added."""
+        if self.drawing is None:
+            return self.used + more <= _STRETCHED
+        said = sum(_height(block) for block in self.blocks if _is_told(block))
+        return not self.beside and _stays_large(self.drawing, said + more)
+
+    def formula_again(self, blocks: Sequence[_Block]) -> p.Formula | None:
+        """The formula of the matrices that have no room on this slide: whole if it fits above
+        all of them, or without its code, or without what its symbols stand for."""
+        before = list(dropwhile(lambda part: isinstance(part, p.HeatMap), reversed(self.parts)))
+        matrices = list(takewhile(lambda block: isinstance(block[0], p.HeatMap), blocks))
+        rest = blocks[len(matrices) :]
+        remarks = list(takewhile(lambda block: isinstance(block[0], p.Remark), rest))
+        if not (matrices and before and isinstance(before[0], p.Formula)):
+            return None
+        formula = before[0]
+        bare = replace(formula, code="")
+        forms = (formula, bare, replace(bare, is_defined_above=True))
+        limits = ([*matrices, *remarks], _STRETCHED), (matrices, _SQUEEZED), (blocks[:1], _SQUEEZED)
+        for below, limit in limits:
+            for form in forms:
+                if sum(map(_height, below)) + _part_height(form) <= limit:
+                    return form
+        return None
+
+    def following(self, blocks: Sequence[_Block] = ()) -> _Slide:
+        """The next slide; a remark that would stand alone takes what it is about along, and
+        matrices take their formula."""
         after = _Slide(self.title, self.number, self.part + 1)
-        is_remark = bool(block) and isinstance(block[0], p.Remark)
-        if is_remark and len(self.blocks) > 1 and not self.is_drawing and not self.beside:
-            after.blocks.append(self.blocks.pop())
+        about = [block[0] for block in takewhile(_is_about_numbers, blocks)]
+        takes_along = (
+            len(about) == 1
+            and isinstance(about[0], p.Remark)
+            and not self.is_drawing
+            and not self.beside
+            and len(self.blocks) > 1 + self.begins_again
+        )
+        along = [self.blocks.pop()] if takes_along else []
+        if formula := self.formula_again([*along, *blocks]):
+            after.blocks.append([formula])
+            after.begins_again = True
+        after.blocks += along
         return after
 
 
@@ -194,7 +281,8 @@ class Slides(Html):
     def _deal(self, section: p.Section) -> Iterator[_Slide]:
         """A section over as many slides as it needs."""
         slide = _Slide(section.title, section.number)
-        for block in _blocks(section.parts):
+        blocks = list(_blocks(section.parts))
+        for at, block in enumerate(blocks):
             first = block[0]
             if isinstance(first, p.Section) and first.folded:
                 continue
@@ -207,17 +295,32 @@ class Slides(Html):
             told = [first] if isinstance(first, p.Paragraph) else []
             is_shown = all(part.look != "quiet" for part in told)  # not the small print
             if is_shown and slide.blocks and not slide.takes(block):
-                if slide.takes_beside(block):
-                    slide.beside = block
+                if slide.stands_beside(block):
                     continue
-                after = slide.following(block)
-                yield slide
-                slide = after
+                if not slide.moves_beside(blocks[at:]):
+                    after = slide.following(blocks[at:])
+                    yield slide
+                    slide = after
+            if isinstance(first, p.Question) and not slide.blocks:
+                slide.blocks += self._operands(first)
             if is_shown:
                 slide.blocks.append(block)
             slide.notes += [part.text for part in told]
         if slide.blocks or slide.notes:
             yield slide
+
+    def _operands(self, question: p.Question) -> list[_Block]:
+        """The matrices that a question on a slide of its own is answered from."""
+        shown = {id(part.step): part for part in self._before(question)}
+        steps = Card(question.cells[0]).operands
+        maps = [shown[id(step)] for step in steps if id(step) in shown]
+        rows = list(_rows_of_numbers(maps)) if len(maps) == len(steps) else []
+        used = sum(map(_height, rows)) + _height([question])
+        return rows if used <= _SQUEEZED else []
+
+    def _before(self, question: p.Question) -> list[p.HeatMap]:
+        before = takewhile(lambda part: part is not question, self.document.walk())
+        return [part for part in before if isinstance(part, p.HeatMap)]
 
     def _slide(self, slide: _Slide) -> str:
         number = f'<span class="number">{slide.number}</span>' if slide.number is not None else ""
@@ -226,10 +329,7 @@ class Slides(Html):
         again = slide.part > 1 and alone is None
         more = f' <span class="more">({slide.part})</span>' if again else ""
         said = escape(p.plain(slide.title) if alone is None else alone)
-        body = "\n".join(self.write_all(slide.shown()))
-        if slide.beside:
-            right = "".join(self.write_all(slide.beside))
-            body = f'<div class="beside"><div>{body}</div>{right}</div>'
+        body = self._body(slide)
         notes = "".join(self.paragraph(p.Paragraph(text)) for text in slide.notes)
         kind = "slide drawing" if slide.is_drawing else "slide"
         kind += " told" if slide.is_drawing and alone is None else ""
@@ -239,9 +339,39 @@ class Slides(Html):
             f"<aside>{notes}</aside></section>"
         )
 
+    def _body(self, slide: _Slide) -> str:
+        shown = slide.shown()
+        if not slide.beside:
+            return "\n".join(self.write_all(shown))
+        above, left, _below = (sum(map(len, blocks)) for blocks in slide.columns)
+        told, right = self.write_all(shown[above : above + left]), self.write_all(slide.beside)
+        if slide.drawing is not None:
+            told.append(f'<p class="quiet">{escape(slide.drawing.caption)}</p>')
+        row = f'<div class="beside"><div>{"".join(told)}</div>{"".join(right)}</div>'
+        return "\n".join(
+            [*self.write_all(shown[:above]), row, *self.write_all(shown[above + left :])]
+        )
+
     def heatmap(self, part: p.HeatMap) -> str:
         """As on a page, but only as many rows and columns as a slide holds."""
         return self.heat_table(part, _ROWS, _columns_that_fit(part))
+
+
+def _stays_large(figure: p.Figure, used: float) -> bool:
+    """Whether a drawing is as large as it needs to be, or can be, beside so much text."""
+    width, height = figure.drawing.width, figure.drawing.height
+    alone, below = (
+        min(_WIDTH / width, room / height) for room in (_HEIGHT, _HEIGHT - used - _LINE)
+    )
+    return below >= min(_LARGE, alone)
+
+
+def _is_told(block: _Block) -> bool:
+    return isinstance(block[0], p.Paragraph | p.Formula)
+
+
+def _is_about_numbers(block: _Block) -> bool:
+    return isinstance(block[0], p.Remark | p.Question)
 
 
 def _without_strays(slides: Iterable[_Slide]) -> list[_Slide]:
@@ -251,7 +381,7 @@ def _without_strays(slides: Iterable[_Slide]) -> list[_Slide]:
     for slide in slides:
         slide.part -= joined
         before = made[-1] if made else slide
-        if slide.is_stray and not before.is_drawing and before.used + slide.used <= _STRETCHED:
+        if slide.is_stray and before.bears(slide.used):
             before.blocks += slide.blocks
             before.notes += slide.notes
             joined += 1
@@ -329,8 +459,10 @@ def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
 
 
 def _width(part: p.Part) -> float:
+    if isinstance(part, p.Figure):
+        return part.drawing.width * _HEIGHT / part.drawing.height
     if isinstance(part, p.Table):
-        table = sum(17.0 * size + 46 for size in part.sizes())
+        table = sum(19.8 * size + 39 for size in part.sizes())
         return max(table, 16.0 * columns_of(part.caption))
     assert isinstance(part, p.HeatMap)
     table = _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
@@ -338,13 +470,13 @@ def _width(part: p.Part) -> float:
 
 
 def _label_width(part: p.HeatMap) -> float:
-    return 17.0 * max(map(columns_of, part.matrix.rows), default=0)
+    return 15.5 * max(map(columns_of, part.matrix.rows), default=0) + 36
 
 
 def _column_widths(part: p.HeatMap) -> list[float]:
     lines = part.cells(_ROWS, _COLUMNS)
     return [
-        17.0 * max(4, columns_of(name), *(columns_of(line[at].text) for line in lines)) + 46
+        15.5 * max(4, columns_of(name), *(columns_of(line[at].text) for line in lines)) + 36
         for at, name in enumerate(part.matrix.columns[:_COLUMNS])
     ]
 
@@ -372,10 +504,7 @@ def _part_height(part: p.Part, share: float = 1.0) -> float:
     if isinstance(part, p.Table):
         return 60 + _LINE + sum(_row_height(part, row) for row in part.rows)
     if isinstance(part, p.Formula):
-        card = part.card
-        symbols = 1 + len(card.numbers) // int(70 * share)
-        where = sum(2 + len(item.numbers) // int(80 * share) for item in card.definitions)
-        return 60 + 74.0 * (1 + symbols + where)
+        return _formula_height(part, share * _WIDTH - 90)
     if isinstance(part, p.Figure):
         return _HEIGHT
     part = _lead(part, _LONGEST)
@@ -384,10 +513,36 @@ def _part_height(part: p.Part, share: float = 1.0) -> float:
     if isinstance(part, p.Code):
         return 40 + 36.0 * len(part.text.splitlines())
     if isinstance(part, p.Question):
-        return 280 + _LINE * -(-columns_of(part.text) // across)
+        return 340 + _LINE * -(-columns_of(part.text) // across)
     if isinstance(part, p.Facts):
         return 64.0 * len(part.items)
     return 36.0 * sum(1 for _ in part.lines()) if isinstance(part, p.Tree) else 0.0
+
+
+def _formula_height(part: p.Formula, width: float) -> float:
+    """A line of symbols and the lines of numbers of each equation, and the code."""
+    lines = [math.ceil(_NUMBER * len(numbers) / width) for numbers in _numbers_of(part)]
+    code = math.ceil(16.5 * (len(part.code) + 12) / width) if part.code else 0
+    return 60 + sum(100 + 74.0 * max(1, count) for count in lines) + 58.0 * code
+
+
+def _numbers_of(part: p.Formula) -> list[str]:
+    """Of each equation, its numbers as text."""
+    card = part.card
+    where = [] if part.is_defined_above else [item.numbers for item in card.definitions]
+    return [card.numbers, *where]
+
+
+def _longest_number(part: p.Formula) -> float:
+    """The width of the longest formula in numbers that is no sum: a browser does not break it."""
+    from glassformer.tracing.formula import summands
+
+    lengths = [
+        len(numbers)
+        for numbers, equation in zip(_numbers_of(part), part.equations, strict=True)
+        if len(list(summands(equation.numbers))) == 1
+    ]
+    return _NUMBER * max(lengths, default=0)
 
 
 def _lead(part: p.Part, longest: int) -> p.Part:

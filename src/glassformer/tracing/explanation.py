@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ from glassformer.tracing.formula import (
 )
 from glassformer.tracing.formula.notation import Leaf, Value
 from glassformer.tracing.formula.places import Part, looked_up_parts, place_of, written_places
+
+if TYPE_CHECKING:
+    from glassformer.tracing.steps import Step
 
 _MOST_FACTORS = 4_096
 say = words(__name__)
@@ -177,6 +180,11 @@ class Card:
                 for d in self.definitions
             ),
         )
+
+    @property
+    def operands(self) -> tuple[Step, ...]:
+        """The steps whose numbers the formula in symbols uses."""
+        return tuple(self._symbols.steps.values())
 
     @property
     def legend(self) -> dict[str, str]:
