@@ -148,7 +148,9 @@ def test_looks_in_every_format() -> None:
     assert render_text(made, "md") == "~~old~~ **new** `` a\\|b`c `` &lt;\\_x\\_&gt; bad\n"
     assert render_text(made, colour=False) == "old → new a|b`c <_x_> bad\n"
     page = render_text(made, "html")
-    assert "<del>old</del> <ins>new</ins> <code>a|b`c</code> &lt;_x_&gt; " in page
+    assert '<del>old</del> <ins>new</ins> <code class="whole">a|b`c</code> &lt;_x_&gt; ' in page
+    long = render_text(Document("", (Paragraph((Span("a --long option " * 4, "code"),)),)), "html")
+    assert "<code>a --long option" in long
     assert '<span class="bad">bad</span>' in page
     tex = render_text(made, "tex", whole=False)
     assert r"{old} $\to$ \textbf{" in tex and r"\texttt{a|b`c}" in tex

@@ -388,3 +388,9 @@ def test_the_film_map_names_well_known_films() -> None:
     assert len(points) == 48 and points <= set(said)  # every film has a label of its own
     assert {"The Godfather", "The Matrix", "Forrest Gump"} <= set(said)
     assert (FOLDER / "film-map.svg").stat().st_size < 200_000
+
+
+def test_a_row_of_a_chinese_figure_has_a_chinese_colon() -> None:
+    drawings = [part.drawing.svg() for part in lesson("illustrated", "zh").figures()]
+    assert any("输入 3：1 × 1" in svg for svg in drawings)
+    assert not any("输入 3:" in svg for svg in drawings)

@@ -134,9 +134,9 @@ def projection_figure(run: Trace, kind: Kind, language: Language) -> Picture:
     room = table.put(FigurePart(0, 20), 1, 0, span=5)
     for row, name in enumerate(names):
         shown = lesson_card(step[row, 0])
-        said = f"{name}:  {shown.numbers} = {shown.value}".replace("-", "−")
+        said = say("row sum", name=name, numbers=shown.numbers, value=shown.value)
         beat = row + 1 if name == names[-1] else -row - 1
-        table.note(said, lambda at: (at.x, at.y), room, size=15, beat=beat)
+        table.note(said.replace("-", "−"), lambda at: (at.x, at.y), room, size=15, beat=beat)
     return table.drawing(say(f"{kind} figure"))
 
 
