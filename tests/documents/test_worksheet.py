@@ -24,6 +24,7 @@ from glassformer.documents.worksheet import worksheet
 from glassformer.language import Language
 from glassformer.lessons.figures.sheet import cell_number as as_drawn
 from glassformer.tracing import Cell
+from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.cells import leaves
 from tests.lessons.shared_lessons import lesson
 
@@ -141,7 +142,53 @@ def test_question_marks_are_explained_where_there_are_any() -> None:
         sheet, _ = sheet_of(name, language)
         text = render_text(sheet, "md")
         explained = "question mark" in text or "问号" in text
-        assert explained == bool(numbers_shown(sheet)[2]) == (name in ("masked", "by-hand"))
+        assert explained == bool(numbers_shown(sheet)[2]) == (name != "heads")
+
+
+@pytest.mark.parametrize("name", ["mask", "attention", "order"])
+def test_numbers_that_are_nearly_zero_are_asked_for_last(name: str) -> None:
+    sheet, _ = sheet_of(name, "en")
+    _, blank, _ = numbers_shown(sheet)
+    assert blank and all(abs(float(cell.value)) > 0.01 for cell in blank)
+
+
+def test_of_equal_numbers_in_a_matrix_none_is_left() -> None:
+    """Products of positions are equal along each diagonal: the corners stand there twice."""
+    _, blank, _ = numbers_shown(sheet_of("positions", "en")[0])
+    assert {cell.index for cell in blank} == {(0, 5), (5, 0)}
+
+
+def test_what_repeats_a_blank_is_a_question_mark() -> None:
+    """The heads side by side, which are copies, and the other sentence with the same words."""
+    shown, blank, asked = numbers_shown(sheet_of("multi-head", "zh")[0])
+    copies = [cell.expression for cell in shown if isinstance(cell.expression, Entry)]
+    assert asked and not blank & {cell for copy in copies for cell in leaves(copy)}
+    shown, blank, asked = numbers_shown(sheet_of("order", "zh")[0])
+    told = {round(float(cell.value), 9) for cell in shown}
+    assert asked and not told & {round(float(cell.value), 9) for cell in blank}
+
+
+def test_the_joined_heads_of_masked_tell_no_entry_of_the_context() -> None:
+    shown, blank, _ = numbers_shown(sheet_of("masked", "en")[0])
+    context = {cell.index[2:] for cell in blank if cell.step.name == "attention.context"}
+    joined = {cell.index[1:] for cell in shown if cell.step.name == "attention.joined"}
+    second = {cell.index[2:] for cell in shown if cell.step.name == "attention.context"}
+    assert context and not context & second
+    assert not {(row, entry + head) for row, entry in context for head in (0, 3)} & joined
+
+
+def test_a_drawing_with_answers_is_on_the_answer_sheet() -> None:
+    """The text goes on about it."""
+    sheet, answers = sheet_of("training-step", "zh")
+    (drawing,) = (part for part in answers.parts if isinstance(part, Figure))
+    assert drawing.name == "graph"
+    assert f"图“{drawing.caption}”会透露答案" in render_text(sheet, "md")
+
+
+def test_a_question_mark_tells_nothing_on_hovering(tmp_path: Path) -> None:
+    render(lesson("masked").document(), "worksheet", tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert ">?</td>" in page and not re.search(r'title="[^"]*">\?</td>', page)
 
 
 def test_a_sheet_without_blanks_says_so() -> None:
@@ -214,3 +261,25 @@ def test_steps_follow_one_another_on_a_printed_page(tmp_path: Path) -> None:
         data = page.pdf(format="A4", margin=sides)  # type: ignore[arg-type]  # its own dict type
         browser.close()
     assert len(re.findall(rb"/Type /Page\b", data)) <= 34
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["switches", "films", "scaling"])
+def test_a_printed_sheet_is_cut_off_nowhere(name: str, tmp_path: Path) -> None:
+    """No table is wider than the paper, and what stands side by side stays together."""
+    from playwright.sync_api import sync_playwright
+
+    render(lesson(name).document(), "worksheet", tmp_path / "a.html")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 718, "height": 1000})  # A4 less 1 cm each side
+        page.emulate_media(media="print")
+        page.goto((tmp_path / "a.html").as_uri())
+        cut = page.eval_on_selector_all(
+            ".wide", "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+        )
+        floating = page.eval_on_selector_all(
+            ".row", "all => all.filter(one => getComputedStyle(one).display != 'block').length"
+        )
+        browser.close()
+    assert (cut, floating) == (0, 0)

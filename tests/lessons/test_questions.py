@@ -143,7 +143,7 @@ def test_the_next_step_does_not_give_the_answer_away(name: str) -> None:
 
 def test_scores_that_are_not_scaled_stay_hidden_until_they_are_answered() -> None:
     hidden = [dict(part.hidden) for part in lesson("masked").parts() if isinstance(part, HeatMap)]
-    assert [rows for rows in hidden if rows] == [{2: 1}, {2: 1}, {2: 1, 0: 2}]
+    assert [rows for rows in hidden if rows] == [{2: 1}, {2: 1}, {2: 1, 0: 2}, {0: 3}]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -188,11 +188,11 @@ def asked(
 def test_the_terminal_asks_and_says_what_went_wrong(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = asked("14 32 50\n50 122 194\n\n", capsys=capsys, patch=monkeypatch)
+    out = asked("14 32 50\n50 122 194\n\n1 0 0\n", capsys=capsys, patch=monkeypatch)
     first, second = out.index("✗ Not yet"), out.index("✓ Right.")
     assert out.index("Question 1.") < first < second < out.index("Question 2.")
     assert "They are: 14   −∞   −∞" in out
-    assert out.endswith("1 of 2 questions right.\n")
+    assert out.endswith("2 of 3 questions right.\n")
     wrong = asked("1\n2\n3\n", "--lang", "zh", capsys=capsys, patch=monkeypatch)
     assert wrong.count("✗ 应给出 3 个数") == 3 and "答案：50   122   194" in wrong
 

@@ -159,8 +159,8 @@ def in_mathml(mathml: str) -> Written:
     found: Written = []
     for node in ElementTree.fromstring(f"<mrow>{mathml}</mrow>").iter("msub"):
         base, below = node
-        if below.tag == "mtext":
-            found.append((plain_mathml(base), (below.text or "").replace(",", ", ")))
+        if below.tag == "mrow" and {child.tag for child in below} <= {"mtext", "mi"}:
+            found.append((plain_mathml(base), "".join(below.itertext()).replace(",", ", ")))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -53,9 +53,9 @@ def shape_text(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) or "1"
 
 
-def axis_labels(step: Step, axis: int) -> tuple[str, ...]:
-    """The labels of an axis; indices if it has none."""
-    return step.labels[axis] or tuple(str(place) for place in range(step.shape[axis]))
+def axis_labels(step: Step, axis: int, first: int = 0) -> tuple[str, ...]:
+    """The labels of an axis; numbers, beginning with `first`, if it has none."""
+    return step.labels[axis] or tuple(str(place + first) for place in range(step.shape[axis]))
 
 
 def matrix(step: Step, at: Sequence[int] | None = None) -> Matrix:
@@ -119,19 +119,28 @@ def unwritten_places(step: Step) -> list[int]:
     return [place for place, cell in enumerate(cells) if cell.is_unwritten]
 
 
-def row_labels(step: Step, words: Sentences | None = None) -> list[str]:
-    """A label for each row when all slices are stacked; heads are named in `words`."""
+def row_labels(
+    step: Step, words: Sentences | None = None, first: Mapping[int, int] | None = None
+) -> list[str]:
+    """A label for each row when all slices are stacked; heads are named in `words`.
+
+    `first` are the numbers of the first position by axis, usually 0.
+    """
     said = words_in("en") if words is None else words
     axes = range(max(0, len(step.shape) - 1))
     telling = [axis for axis in axes if step.shape[axis] > 1]
-    labels = [axis_labels(step, axis) for axis in telling]
-    rows = [" · ".join(label_in(said, part) for part in parts) for parts in product(*labels)]
+    numbers = [(first or {}).get(axis, 0) for axis in telling]
+    labels = [
+        [label_in(said, label, number) for label in axis_labels(step, axis, number)]
+        for axis, number in zip(telling, numbers, strict=True)
+    ]
+    rows = [" · ".join(parts) for parts in product(*labels)]
     return rows if 0 not in step.shape else []
 
 
-def label_in(words: Sentences, label: str) -> str:
-    """The label of a position: heads are translated, tokens are not."""
-    return words["head"].format(number=label.number) if isinstance(label, Head) else label
+def label_in(words: Sentences, label: str, first: int = 0) -> str:
+    """The label of a position: heads are translated and counted from `first`, tokens are not."""
+    return words["head"].format(number=label.number + first) if isinstance(label, Head) else label
 
 
 # --- scales ---

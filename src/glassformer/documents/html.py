@@ -128,6 +128,8 @@ class Html(Renderer[str]):
             look = f' style="background:{ground};color:{ink}"'
         if cell.is_blank:
             return f'<td class="blank" aria-label="{escape(self.words["blank"])}"></td>'
+        if cell.text == p.ASKED:  # nothing on hovering, either
+            return f"<td{marked}{look}>{cell.text}</td>"
         whole = self.words["unwritten"] if cell.is_unwritten else number(cell.value, 9)
         return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from glassformer.picture import Picture
     from glassformer.tracing import Cell, Step, Trace
     from glassformer.tracing.explanation import Card, EquationChain
+    from glassformer.tracing.formula import Names
 
 Look = Literal[
     "plain", "strong", "emphasis", "quiet", "code", "deleted", "inserted", "good", "bad", "caution"
@@ -520,6 +521,8 @@ class Document:
     """One word for the kind of document: the name of its sheet in a workbook."""
     data: Callable[[], Mapping[str, Any]] | None = None
     """What the JSON format writes instead of the parts, for kinds with a schema of their own."""
+    names: Callable[[Trace], Names] | None = None
+    """What its formulas call the steps of a trace; None: as the trace does."""
 
     def walk(self) -> Iterator[Part]:
         """All parts, each section before its contents."""

@@ -16,7 +16,9 @@ from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer, text_lines
 from glassformer.documents.workbook import TraceSheets, new_book, steps_behind
+from glassformer.documents.workbook_paper import fit_paper, points
 from glassformer.language import columns_of
+from glassformer.tracing import Trace
 
 _WIDTHS = (18, *(11,) * 40)
 """Of the columns, in characters."""
@@ -25,6 +27,8 @@ _WIDEST = 5
 """Columns that a cell of a table may take; longer text is wrapped."""
 _FILLED = 0.95
 """How much of its width a line of wrapped text takes at most."""
+_TRUTH = '"✓";;"·"'
+_TINY = 5e-5
 _MOST = 256
 _RIGHT = {"align": "right", "valign": "top", "indent": 1}
 """Numbers of a table, off the text that follows them."""
@@ -47,15 +51,19 @@ class Spreadsheet(Renderer[None]):
         self._formula = self._book.add_format(typed)
         self._long_formula = self._book.add_format({**typed, "text_wrap": True, "valign": "top"})
         self._row = 0
+        self._last_column = 0
+        self._starts = [0]
+        self._below_heading = True
+        self._heights: dict[int, float] = {}
 
     def render(self) -> bytes:
         """The .xlsx file."""
-        steps = self.document.steps()
-        for trace in self.document.traces():
+        steps, traces = self.document.steps(), self.document.traces()
+        for trace in traces:
             shown = [step for step in steps if step.trace is trace]
-            self._live.add(trace, steps_behind(trace, shown))
-        self._sheet.set_landscape()
-        self._sheet.fit_to_pages(1, 0)
+            names = None if self.document.names is None else self.document.names(trace)
+            together = self._first_shown(trace) if len(traces) > 1 else ""
+            self._live.add(trace, steps_behind(trace, shown), names, together)
         for column, width in enumerate(_WIDTHS):
             self._sheet.set_column(column, column, width)
         self._sheet.hide_gridlines(2)
@@ -64,36 +72,59 @@ class Spreadsheet(Renderer[None]):
         if steps:
             self._text(self.words["workbook live"], self._prose)
         self.write_all(self.document.parts)
+        last = max(_PROSE_COLUMNS, self._last_column)
+        width = sum(points(width) for width in _WIDTHS[: last + 1])
+        fit_paper(self._sheet, width, self._starts, self._row, self._heights)
         self._book.close()
         return self._file.getvalue()
 
+    def _first_shown(self, trace: Trace) -> str:
+        """`Step 3`: the name of the section that first shows a number of a trace."""
+        for part in self.document.parts:
+            if isinstance(part, p.Section) and part.number is not None:
+                inside = p.Document("", part.parts).traces()
+                if any(one is trace for one in inside):
+                    return self.words["sheet of step"].format(number=part.number)
+        return ""
+
+    def _begin(self, *, is_heading: bool = False) -> None:
+        """A page may begin here, unless a heading stands above."""
+        if not self._below_heading:
+            self._starts.append(self._row)
+        self._below_heading = is_heading
+
     def section(self, part: p.Section) -> None:
         self._row += 1
+        self._begin(is_heading=True)
         self._line(_plain(part.heading), self._formats.name)
         self.inside(part)
 
     def paragraph(self, part: p.Paragraph) -> None:
         """Text merged across several columns."""
+        self._begin()
         self._text(_plain(part.text), self._prose)
 
     def formula(self, part: p.Formula) -> None:
         """Plain text, and below it the number itself, linked to its step's own sheet."""
+        self._begin()
         for line in text_lines(part, self.words):
             if columns_of(line) <= _FILLED * _room(0):
                 self._line(line, self._formula)
             else:
                 self._text(line, self._long_formula)
         value = part.cell.value
-        digits = "0" if math.isfinite(value) and value == int(value) else "0.0000##"
+        digits = _digits(value, "0.0000##", "0.000E+00")
         written = f'"→ "{digits};"→ −"{digits}'
         live = self._book.add_format({"num_format": written, "align": "left"})
         self._link(0, self._live.address(part.cell.step, part.cell.index), value, live)
         self._row += 1
         if part.code:
             self._line(f"{self.words['in code']}{part.code}", self._formats.quiet)
+        self._row += 1
 
     def question(self, part: p.Question) -> None:
         """The task, and framed cells to fill in."""
+        self._begin()
         self._text(self.task(part), self._prose)
         blank = self._book.add_format({"border": 1})
         for column, label in enumerate(part.labels, start=1):
@@ -102,10 +133,12 @@ class Spreadsheet(Renderer[None]):
         self._row += 3
 
     def code(self, part: p.Code) -> None:
+        self._begin()
         for line in part.text.splitlines():
             self._line(line, self._formula)
 
     def table(self, part: p.Table) -> None:
+        self._begin()
         if part.caption:
             self._line(part.caption, self._formats.quiet)
         spans = _spans([part.heads, *part.rows])
@@ -136,12 +169,21 @@ class Spreadsheet(Renderer[None]):
                 lines = max(lines, math.ceil(columns_of(item) / _room(first, last)))
             else:
                 self._sheet.write_number(self._row, first, item, format_)
-        if lines > 1:
-            self._sheet.set_row(self._row, 16 * lines)
+        self._set_height(lines)
         self._row += 1
+
+    def figure(self, part: p.Figure) -> None:
+        """Its numbers, or where to find it."""
+        if part.numbers is not None:
+            super().figure(part)
+            return
+        self._begin()
+        said = self.words["figure elsewhere"].format(caption=part.caption)
+        self._text(said, self._formats.said)
 
     def facts(self, part: p.Facts) -> None:
         """A row for each: the label in the first column, the text across the others."""
+        self._begin()
         for label, said in part.items:
             self._sheet.write_string(self._row, 0, label, self._formats.quiet)
             self._text(_plain(said), self._prose, first=1)
@@ -149,11 +191,13 @@ class Spreadsheet(Renderer[None]):
 
     def heatmap(self, part: p.HeatMap) -> None:
         """Links to the cells of the other sheets, coloured by value."""
+        self._begin()
         matrix = part.matrix
         target = self._live.address(part.step, part.place(0, 0))
         caption = f"{part.caption or part.step.name} →"
         self._sheet.write_url(self._row, 0, f"internal:{target}", self._formats.link, caption)
         self._row += 1
+        self._last_column = max(self._last_column, len(matrix.columns[:_MOST]))
         for column, label in enumerate(matrix.columns[:_MOST]):
             self._sheet.write_string(self._row, column + 1, label, self._formats.column)
         self._row += 1
@@ -168,10 +212,8 @@ class Spreadsheet(Renderer[None]):
         self._row += 1
 
     def _cell(self, column: int, cell: p.HeatCell, source: str, *, is_truth: bool) -> None:
-        look: dict[str, Any] = {"num_format": "General" if is_truth else "0.0000"}
-        if math.isfinite(cell.value) and cell.value == int(cell.value):
-            look["num_format"] = "0"
-        look["align"] = "right"
+        digits = _TRUTH if is_truth else _digits(cell.value, "0.0000", "0E+00")
+        look: dict[str, Any] = {"num_format": digits, "align": "right"}
         if cell.colour is not None:
             ink = hex_colour(ink_on(cell.colour))
             look |= {"bg_color": hex_colour(cell.colour), "font_color": ink}
@@ -200,13 +242,26 @@ class Spreadsheet(Renderer[None]):
         """A paragraph across several columns, its height set by hand: merged cells do not grow."""
         self._sheet.merge_range(self._row, first, self._row, _PROSE_COLUMNS, said, format_)
         lines = math.ceil(columns_of(said) / (_FILLED * _room(first)))
-        self._sheet.set_row(self._row, 16 * lines)
+        self._set_height(lines)
         self._row += 1
+
+    def _set_height(self, lines: int) -> None:
+        """Make room for lines of text."""
+        if lines > 1:
+            self._heights[self._row] = 16.0 * lines
+            self._sheet.set_row(self._row, self._heights[self._row])
 
 
 def _room(first: int, last: int = _PROSE_COLUMNS) -> int:
     """The width of columns in half-width characters."""
     return sum(_WIDTHS[first : last + 1])
+
+
+def _digits(value: float, usual: str, tiny: str) -> str:
+    """The format of a number: whole, usual, or so small that the usual one would show zeros."""
+    if not math.isfinite(value):
+        return usual
+    return "0" if value == int(value) else tiny if abs(value) < _TINY else usual
 
 
 def _number_format(said: str) -> str | None:

@@ -15,7 +15,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from glassformer.colours import BLUE, ORANGE, WHITE, hex_colour
-from glassformer.documents.heat_maps import row_labels, scale_of, shape_text, unwritten_places
+from glassformer.documents.heat_maps import (
+    axis_labels,
+    row_labels,
+    scale_of,
+    shape_text,
+    unwritten_places,
+)
 from glassformer.documents.renderer import legend_text, meaning_of
 from glassformer.documents.trace_data import Addresses, all_steps, note_in
 from glassformer.documents.workbook_formulas import (
@@ -27,6 +33,7 @@ from glassformer.documents.workbook_formulas import (
     needs_array,
 )
 from glassformer.documents.workbook_layout import (
+    HEAD,
     LEFT,
     MOST_COLUMNS,
     MOST_NUMBERS,
@@ -35,12 +42,14 @@ from glassformer.documents.workbook_layout import (
     cell_name,
     lay_out,
 )
+from glassformer.documents.workbook_paper import fit_paper, points
 from glassformer.errors import NotInstalledError, stop_if_cancelled
-from glassformer.language import Sentences
+from glassformer.language import Sentences, columns_of
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
 from glassformer.tracing.arithmetic.float64_values import Evaluation
 from glassformer.tracing.capture.memory import Index, flat_place, index_of
 from glassformer.tracing.explanation import NOT_REPRODUCED, Card
+from glassformer.tracing.formula import Names, to_text
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 
@@ -54,6 +63,12 @@ if TYPE_CHECKING:
 
 
 _FLOAT, _WHOLE = "0.0000", "0"
+_LABELS, _NUMBERS = 22, 10
+"""The widths of columns in characters."""
+_SAID = 7
+"""The last column of a text that is set across columns."""
+_FILLED = 0.95
+"""How much of its width a line of wrapped text takes at most."""
 _FILL = {"parameter": "#DDEBF7", "input": "#E2EFDA", "constant": "#EDEDED", "activation": "#FFFFFF"}
 _INK = {"parameter": "#1F4E9E", "input": "#2E6B1F", "constant": "#444444", "activation": "#000000"}
 
@@ -66,6 +81,7 @@ class Formats:
         self.title = make({"bold": True, "font_size": 14})
         self.name = make({"bold": True, "font_size": 12})
         self.quiet = make({"font_color": "#555555", "valign": "top"})
+        self.said = make({"font_color": "#555555", "valign": "top", "text_wrap": True})
         self.link = make({"font_color": "#1F4E9E", "underline": 1})
         self.column = make({"align": "right", "font_color": "#555555", "bottom": 1})
         self.column_head = make({"bold": True, "bottom": 1})
@@ -128,6 +144,8 @@ class WorkbookSetting:
     addresses: Addresses
     formats: Formats
     words: Sentences
+    names: Names | None = None
+    """Of the steps in formulas; None: those of their trace."""
     frozen: dict[int, str] = field(default_factory=dict)
     """The steps that no formula can express, with the reason."""
 
@@ -142,9 +160,17 @@ class _BlockWriter:
         self._setting = setting
         self._auxiliary = _AuxiliaryCells(block)
         self._holes = set(unwritten_places(block.step))
+        self.heights: dict[int, float] = {}
+        """Of the lines that are not as high as usual."""
         self._formulas = Formulas(
             setting.layout, setting.addresses, block.sheet, self._auxiliary.add
         )
+
+    @property
+    def last_column(self) -> int:
+        """The last column in use."""
+        beside = [column for _, column in self._auxiliary.cells]
+        return max([LEFT + self._block.columns - 1, *beside])
 
     def write(self) -> None:
         """The whole block."""
@@ -198,29 +224,50 @@ class _BlockWriter:
         operator = "" if step.op == step.role else step.op
         facts = [meaning_of(words, step.name), shape_text(step.shape), operator, words[step.role]]
         facts.insert(0, self._in_symbols())
+        if self._names.is_turned(step):
+            facts.insert(1, words["turned"])
         if step.line is not None:
             facts.append(f"{step.line.place}  {step.line.text}")
         if self._holes:
             facts.append(f"▒ {words['unwritten']}")
         self._sheet.write_string(top - 3, 0, step.name, formats.name)
-        self._sheet.write_string(top - 2, 0, " · ".join(filter(None, facts)), formats.quiet)
-        labels = step.labels[-1] if step.shape else None
-        for column in range(self._block.columns):
-            label = labels[column] if labels else str(column)
+        self._say(top - 2, " · ".join(filter(None, facts)))
+        first = dict(self._names.axes(step))
+        last = len(step.shape) - 1
+        begin = first.get(last, int(self._names.is_textbook))
+        labels = axis_labels(step, last, begin) if step.shape else ("",)
+        for column, label in enumerate(labels):
             self._sheet.write_string(top - 1, LEFT + column, label, formats.column)
-        for row, label in enumerate(row_labels(step, self._setting.words)):
+        for row, label in enumerate(row_labels(step, words, first)):
             self._sheet.write_string(top + row, 0, label, formats.row)
+
+    def _say(self, row: int, said: str) -> None:
+        """A text across columns, its height set by hand: merged cells do not grow."""
+        room = _LABELS + _NUMBERS * _SAID
+        self._sheet.merge_range(row, 0, row, _SAID, said, self._setting.formats.said)
+        lines = math.ceil(columns_of(said) / (_FILLED * room))
+        if lines > 1:
+            self.heights[row] = 15.0 * lines
+            self._sheet.set_row(row, self.heights[row])
+
+    @property
+    def _names(self) -> Names:
+        return self._setting.names or self._step.trace.naming
 
     def _in_symbols(self) -> str:
         """What the step is called in formulas, with the formula of its first cell if it has one."""
         step = self._step
+        symbol = str(self._names.symbol(step))
         if not step.view.numel:
-            return str(step.trace.naming.symbol(step))
+            return symbol
         language = self._setting.words.language
-        card = Card(step[(0,) * len(step.shape)], language=language)
+        card = Card(step[(0,) * len(step.shape)], language=language, names=self._names)
         if card.expression is None:
-            return str(step.trace.naming.symbol(step))
-        formula = f"{card.name} {card.relation} {card.formula}"
+            return symbol
+        said = (
+            to_text(tree, language=language, minus=True) for tree in (card.name_tree, card.tree)
+        )
+        formula = f" {card.relation} ".join(said)
         return " · ".join(filter(None, (formula, legend_text(card, self._setting.words))))
 
     def _number(self, row: int, column: int, number: Scalar, format_: Any) -> None:
@@ -299,12 +346,17 @@ class TraceSheets:
         self._taken = [front]
         self._layouts: dict[int, Layout] = {}
 
-    def add(self, trace: Trace, live: Iterable[Step]) -> WorkbookSetting:
-        """Write steps as formulas, and what they read."""
-        layout = lay_out(trace, live, self._taken)
+    def add(
+        self, trace: Trace, live: Iterable[Step], names: Names | None = None, together: str = ""
+    ) -> WorkbookSetting:
+        """Write steps as formulas, and what they read.
+
+        `together` is the name of a single sheet for them, if they are few enough for one.
+        """
+        layout = lay_out(trace, live, self._taken, together)
         self._taken += layout.sheets
         self._layouts[id(trace)] = layout
-        setting = WorkbookSetting(layout, Addresses(), self.formats, self._words)
+        setting = WorkbookSetting(layout, Addresses(), self.formats, self._words, names)
         for name, blocks in layout.sheets.items():
             _write_sheet(self._book.add_worksheet(name), name, blocks, setting, self._front)
         return setting
@@ -358,24 +410,25 @@ def _write_sheet(
     sheet: Worksheet, name: str, blocks: Sequence[SheetBlock], setting: WorkbookSetting, back: str
 ) -> None:
     widest = max(block.columns for block in blocks)
-    _fit_paper(sheet)
-    sheet.set_column(0, 0, 22)
-    sheet.set_column(LEFT, min(LEFT + widest + 8, MOST_COLUMNS - 1), 10)
+    sheet.set_column(0, 0, _LABELS)
+    sheet.set_column(LEFT, min(LEFT + widest + 8, MOST_COLUMNS - 1), _NUMBERS)
+    sheet.freeze_panes(1, 1)
     sheet.write_url(0, 0, f"internal:'{back}'!A1", setting.formats.link, f"← {back}")
     sheet.write_string(0, 1, name, setting.formats.title)
-    for block in blocks:
-        _BlockWriter(sheet, block, setting).write()
-
-
-def _fit_paper(sheet: Worksheet) -> None:
-    """Print across, a sheet's whole width on one page."""
-    sheet.set_landscape()
-    sheet.fit_to_pages(1, 0)
+    writers = [_BlockWriter(sheet, block, setting) for block in blocks]
+    for writer in writers:
+        writer.write()
+    last = max(_SAID, *(writer.last_column for writer in writers))
+    heights = {row: height for writer in writers for row, height in writer.heights.items()}
+    starts = [0, *(block.top - HEAD for block in blocks[1:])]
+    end = blocks[-1].top + blocks[-1].rows
+    fit_paper(sheet, points(_LABELS) + last * points(_NUMBERS), starts, end, heights)
 
 
 def _write_index(sheet: Worksheet, trace: Trace, setting: WorkbookSetting) -> None:
     formats, words = setting.formats, setting.words
-    _fit_paper(sheet)
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)
     for first, last, width in ((0, 0, 44), (1, 4, 16), (5, 5, 70)):
         sheet.set_column(first, last, width)
     how = ("workbook how", "workbook float64", "workbook infinity", "workbook frozen")

@@ -18,6 +18,8 @@ from glassformer.tracing.trace import Trace
 
 MOST_COLUMNS, MOST_ROWS = 16_384, 1_048_576
 MOST_NUMBERS = 1_000_000
+_FEW = 1_000
+"""Lines that a single sheet for the steps of all modules may have."""
 HEAD, GAP, FIRST_ROW, LEFT = 3, 2, 2, 1
 """Lines above a block's numbers (name, facts, column labels), lines below; first line, column."""
 
@@ -63,8 +65,14 @@ def cell_name(row: int, column: int) -> str:
     return f"{column_name(column)}{row + 1}"
 
 
-def lay_out(trace: Trace, live: Iterable[Step], reserved: Iterable[str]) -> Layout:
-    """Place the live steps and all that they read; refuse what no sheet can hold."""
+def lay_out(
+    trace: Trace, live: Iterable[Step], reserved: Iterable[str], together: str = ""
+) -> Layout:
+    """Place the live steps and all that they read; refuse what no sheet can hold.
+
+    They stand on the sheets of their modules; those that are few on a sheet called `together`, if
+    it has a name.
+    """
     layout = Layout()
     live = list(live)
     layout.live = {step.number for step in live}
@@ -76,8 +84,10 @@ def lay_out(trace: Trace, live: Iterable[Step], reserved: Iterable[str]) -> Layo
     rooms = {step.module for step in trace.steps if step.number in needed}
     names = _SheetNames(reserved)
     rows: dict[str, int] = {}
+    n_rows = sum(math.prod(step.shape[:-1]) + HEAD + GAP for step in steps)
+    is_one = bool(together) and n_rows <= _FEW
     for step in sorted(steps, key=lambda step: (step.role == "activation", step.number)):
-        sheet = names.of(_room(step, rooms))
+        sheet = names.of(together if is_one else _room(step, rooms))
         row = rows.get(sheet, FIRST_ROW)
         columns = step.shape[-1] if step.shape else 1
         block = SheetBlock(step, sheet, row + HEAD, math.prod(step.shape[:-1]), columns)

@@ -141,9 +141,8 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     flattened = [*_flattened(run, say), _progress(run, names, "decoder", say)]
     yield say.step("flatten", "flatten", flattened)
     *steps, last = prediction_steps(
-        run, say, names.vocabulary, names.vocabulary.index("you"),
-        remarks=remarker.on("probabilities"),
-    )  # fmt: skip
+        run, say, names.vocabulary, remarks=remarker.on("probabilities")
+    )
     yield from steps
     strip = Figure("strip", strip_figure(run, names, say.language))
     yield last.with_(_progress(run, names, "everything", say), strip)

@@ -171,7 +171,8 @@ def _vectors(read: ReadDigit, say: Speaker) -> Parts:
     chosen = vectors[0, at, 0]
     summed = read.run["model.encoder.summed"][0, at, 0]
     facts = {
-        "patch": at + 1, "numbers": _PATCH**2, "width": vectors.shape[-1],
+        "patch": at + 1, "row": at // _SIDE + 1, "column": at % _SIDE + 1,
+        "numbers": _PATCH**2, "width": vectors.shape[-1],
         "value": chosen, "sum": summed,
         "pixels": say.listed(list(map(number, patch(read.pixels, at).flatten()))),
     }  # fmt: skip

@@ -203,7 +203,7 @@ class Lesson:
         opening.append(Paragraph(self._how_to_read(say), "quiet"))
         label = say("lesson sheet")
         parts = (*opening, *sections, *ending)
-        return Document(self.title, parts, self.language, label, self.to_dict)
+        return Document(self.title, parts, self.language, label, self.to_dict, textbook)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -348,22 +348,18 @@ def prediction_steps(
     run: Trace,
     say: Speaker,
     words: Sequence[str],
-    chosen: int,
     *,
     at: tuple[int, ...] = (),
+    phrase: str = "logits",
     remarks: Sequence[Remark] = (),
 ) -> Iterator[LessonStep]:
     """Logits, probabilities and the word; `at` is the position, if the model predicts at each."""
-    logit: Cell = run["model.logits"][(0, *at, chosen)]
-    probability: Cell = run["probabilities"][(0, *at, chosen)]
     best = int(run["probabilities"].value[(0, *at)].argmax())
-    facts: Fields = {
-        "column": say.quoted(words[chosen]),
-        "best": say.quoted(words[best]),
-        "percent": percent(run["probabilities"].value[(0, *at, best)]),
-    }
+    logit: Cell = run["model.logits"][(0, *at, best)]
+    probability: Cell = run["probabilities"][(0, *at, best)]
+    facts: Fields = {"best": say.quoted(words[best]), "percent": percent(probability)}
     steps: dict[str, Parts] = {
-        "logits": [say("logits", value=logit, **facts), formula(logit)],
+        "logits": [say(phrase, value=logit, **facts), formula(logit)],
         "probabilities": [
             say("probabilities", value=probability, **facts), formula(probability),
             likeliest(run, words, say, at), *remarks,

@@ -152,7 +152,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     walk = AttentionWalk(run, "model.encoder.blocks.0.attention", say, query=2, key=1)
     yield from walk.walk()
     yield say.step("decoder", "decoder", _decoder_step(run, say))
-    yield from prediction_steps(run, say, _vocabulary(learned), _id(learned, 1), at=(0,))
+    yield from prediction_steps(run, say, _vocabulary(learned), at=(0,), phrase="tied logits")
     for place in range(1, len(learned.target_tokens) - 1):
         given = say.quoted(learned.target_tokens[place])
         parts = _decoded(learned, run, place, say)
@@ -162,10 +162,6 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 def _vocabulary(learned: TrainedTranslator) -> list[str]:
     return [learned.words.token(id_) for id_ in range(learned.words.vocab_size)]
-
-
-def _id(learned: TrainedTranslator, place: int) -> int:
-    return int(learned.target[0, place])
 
 
 def _word_step(learned: TrainedTranslator, say: Speaker) -> Parts:

@@ -438,6 +438,11 @@ _DOWNWARDS = ("min", "argmin", "last argmin", "smallest", "place smallest")
 _BLOCK = 64
 
 
+def fits(count: int, most: int) -> bool:
+    """Whether so many terms are all written: a note on a single one takes as much room as it."""
+    return count <= most + 1
+
+
 def largest_terms(
     values: npt.NDArray[np.float64], most: int, kind: e.ReduceKind = "sum"
 ) -> list[int]:
@@ -445,7 +450,7 @@ def largest_terms(
 
     For a sum, the largest in absolute value; for an extreme, those nearest to it.
     """
-    if len(values) <= most:
+    if fits(len(values), most):
         return list(range(len(values)))
     known = values if np.isfinite(values).all() else np.nan_to_num(values, nan=np.inf)
     weights = known if kind in _UPWARDS else -known if kind in _DOWNWARDS else np.abs(known)

@@ -459,6 +459,15 @@ def symbol_to_mathml(symbol: Symbol, places: str = "") -> str:
     return lead + whole
 
 
+def _mathml_places(shown: str) -> str:
+    """Indices; a letter is slanted, as below the Σ that it runs over."""
+    written = [
+        f"<mi>{piece}</mi>" if piece.isalpha() else f"<mtext>{escape(piece)}</mtext>"
+        for piece in re.findall(r"[^\W\d_]|[\W\d_]+", shown)
+    ]
+    return f"<mrow>{''.join(written)}</mrow>"
+
+
 class _MathmlPrinter(_Printer):
     templates: ClassVar[Templates] = {
         n.Fraction: "<mfrac><mrow>{above}</mrow><mrow>{below}</mrow></mfrac>",
@@ -484,7 +493,7 @@ class _MathmlPrinter(_Printer):
     def leaf(self, leaf: n.Leaf) -> Pieces:
         if all(isinstance(place, Place) for place in leaf.places):
             shown = ",".join(map(str, leaf.places))
-            places = f"<mtext>{escape(shown)}</mtext>" if shown else ""
+            places = _mathml_places(shown) if shown else ""
         else:
             written = text_of(_joined(map(self.place, leaf.places), self.comma))
             places = f"<mrow>{written}</mrow>"
@@ -492,7 +501,7 @@ class _MathmlPrinter(_Printer):
 
     def place(self, place: Place | n.Formula) -> Pieces:
         if isinstance(place, Place):
-            return [(f"<mtext>{escape(str(place))}</mtext>", None)]
+            return [(_mathml_places(str(place)), None)]
         return self.write(place)
 
     def function(self, call: n.Applied) -> str:
