@@ -177,6 +177,15 @@ def test_no_matrix_of_a_workbook_is_torn_by_a_page(tmp_path: Path) -> None:
     assert max(after - before for before, after in pairwise([0, *breaks])) * 15 <= room
 
 
+def test_a_wide_table_of_a_workbook_is_printed_smaller() -> None:
+    scales = []
+    for count in (3, 20):
+        row = tuple(map(str, range(count)))
+        sheet, _ = parts_of_workbook(Document("", (Table("", row, (row,)),)))
+        scales.append(int(re.findall(r'scale="(\d+)"', sheet)[0]))
+    assert scales[1] < 0.8 * scales[0]
+
+
 def test_tiny_numbers_of_a_workbook_are_no_zeros() -> None:
     """A weight of 3e−20 was shown as 0.0000, beside a formula that gave 2.863e−20."""
     _, styles = parts_of_workbook(lesson("masked").document())

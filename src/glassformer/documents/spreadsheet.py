@@ -73,8 +73,8 @@ class Spreadsheet(Renderer[None]):
             self._text(self.words["workbook live"], self._prose)
         self.write_all(self.document.parts)
         last = max(_PROSE_COLUMNS, self._last_column)
-        width = sum(points(width) for width in _WIDTHS[: last + 1])
-        fit_paper(self._sheet, width, self._starts, self._row, self._heights)
+        across = sum(map(points, _WIDTHS[: last + 1]))
+        fit_paper(self._sheet, across, self._starts, self._row, self._heights)
         self._book.close()
         return self._file.getvalue()
 
@@ -162,6 +162,7 @@ class Spreadsheet(Renderer[None]):
     ) -> None:
         lines = 1
         for (item, format_), (first, last) in zip(items, spans, strict=True):
+            self._last_column = max(self._last_column, last)
             if first < last:
                 self._sheet.merge_range(self._row, first, self._row, last, "", format_)
             if isinstance(item, str):
