@@ -10,6 +10,7 @@ from torch import Tensor
 from glassformer.colours import Scale
 from glassformer.documents.heat_maps import limit_of, scale_of, slice_scale
 from glassformer.explorer.panels import Window, thumbnail
+from glassformer.tasks import load
 from glassformer.tracing import Step, trace
 from tests.tracing.render.toys import SIGNALLING
 
@@ -110,3 +111,10 @@ def test_memory_never_written_may_hold_a_signalling_nan(dtype: torch.dtype, widt
         assert scale is not None and scale.limit == 1.0
         assert np.isnan(Window(step, None, (), None, "0:2").numbers(step.view)[0, 0])
         assert thumbnail(step, scale).data
+
+
+def test_a_mask_has_a_colour_where_it_is_true_alone() -> None:
+    """As a share, the places that may be seen would be drawn like weights that are hidden."""
+    recorded = load("en-de", attention="written").trace("A dog runs.")
+    hidden = next(step for step in recorded.steps if step.dtype == torch.bool)
+    assert scale_of(hidden) == Scale("signed", 1.0)

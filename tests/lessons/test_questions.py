@@ -70,6 +70,10 @@ def test_forgotten_and_wrong_divisors_are_named() -> None:
     assert "divided by √6 instead of √4" in answered("by-hand", 1, *rounded(*(scores / 6**0.5)))
 
 
+def test_numbers_may_be_typed_as_a_chinese_keyboard_does() -> None:
+    assert lesson("illustrated").questions[0].answer("４", "１６．０", "1２").is_right
+
+
 def test_other_rows_and_columns_are_named() -> None:
     assert "in the row of input 3" in answered("illustrated", 1, 4, 12, 10)
     assert "in the row of position 1" in answered("masked", 1, "14, 32, 50")

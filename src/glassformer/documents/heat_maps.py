@@ -155,12 +155,13 @@ _EXACT = 1 << 12
 def scale_of(step: Step) -> Scale | None:
     """The scale of a whole step; None for ids and other integers.
 
+    In a mask “true” has a colour and “false” has none: as a share, 0 would look hidden.
     The limit of a large step, such as an embedding table, comes from a sample of its numbers.
     """
     view = step.view
     if not step.dtype.is_floating_point or view.numel == 0:
         is_truth = step.dtype == torch.bool and view.numel > 0
-        return Scale("probability") if is_truth else None
+        return Scale("signed", 1.0) if is_truth else None
     is_large = view.numel > _EXACT
     values = as_floats(view.array.flat[:: _stride(view.numel)] if is_large else view.array)
     finite = np.abs(values[np.isfinite(values)])

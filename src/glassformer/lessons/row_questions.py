@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -175,7 +176,7 @@ def _matching(
 
 def _parsed(text: str) -> _TypedNumber | None:
     """A number of bounded size, or −∞; None for anything else."""
-    plain = text.strip().replace("−", "-").lower()
+    plain = unicodedata.normalize("NFKC", text.strip()).replace("−", "-").lower()
     if plain in _MINUS_INFINITY:
         return _TypedNumber(-math.inf, 0)
     try:
