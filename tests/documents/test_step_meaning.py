@@ -16,6 +16,7 @@ from glassformer.documents.meaning_phrases import digits, percent
 from glassformer.documents.step_meaning import meaning, operation_title, title_of
 from glassformer.documents.step_roles import role_of
 from glassformer.language import Bilingual, Language
+from glassformer.lessons import make_lesson
 from glassformer.tasks import load
 from glassformer.tracing import Step, Trace, trace
 from glassformer.tracing.attention_structure import Attention
@@ -395,6 +396,13 @@ def test_a_number_that_is_not_one_leaves_a_plain_sentence() -> None:
     for step in trace.steps:
         for language in LANGUAGES:
             assert meaning(step, language).text
+
+
+def test_a_view_is_told_as_the_numbers_of_another_step() -> None:
+    run = make_lesson("illustrated").traces()[0]
+    joined = next(view for view in run.views if view.name == "joined")
+    assert said(joined).startswith("The numbers of context in another arrangement")
+    assert "activation" not in said(joined, "zh")
 
 
 def test_an_unknown_step_is_told_by_its_operation() -> None:

@@ -161,6 +161,9 @@ def _plain_step(say: Phrasing, role: str, step: Step) -> str:
         return say("input step tokens", count=tokens.count, row=row, id=id_)
     if role in ("parameter", "input", "constant"):
         return say(f"{role} step", numbers=numbers)
+    if step.is_view:
+        source, _ = step.view.owner((0,) * len(step.shape))
+        return say("operation view", source=step.trace.naming.short(source), numbers=numbers)
     fields: dict[str, object] = {"op": _operator(say, step), "operands": _operands(say, step)}
     if not fields["operands"]:
         return say("operation step alone", **fields, numbers=numbers)
