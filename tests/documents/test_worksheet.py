@@ -83,6 +83,8 @@ def test_a_drawing_is_kept_unless_it_writes_a_blank() -> None:
     kept = [part.name for part in sheet_of("by-hand", "zh")[0].walk() if isinstance(part, Figure)]
     assert "architecture-encoder" in kept and "strip" not in kept
     assert {part.name for part in sheet_of("mask", "en")[0].walk() if isinstance(part, Figure)}
+    kept = [part.name for part in sheet_of("attention", "en")[0].walk() if isinstance(part, Figure)]
+    assert "evenness" in kept  # 0.2 on its axis is not the weight 0.236
 
 
 @pytest.mark.parametrize(("name", "language"), NAMES)

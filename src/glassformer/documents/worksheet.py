@@ -135,13 +135,19 @@ def _writes(figure: p.Figure, hidden: Iterable[Cell]) -> bool:
 
 
 def _numbers_in(said: str) -> list[tuple[float, float]]:
-    """The numbers of a text, and by how much what they stand for may differ."""
+    """The numbers of a text, and by how much what they stand for may differ.
+
+    They have two decimals, of which zeros may be left out, or four digits; or as many as they have.
+    """
     found = _NUMBER.findall(said.replace("−", "-").replace("∞", "inf"))
-    return [
-        (float(whole + decimals) / (100 if percent else 1),
-         (0.5 * 10 ** (1 - len(decimals)) if decimals else 0.005) / (100 if percent else 1))
-        for whole, decimals, percent in found
-    ]  # fmt: skip
+    written = []
+    for whole, decimals, percent in found:
+        number, places = float(whole + decimals), max(0, len(decimals) - 1)
+        if percent:
+            written.append((number / 100, 0.005 * 10**-places))
+        else:
+            written.append((number, max(0.5 * 10 ** -max(2, places), 5e-4 * abs(number))))
+    return written
 
 
 def _is_among(value: float, written: Iterable[tuple[float, float]]) -> bool:

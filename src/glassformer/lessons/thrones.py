@@ -82,7 +82,7 @@ def learn(seed: int = _SEED) -> TrainedTranslator:
     target = torch.tensor([words.encode(ANSWER, start=True, end=True)])
     config = presets.vaswani_2017_base(
         vocab_size=words.vocab_size, d_model=_D_MODEL, n_heads=_N_HEADS, n_layers=_N_LAYERS,
-        d_ff=_D_FF, dropout=0.0,
+        d_ff=_D_FF, dropout=0.0, max_len=16,
     )  # fmt: skip
     with seeded(seed):
         model = build(config)
