@@ -97,8 +97,8 @@ class Formats:
             self._whole[role] = make({**look, "num_format": _WHOLE})
         self._frozen = make({"num_format": _FLOAT, "pattern": 14, "fg_color": "#D9D9D9"})
         self.unwritten = make({"num_format": _FLOAT, "pattern": 4, "font_color": "#999999"})
-        self._minus_infinity = make({"num_format": '"−∞"', "font_color": "#999999"})
-        self._infinity = make({"num_format": '"∞"', "font_color": "#999999"})
+        self._minus_infinity = make({"num_format": '"−∞"', "font_color": "#333333"})
+        self._infinity = make({"num_format": '"∞"', "font_color": "#333333"})
 
     def of(self, step: Step, *, is_formula: bool) -> Any:
         """The format of a step's numbers."""
