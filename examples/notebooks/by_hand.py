@@ -1,17 +1,17 @@
 # %% [markdown]
 # # A Transformer computed by hand
 #
-# A text (Khan, *Transformer in comics*, in Chinese, 2024) computes a Transformer with printed
-# numbers: six words, six dimensions, one head. Here the same formulas run on the same inputs, and
-# each result is put beside the printed one. Where they differ, the audit says which slip gives
-# exactly the printed digits.
+# A text (Fareed Khan, “Solving Transformer by Hand”, Level Up Coding, 2023) computes a Transformer
+# with printed numbers: six words, six dimensions, one head. Here the same formulas run on the same
+# inputs, and each result is put beside the printed one. Where they differ, the audit says which
+# slip gives exactly the printed digits.
 
 # %% [markdown zh]
 # # 手算一个 Transformer
 #
-# 有一篇文章（Khan，《漫画 Transformer》，2024）用印出的数手算了一个 Transformer：六个词、六维、一
-# 个头。这里用同样的输入计算同样的公式，把结果放在印出的数旁边。两者不同时，由审计指出是哪种错误恰
-# 好得出印出的那些数字。
+# 有一篇文章（Fareed Khan，《漫画 Transformer：手把手用数学公式推导》，英文版载于 Level Up
+# Coding，2023 年）用印出的数手算了一个 Transformer：六个词、六维、一个头。这里用同样的输入计算同样
+# 的公式，把结果放在印出的数旁边。两者不同时，由审计指出是哪种错误恰好得出印出的那些数字。
 
 # %%
 import math

@@ -159,6 +159,23 @@ def test_a_tall_drawing_stands_beside_its_sentence() -> None:
     assert '<p class="quiet">A Transformer block</p>' in shown
 
 
+def test_a_paragraph_shows_more_sentences_where_there_is_room() -> None:
+    said = Paragraph(" ".join(f"Sentence {n} has some forty characters in it." for n in range(12)))
+
+    def shown(rows: int) -> int:
+        table = Table("", tuple(map(str, range(16))), tuple(("12345",) * 16 for _ in range(rows)))
+        slide = slides_of(Document("t", (Section("s", (said, table), 1),)))[1]
+        return slide.partition("<aside>")[0].count("Sentence")
+
+    assert shown(3) == 8 and shown(9) == 4
+
+
+def test_the_caption_of_a_table_beside_sentences_may_take_several_lines() -> None:
+    tall = Table("a caption of many words " * 2, ("number n", "square of n"), (("1", "1"),) * 12)
+    deck = slides_of(Document("t", (Section("s", (Paragraph("A sentence. " * 3), tall), 1),)))
+    assert 'class="beside"' in deck[1] and len(deck) == 2
+
+
 def test_a_short_paragraph_stands_below_a_drawing_that_stays_large() -> None:
     (shown,) = slides_of_step("images", 6)
     assert shown.index("Which part of the picture") < shown.index("<svg")

@@ -17,11 +17,15 @@
     body.style.zoom = 1;
     let by = 1;
     if (svg === null) {
-      const across = room.clientWidth / Math.max(body.scrollWidth, 1);
-      const down = room.clientHeight / Math.max(body.scrollHeight, 1);
-      const most = Math.floor(100 * Math.min(across, down)) / 100;
-      by = Math.max(SMALLEST, Math.min(1, most));
+      const tallest = room.getBoundingClientRect().height;
+      by = Math.max(SMALLEST, Math.min(1, room.clientWidth / Math.max(body.scrollWidth, 1)));
+      body.style.zoom = by;
+      while (by > SMALLEST && body.getBoundingClientRect().height > tallest) {
+        by = Math.max(SMALLEST, by - 0.02); // lines and rows break anew at each size
+        body.style.zoom = by;
+      }
     } else {
+      svg.style.width = ''; // measured anew, so that it gets the same size again
       const box = svg.viewBox.baseVal;
       const size = svg.getBoundingClientRect();
       const beside = svg.closest('.beside') !== null;

@@ -55,9 +55,9 @@ _LARGE = 1.5
 _CLOSING = "[)”’\"'）」』]*"
 _SENTENCE = re.compile(rf".+?(?:[.!?]{_CLOSING}(?=\s|$)|[。！？]{_CLOSING}|$)", re.DOTALL)
 """A sentence with the brackets and quotation marks that close behind it."""
-_LONGEST, _LONGEST_ALONE = 190, 600
+_LONGEST, _LONGEST_ALONE, _MORE_LINES = 190, 600, 2
 """Half-width characters of a paragraph that a slide shows, beside other things and with nothing
-but prose; the notes have all of it."""
+but prose, and lines that it shows more of where there is room; the notes have all of it."""
 
 
 _BESIDE = (p.HeatMap, p.Table, p.Figure)
@@ -88,7 +88,12 @@ class _Slide:
         """The parts as the slide shows them: of each paragraph, the first sentences."""
         longest = _LONGEST
         if self.is_prose and self.blocks:
-            longest = max(longest, int(_LONGEST_ALONE * self.share) // len(self.blocks))
+            most = int(_LONGEST_ALONE * max(self.share, _NARROWEST))
+            longest = max(longest, most // len(self.blocks))
+        elif not self.is_drawing:
+            told = sum(isinstance(part, p.Paragraph) for part in self.parts)
+            spare = max(0, int((_HEIGHT - self.used) / _LINE)) // max(1, told)
+            longest += min(_MORE_LINES, spare) * int(_ACROSS * self.share)
         return [_lead(part, longest) for part in self.parts]
 
     @property
@@ -112,7 +117,7 @@ class _Slide:
             return sum(map(_height, self.blocks))
         above, left, below = self.columns
         told = sum(_height(block, self.share) for block in left)
-        return sum(map(_height, [*above, *below])) + max(_height(self.beside), told)
+        return sum(map(_height, [*above, *below])) + max(_height_beside(self.beside), told)
 
     @property
     def is_drawing(self) -> bool:
@@ -206,7 +211,9 @@ class _Slide:
         formula = before[0]
         bare = replace(formula, code="")
         forms = (formula, bare, replace(bare, is_defined_above=True))
-        limits = ([*matrices, *remarks], _STRETCHED), (matrices, _SQUEEZED), (blocks[:1], _SQUEEZED)
+        told = [*matrices, *remarks]
+        limits = [(told, _SQUEEZED), (matrices, _SQUEEZED), (blocks[:1], _SQUEEZED)]
+        limits[1:1] = [(told, _STRETCHED)] if remarks else []
         for below, limit in limits:
             for form in forms:
                 if sum(map(_height, below)) + _part_height(form) <= limit:
@@ -459,14 +466,21 @@ def _row_height(table: p.Table, row: tuple[p.Inline, ...]) -> float:
 
 
 def _width(part: p.Part) -> float:
+    """The estimated width with the caption on one line."""
+    return max(_own_width(part), _caption_width(part))
+
+
+def _own_width(part: p.Part) -> float:
     if isinstance(part, p.Figure):
         return part.drawing.width * _HEIGHT / part.drawing.height
     if isinstance(part, p.Table):
-        table = sum(19.8 * size + 39 for size in part.sizes())
-        return max(table, 16.0 * columns_of(part.caption))
+        return sum(19.8 * size + 39 for size in part.sizes())
     assert isinstance(part, p.HeatMap)
-    table = _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
-    return max(table, 16.0 * columns_of(part.caption))
+    return _label_width(part) + sum(_column_widths(part)[: _columns_that_fit(part)])
+
+
+def _caption_width(part: p.Part) -> float:
+    return 16.0 * columns_of(part.caption) if isinstance(part, p.HeatMap | p.Table) else 0.0
 
 
 def _label_width(part: p.HeatMap) -> float:
@@ -474,10 +488,15 @@ def _label_width(part: p.HeatMap) -> float:
 
 
 def _column_widths(part: p.HeatMap) -> list[float]:
+    """Digits are wider than the letters of a label."""
     lines = part.cells(_ROWS, _COLUMNS)
+    numbers = [
+        max((columns_of(line[at].text) for line in lines), default=0)
+        for at in range(len(part.matrix.columns[:_COLUMNS]))
+    ]
     return [
-        15.5 * max(4, columns_of(name), *(columns_of(line[at].text) for line in lines)) + 36
-        for at, name in enumerate(part.matrix.columns[:_COLUMNS])
+        36 + max(60.0, 15.5 * columns_of(name), 19.5 * digits)
+        for name, digits in zip(part.matrix.columns, numbers, strict=False)
     ]
 
 
@@ -489,7 +508,15 @@ def _columns_that_fit(part: p.HeatMap) -> int:
 
 def _share_beside(block: Sequence[p.Part]) -> float:
     """What matrices and tables leave of the width to what stands left of them."""
-    return 1 - sum(_width(part) + _GAP for part in block) / _WIDTH
+    return 1 - sum(_own_width(part) + _GAP for part in block) / _WIDTH
+
+
+def _height_beside(block: Sequence[p.Part]) -> float:
+    """The estimated height of what stands beside sentences: its captions are no wider than it."""
+    lines = [max(1, math.ceil(_caption_width(part) / _own_width(part))) for part in block]
+    return max(
+        _part_height(part) + 46 * (count - 1) for part, count in zip(block, lines, strict=True)
+    )
 
 
 def _height(block: Sequence[p.Part], share: float = 1.0) -> float:
@@ -521,9 +548,11 @@ def _part_height(part: p.Part, share: float = 1.0) -> float:
 
 def _formula_height(part: p.Formula, width: float) -> float:
     """A line of symbols and the lines of numbers of each equation, and the code."""
-    lines = [math.ceil(_NUMBER * len(numbers) / width) for numbers in _numbers_of(part)]
+    numbers = _numbers_of(part)
+    lines = [max(1, math.ceil(_NUMBER * len(one) / width)) for one in numbers]
+    fractions = sum("/" in one for one in numbers)
     code = math.ceil(16.5 * (len(part.code) + 12) / width) if part.code else 0
-    return 60 + sum(100 + 74.0 * max(1, count) for count in lines) + 58.0 * code
+    return 70 + 100.0 * len(lines) + 74.0 * sum(lines) + 40.0 * fractions + 58.0 * code
 
 
 def _numbers_of(part: p.Formula) -> list[str]:
