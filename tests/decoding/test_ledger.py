@@ -72,7 +72,7 @@ def test_sampling_records_the_chance_beside_the_probability() -> None:
     result = extend(language_model(), sources(1), end=END, search=search, max_new=4, ledger=True)[0]
     assert result.ledger is not None
     for step in result.ledger.steps:
-        chances = [one.chance for one in step.candidates]
+        chances = [one.draw_probability for one in step.candidates]
         assert all(chance is not None for chance in chances)
         assert sum(chance or 0 for chance in chances) == pytest.approx(1, abs=1e-6)
         assert sum(chance == 0 for chance in chances) == len(chances) - 3

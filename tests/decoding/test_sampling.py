@@ -105,7 +105,7 @@ def test_a_device_without_float64_draws_the_same_tokens() -> None:
 def test_tokens_are_drawn_as_often_as_their_chances_say() -> None:
     settings_ = Sampling(temperature=0.7, top_k=4)
     logits = torch.tensor([1.0, 0.5, 0.0, -0.5, -1.0, 3.0])
-    chances = settings_.chances(logits)
+    chances = settings_.probabilities(logits)
     expected = keep_top_k(logits / 0.7, 4).softmax(-1)
     assert torch.allclose(chances, expected)
     n = 20_000
@@ -127,7 +127,7 @@ def test_any_temperature_gives_chances(
     logits: Tensor, temperature: float, filters: dict[str, Any]
 ) -> None:
     """From the smallest positive number, dividing by which leaves nothing finite."""
-    chances = Sampling(temperature=temperature, **filters).chances(logits)
+    chances = Sampling(temperature=temperature, **filters).probabilities(logits)
     assert float(chances.sum()) == pytest.approx(1, abs=1e-6)
     best = logits == logits.max()  # of several that are equal, a filter may keep only one
     assert float(chances[best].max()) == float(chances.max())
@@ -142,7 +142,7 @@ def test_the_strongest_penalties_give_chances(
 ) -> None:
     flags = st.lists(st.booleans(), min_size=len(logits), max_size=len(logits))
     seen = torch.tensor(data.draw(flags))
-    chances = Sampling(repetition_penalty=penalty).chances(logits, seen)
+    chances = Sampling(repetition_penalty=penalty).probabilities(logits, seen)
     assert float(chances.sum()) == pytest.approx(1, abs=1e-6)
 
 
@@ -152,7 +152,7 @@ def test_chances_are_the_softmax_of_what_is_divided(logits: Tensor, temperature:
     expected = (logits.double() / temperature).softmax(-1).float()
     # The exponent is rounded in single precision, 60 / 0.05 at most: 1e-4 of itself.
     torch.testing.assert_close(
-        Sampling(temperature=temperature).chances(logits), expected, rtol=1e-4, atol=1e-7
+        Sampling(temperature=temperature).probabilities(logits), expected, rtol=1e-4, atol=1e-7
     )
 
 

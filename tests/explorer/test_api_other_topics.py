@@ -45,11 +45,11 @@ def test_a_beam_finds_what_the_task_finds(client: TestClient) -> None:
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "sampling"])
 def test_the_ledger_can_be_followed(client: TestClient, search: str) -> None:
-    """Totals add up along parents, and each rival is the text that was kept before."""
+    """Totals add up along parents, and each beam is the text that was kept before."""
     found = decode(client, search=search, seed=3)
     totals, n_kept = [0.0], 1
     for step in found["steps"]:
-        assert len(step["rivals"]) == n_kept
+        assert len(step["beams"]) == n_kept
         for candidate in step["candidates"]:
             before = totals[candidate["parent"]]
             total = before + candidate["log_probability"]
@@ -63,7 +63,7 @@ def test_sampling_is_repeatable_and_its_temperature_matters(client: TestClient) 
     same = [decode(client, **asked, seed=5)["results"] for _ in range(2)]
     assert same[0] == same[1]
     cold = decode(client, **asked, temperature=0.05)
-    chances = [one["chance"] for one in cold["steps"][0]["candidates"]]
+    chances = [one["draw_probability"] for one in cold["steps"][0]["candidates"]]
     assert max(chances) > 0.95 and math.fsum(chances) <= 1 + 1e-6
 
 

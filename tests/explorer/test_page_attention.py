@@ -197,3 +197,20 @@ def test_what_a_decoder_position_writes(visit: Visit) -> None:
     tokens = page.locator("[data-side=query]").all_inner_texts()
     written = page.locator(".written").all_inner_texts()
     assert [text.removeprefix("writes ") for text in written] == tokens[1:]
+
+
+def test_a_head_that_is_off_says_so_and_others_do_not(visit: Visit) -> None:
+    context = "decoder.blocks.1.cross_attention.context"
+    page = visit(f"{LINK}&edits={context}[*,0,*,*]=0")
+    heads = page.get_by_role("gridcell", name=re.compile("off$"))
+    expect(heads).to_have_count(1)
+    heads.click()
+    detail = page.get_by_role("region", name="weights, layer 2, head 1")
+    expect(detail).to_contain_text("You switched this head off")
+    pick(page, "Cross-attention", 2, 2)
+    expect(page.get_by_text("You switched this head off")).to_have_count(0)
+
+
+def test_a_head_that_looks_at_one_token_names_it(visit: Visit) -> None:
+    page = visit("#/toy?text=I am not very sad&view=attention")
+    expect(page.locator("[data-summary]")).to_contain_text("Looks mostly at “not”: 99%")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, Request, Route, expect
 
+from glassformer.documents.parts import HeatMap, Question
 from glassformer.lessons import LESSONS
 from tests.explorer.conftest import Visit
 from tests.lessons.shared_lessons import lesson
@@ -85,6 +86,38 @@ def test_a_row_hidden_for_another_steps_question_says_where_it_is_asked(
     note.get_by_role("button", name="Show the answer").click()
     expect(page.locator("[data-asked]")).to_have_count(0)
     expect(note).to_have_count(0)
+
+
+def test_a_question_shows_the_matrices_that_it_is_computed_from(visit: Visit) -> None:
+    """What the step itself does not show: weights and values for the context asked for."""
+    page = visit("#/lesson/illustrated/9")
+    question = page.locator("[data-question]")
+    needed = {one.step.name for one in given_of("illustrated", 8)}
+    shown = {
+        one.step.name for one in lesson("illustrated").steps[8].parts if isinstance(one, HeatMap)
+    }
+    assert needed - shown
+    expect(question.get_by_role("grid")).to_have_count(len(needed - shown))
+    question.get_by_role("grid").first.get_by_role("button").first.click()
+    expect(page.get_by_role("complementary", name="The selected number")).to_be_visible()
+
+
+def test_a_number_of_a_lesson_is_edited_in_its_equation(visit: Visit) -> None:
+    """The lesson tells of its run as it was; the edit is seen where all of the run is."""
+    page = visit("#/lesson/illustrated/1")
+    page.locator("article").get_by_role("grid").first.get_by_role("button").first.click()
+    page.get_by_role("button", name="Change this number (F2)").click()
+    page.get_by_role("textbox", name="New value of").fill("3")
+    page.keyboard.press("Enter")
+    bar = page.get_by_role("region", name="Edits")
+    expect(bar).to_contain_text("steps changed")
+    expect(bar).not_to_contain_text("the same answer")
+    expect(page.get_by_role("button", name="Equation")).to_have_attribute("aria-current", "page")
+
+
+def given_of(name: str, step: int) -> tuple[HeatMap, ...]:
+    (question,) = (one for one in lesson(name).steps[step].parts if isinstance(one, Question))
+    return question.given
 
 
 def test_a_lesson_named_in_prose_is_a_link(visit: Visit) -> None:

@@ -143,9 +143,9 @@ def test_sampling_shows_chances_before_and_after(visit: Visit) -> None:
         for place, candidate in enumerate(steps[step].candidates):
             bar = page.locator(f".bars [data-place='{place}']")
             before, after = bar.locator(".number").all_inner_texts()
-            assert candidate.chance is not None
+            assert candidate.draw_probability is not None
             assert number(before) == pytest.approx(math.exp(candidate.log_probability), rel=1e-3)
-            assert number(after) == pytest.approx(candidate.chance, rel=1e-3, abs=1e-9)
+            assert number(after) == pytest.approx(candidate.draw_probability, rel=1e-3, abs=1e-9)
             is_drawn = "drawn" in bar.locator(".mark").inner_text()
             assert is_drawn == (candidate.fate != "dropped")
 

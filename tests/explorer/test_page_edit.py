@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from starlette.testclient import TestClient
 
 from glassformer.tracing import Trace
 from tests.explorer.access import Axe, assert_clean
@@ -81,6 +84,65 @@ def test_a_weight_is_set_and_the_answer_changes_and_comes_back(visit: Visit) -> 
     expect(bar(page)).to_have_count(0)
     assert answer_on(page) == before
     assert agree(grid(page, "logits"), trace["logits"].view.array) == 2
+
+
+SCORES = "encoder.blocks.0.attention.scores"
+WEIGHTS = "decoder.blocks.0.cross_attention.weights"
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        # another text: every word that changed, and what it is computed after
+        (f"{WEIGHTS}[0,3,2,5]=20", "after the words of the first translation"),
+        # the same text, with the token whose probability changed most
+        ("encoder.blocks.1[]=0", "%→"),
+    ],
+)
+def test_a_translation_is_shown_before_and_after(visit: Visit, edit: str, said: str) -> None:
+    page = visit(f"#/en-de?text=My+little+sister+is+not+reading+a+book.&edits={edit}")
+    expect(bar(page)).to_be_visible()
+    page.get_by_role("button", name="steps changed").wait_for()
+    expect(bar(page)).not_to_contain_text("the same answer")
+    answer = page.get_by_role("region", name="Answer")
+    expect(answer.or_(bar(page)).filter(has_text=said)).not_to_have_count(0)
+    tokens = answer.get_by_role("group", name="The text, token by token").get_by_role("button")
+    moved = tokens.filter(has_text=re.compile(r"% → .*%"))
+    expect(moved).not_to_have_count(0)
+    for one in (bar(page), moved.first):
+        before, after = re.findall(r"([\d.]+)% ?→ ?([\d.]+)%", one.inner_text().replace("\n", ""))[
+            0
+        ]
+        assert before != after
+
+
+def test_the_word_that_an_edit_displaced_stays_among_the_candidates(client: TestClient) -> None:
+    text = "My little sister is not reading a book."
+    edit = {"step": WEIGHTS, "index": [0, 3, 2, 5], "value": 20}
+    first = client.post("/api/traces", json={"model": "en-de", "text": text}).json()
+    then = client.post(f"/api/traces/{first['id']}/edits", json={"edits": [edit]}).json()
+    for position in then["answer"]["positions"][:-1]:
+        assert position["chosen"] in [choice["text"] for choice in position["choices"]]
+    assert any(len(position["choices"]) == 6 for position in then["answer"]["positions"])
+
+
+def test_edits_are_not_told_over_a_lesson(visit: Visit) -> None:
+    page = visit(f"#/toy?text=I am not happy&edits={WEIGHT}[0,0]=1")
+    expect(bar(page)).to_be_visible()
+    page.get_by_role("button", name="Lessons").click()
+    expect(page.get_by_role("heading", name="Lessons", exact=True)).to_be_visible()
+    expect(bar(page)).to_have_count(0)
+    page.get_by_role("button", name="Equation").click()
+    expect(bar(page)).to_be_visible()
+
+
+def test_a_number_is_written_as_it_was_typed(visit: Visit) -> None:
+    page = visit(
+        f"#/toy?text=I am not happy&step={SCORES}&cell=0,0,3,2&edits={SCORES}[0,0,3,2]=-2.6"
+    )
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_contain_text("−2.6")
+    expect(page.locator("body")).not_to_contain_text("2.5999")
 
 
 def test_an_intermediate_number_is_set_and_what_follows_is_marked(visit: Visit) -> None:

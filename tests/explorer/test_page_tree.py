@@ -95,7 +95,9 @@ def test_the_keys_of_a_tree(visit: Visit) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("logits")
     page.keyboard.press("Home")
-    assert active(page) == "Parameters (2)"
+    assert active(page) == "Parameters (1)"
+    page.keyboard.press("ArrowDown")
+    assert active(page) == "ids"
 
 
 def test_layers_and_parts_are_a_step_apart(visit: Visit) -> None:

@@ -221,7 +221,7 @@ def assert_says_the_same(page: Page, opened: OpenTrace, language: Any) -> None:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_card_is_the_servers(show: Callable[..., Page], language: Any) -> None:
     t = traced("illustrated")
-    page = show(page_text(t, lang=language))
+    page = show(page_text(t, lang=language), f"#/?lang={language}")
     assert_says_the_same(page, OpenTrace(t, "trace", "module"), language)
 
 
@@ -240,7 +240,7 @@ def test_parts_of_a_packed_projection_keep_their_names(show: Callable[..., Page]
 def test_every_card_of_a_larger_model(show: Callable[..., Page], name: str, language: Any) -> None:
     t = traced(name)
     assert_says_the_same(
-        show(page_text(t, lang=language)), OpenTrace(t, "trace", "module"), language
+        show(page_text(t), f"#/?lang={language}"), OpenTrace(t, "trace", "module"), language
     )
 
 
@@ -322,6 +322,31 @@ def test_a_reader_follows_keys_links_and_switches(show: Callable[..., Page]) -> 
     expect(title).to_have_text("S[1, 2]")
     page.locator("#map-search").fill("weights")
     expect(page.get_by_role("treeitem")).to_have_count(1)
+
+
+def language_of(page: Page) -> str:
+    return str(page.evaluate("document.documentElement.lang"))
+
+
+def test_the_language_is_the_readers_unless_the_link_names_one(
+    show: Callable[..., Page],
+) -> None:
+    page = show(page_text(traced("illustrated"), lang="zh"))  # the browser is English
+    assert language_of(page) == "en"
+    page = show(page_text(traced("illustrated"), lang="en"), "#/?lang=zh")
+    assert language_of(page) == "zh-CN"
+    page = show(page_text(traced("illustrated"), lang="en"))  # that was the choice of a link
+    assert language_of(page) == "en"
+    page.get_by_role("button", name="中文").click()
+    page = show(page_text(traced("illustrated"), lang="en"))  # this one is the reader's
+    assert language_of(page) == "zh-CN"
+
+
+@pytest.mark.browser_context_args(locale="fr-FR")
+def test_a_reader_of_neither_language_has_the_one_that_the_page_was_written_in(
+    show: Callable[..., Page],
+) -> None:
+    assert language_of(show(page_text(traced("illustrated"), lang="zh"))) == "zh-CN"
 
 
 def test_a_file_offers_nothing_that_needs_a_server(show: Callable[..., Page]) -> None:

@@ -20,7 +20,7 @@ from glassformer.tracing import Trace, trace
 from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.explanation import Card, expression_data
-from glassformer.tracing.formula import to_mathml, to_tex, to_text
+from glassformer.tracing.formula import exact_number, to_mathml, to_tex, to_text
 from glassformer.tracing.formula.notation import Fraction, Power, Value, written_letters
 from glassformer.tracing.steps import Step
 from tests.tracing.printed_formulas import (
@@ -260,3 +260,21 @@ def test_a_running_sum_says_where_it_ends() -> None:
     assert cell.formula == "Σₖ≤₂ x[1, k]"
     assert r"\sum_{k \le 2} x_{1,k}" in cell._repr_markdown_()
     assert trace(lambda x: x.cummax(0).values, x).steps[0][2, 3].formula == "maxₖ≤₂(x[k, 3])"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (float(np.float32(-2.6)), "-2.6"),
+        (float(np.float32(1 / 3)), "0.33333334"),
+        (float(np.float32(123456.78)), "123456.78"),
+        (1 / 3, "0.333333333"),  # a float64
+        (1e300, "1e+300"),
+        (math.nan, "NaN"),
+        (-0.0, "0"),
+        (7, "7"),
+        (True, "True"),
+    ],
+)
+def test_a_stored_number_has_the_fewest_digits_that_restore_it(value: float, text: str) -> None:
+    assert exact_number(value) == text

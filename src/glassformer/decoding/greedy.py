@@ -27,7 +27,7 @@ class TokenChoice(NamedTuple):
     """The tokens chosen, and the probabilities they were drawn with (None: the best was taken)."""
 
     tokens: Int[Tensor, "B R"]
-    chances: Float[Tensor, "B R V"] | None
+    probabilities: Float[Tensor, "B R V"] | None
 
 
 class Chooser(Protocol):
@@ -150,7 +150,7 @@ def _account(step: DecodingStep, row: int, samples: list[_Sample], end: int | No
         for token in ids:
             log_probability = float(shown[token])
             total = samples[sample].total + log_probability
-            chances = step.choice.chances
+            probabilities = step.choice.probabilities
             candidates.append(
                 Candidate(
                     parent=parent,
@@ -159,7 +159,9 @@ def _account(step: DecodingStep, row: int, samples: list[_Sample], end: int | No
                     total=total,
                     score=total,
                     fate="dropped" if token != chosen else "ended" if token == end else "kept",
-                    chance=None if chances is None else float(chances[row, sample, token]),
+                    draw_probability=None
+                    if probabilities is None
+                    else float(probabilities[row, sample, token]),
                 )
             )
     return LedgerStep(tuple(candidates))

@@ -26,7 +26,7 @@ class Candidate:
     """What it is ranked by when it ends: the total divided by the length penalty."""
     fate: Fate
     """kept: a beam continues from it, numbered in this order; ended: complete; or dropped."""
-    chance: float | None = None
+    draw_probability: float | None = None
     """Sampling only: the probability of being drawn, after temperature and filters."""
 
 

@@ -55,7 +55,7 @@ class Sampling:
             )
         expect_ranges(self)
 
-    def chances(
+    def probabilities(
         self, logits: Float[Tensor, "... V"], seen: Tensor | None = None
     ) -> Float[Tensor, "... V"]:
         """The probability that each token is drawn; exactly 0 for what is filtered out."""
@@ -103,14 +103,14 @@ class RandomChooser:
             for row, prompt in enumerate(self.prompts):
                 self.seen[row, :, list(prompt)] = True
             self.seen = self.seen.to(logits.device)
-        chances = self.settings.chances(logits, self.seen)
+        probabilities = self.settings.probabilities(logits, self.seen)
         numbers = torch.tensor(
             [[float(torch.rand((), generator=s)) for s in row] for row in self.generators]
         )
-        tokens = draw(chances, numbers)
+        tokens = draw(probabilities, numbers)
         if self.seen is not None:
             self.seen.scatter_(-1, tokens.unsqueeze(-1), True)
-        return TokenChoice(tokens, chances)
+        return TokenChoice(tokens, probabilities)
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
         """Continue with these sequences only, in this order."""
@@ -119,16 +119,18 @@ class RandomChooser:
             self.seen = self.seen[sequences]
 
 
-def draw(chances: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]) -> Int[Tensor, "..."]:
-    """The token that a uniform number in [0, 1) falls on, when chances are laid end to end.
+def draw(
+    probabilities: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]
+) -> Int[Tensor, "..."]:
+    """The token that a uniform number in [0, 1) falls on, when probabilities are laid end to end.
 
-    In float64, and by the first sum that exceeds the number: a chance of 0 covers nothing, so it
-    is never drawn.
+    In float64, and by the first sum that exceeds the number: a probability of 0 covers nothing, so
+    it is never drawn.
     """
-    device = float64_device(chances.device)
-    sums = chances.to(device).double().cumsum(dim=-1)
+    device = float64_device(probabilities.device)
+    sums = probabilities.to(device).double().cumsum(dim=-1)
     targets = numbers.to(device).double().unsqueeze(-1) * sums[..., -1:]
-    return torch.searchsorted(sums, targets, right=True).squeeze(-1).to(chances.device)
+    return torch.searchsorted(sums, targets, right=True).squeeze(-1).to(probabilities.device)
 
 
 def penalise_repetition(

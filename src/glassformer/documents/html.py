@@ -11,7 +11,7 @@ from glassformer.colours import hex_colour, ink_on
 from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer, mathml_lines
 from glassformer.picture import STYLE
-from glassformer.tracing.formula import number
+from glassformer.tracing.formula import exact_number
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}
 _LINE_OF_CODE = 28
@@ -130,7 +130,7 @@ class Html(Renderer[str]):
             return f'<td class="blank" aria-label="{escape(self.words["blank"])}"></td>'
         if cell.text == p.ASKED:  # nothing on hovering, either
             return f"<td{marked}{look}>{cell.text}</td>"
-        whole = self.words["unwritten"] if cell.is_unwritten else number(cell.value, 9)
+        whole = self.words["unwritten"] if cell.is_unwritten else exact_number(cell.value)
         return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
 
     def table(self, part: p.Table) -> str:

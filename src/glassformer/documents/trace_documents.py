@@ -20,7 +20,7 @@ from glassformer.experiments.result import heading
 from glassformer.language import Sentences, as_language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.explanation import Card
-from glassformer.tracing.formula import MOST_TERMS, number
+from glassformer.tracing.formula import MOST_TERMS, exact_number, number
 from glassformer.tracing.formula.notation import say as inside
 from glassformer.tracing.trace import Branch
 
@@ -165,7 +165,7 @@ class TraceDocuments:
         if not shown.is_given:
             facts = [(words["operator"], p.Span(cell.step.op, "code"))]
         dtype = str(cell.step.dtype).removeprefix("torch.")
-        facts.append((words["stored"].format(dtype=dtype), number(cell.value, 9)))
+        facts.append((words["stored"].format(dtype=dtype), exact_number(cell.value)))
         if shown.expression is not None:
             facts.append((words["recomputed"], number(shown.recomputed, 17)))
             facts.append((words["difference"], f"{shown.difference:.1e}"))

@@ -26,8 +26,8 @@ from glassformer.tracing.explanation import Card, Summand
 from glassformer.tracing.formula import (
     Formula,
     Sight,
+    exact_number,
     leaf_of,
-    number,
     to_pieces,
     to_tex,
 )
@@ -81,7 +81,7 @@ def card_info(
     return schemas.CardInfo.copy_of(
         card,
         cell=link(cell),
-        exact=UNWRITTEN if card.is_unwritten else number(cell.value, 9),
+        exact=UNWRITTEN if card.is_unwritten else exact_number(cell.value),
         tex=to_tex(whole, language=language),
         formula=formula,
         numbers=numbers,

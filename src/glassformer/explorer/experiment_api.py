@@ -423,8 +423,8 @@ def _lens(opened: OpenTrace, wanted: LensRequest) -> LensAnswer:
     finally:
         for run in found.traces:
             run.close()
-    chances = torch.softmax(values, -1).reshape(len(found.layers), -1, values.shape[-1])
-    best = chances.max(-1)
+    shares = torch.softmax(values, -1).reshape(len(found.layers), -1, values.shape[-1])
+    best = shares.max(-1)
     steps = {name: step.number for name, step in residual_stream(opened.trace)}
     return LensAnswer(
         positions=positions,
@@ -433,8 +433,8 @@ def _lens(opened: OpenTrace, wanted: LensRequest) -> LensAnswer:
                 name=layer,
                 step=steps[layer],
                 words=[
-                    LensWord(text=text, probability=float(chance))
-                    for text, chance in zip(
+                    LensWord(text=text, probability=float(share))
+                    for text, share in zip(
                         _texts(opened, best.indices[row].tolist()), best.values[row], strict=True
                     )
                 ],

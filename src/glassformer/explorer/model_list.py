@@ -102,14 +102,14 @@ class CandidateInfo(Message):
     log_probability: float
     total: float
     score: float
-    chance: float | None
+    draw_probability: float | None
     fate: Literal["kept", "ended", "dropped"]
 
 
 class DecodeStep(Message):
-    """The candidates of one step, best first, and the beams (`rivals`) that they extend."""
+    """The candidates of one step, best first, and the beams that they extend."""
 
-    rivals: list[str]
+    beams: list[str]
     candidates: list[CandidateInfo]
 
 
@@ -413,20 +413,20 @@ def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
 def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
     """Each step with the prefixes that its candidates extend."""
     told: list[DecodeStep] = []
-    rivals = [""]
+    beams = [""]
     for number, step in enumerate(ledger.steps):
         shown = step.candidates[:MOST_CANDIDATES]
         names = tokenizer.display_tokens([candidate.token for candidate in shown])
         told.append(
             DecodeStep(
-                rivals=rivals,
+                beams=beams,
                 candidates=[
                     CandidateInfo.copy_of(candidate, text=name)
                     for candidate, name in zip(shown, names, strict=True)
                 ],
             )
         )
-        rivals = [
+        beams = [
             tokenizer.decode([part.token for part in ledger.path(number, kept)])
             for kept in step.kept
         ]

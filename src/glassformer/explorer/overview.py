@@ -115,12 +115,12 @@ class _Output:
         return schemas.Answer(task=task, text=text, output=self._step.number, **more)  # type: ignore[arg-type]
 
     def _class(self, model: Model) -> schemas.Answer:
-        names = model.class_names(len(self.chances))
-        if not self.chances.any():
+        names = model.class_names(len(self.probabilities))
+        if not self.probabilities.any():
             return self._said("classify", NO_ANSWER)
         classes = self._choices((), lambda places: [names[at] for at in places], MOST_CLASSES)
         best = classes[0]
-        shares = dict(zip(names, self.chances.tolist(), strict=True))
+        shares = dict(zip(names, self.probabilities.tolist(), strict=True))
         found = Classified(self._opened.text, best.text, best.probability, shares)
         return self._said("classify", best.text, classes=classes, undecided=found.undecided)
 
@@ -129,19 +129,19 @@ class _Output:
         gaps = [at for at, id_ in enumerate(self._ids) if id_ == tokenizer.special.mask]
         if not gaps:
             return None
-        if not self.chances[gaps].any(axis=-1).all():
+        if not self.probabilities[gaps].any(axis=-1).all():
             return self._said("classify", NO_ANSWER)
-        best = tokenizer.display_tokens(self.chances[gaps].argmax(-1))
+        best = tokenizer.display_tokens(self.probabilities[gaps].argmax(-1))
         choices = self._choices((gaps[0],), tokenizer.display_tokens, MOST_CHOICES)
         return self._said("classify", " … ".join(best), classes=choices)
 
     def _tagged(self, model: Model) -> str:
         """The class of each token that is not special."""
-        names = model.class_names(self.chances.shape[-1])
+        names = model.class_names(self.probabilities.shape[-1])
         shown = model.reader.display_tokens(self._ids)
         return " ".join(
             f"{token}/{names[int(row.argmax())] if row.any() else NO_ANSWER}"
-            for id_, token, row in zip(self._ids, shown, self.chances, strict=True)
+            for id_, token, row in zip(self._ids, shown, self.probabilities, strict=True)
             if id_ not in model.reader.special.silent
         )
 
@@ -153,11 +153,11 @@ class _Output:
             schemas.AnswerPosition(
                 after=after,
                 chosen=chosen,
-                choices=self._choices((place,), tokenizer.display_tokens, MOST_CHOICES),
+                choices=self._choices((place,), tokenizer.display_tokens, MOST_CHOICES, id_),
             )
-            for place, (after, chosen) in enumerate(zip_longest(read, read[1:]))
+            for place, (after, chosen, id_) in enumerate(zip_longest(read, read[1:], self._ids[1:]))
         ]
-        told = self.chances[-1:] if task == "generate" else self.chances
+        told = self.probabilities[-1:] if task == "generate" else self.probabilities
         best = told.argmax(-1).tolist()
         if task == "translate" and end in best:
             best = best[: best.index(end)]
@@ -165,12 +165,12 @@ class _Output:
         return self._said(task, text, positions=positions)
 
     @cached_property
-    def chances(self) -> npt.NDArray[np.float64]:
+    def probabilities(self) -> npt.NDArray[np.float64]:
         """The probabilities of the one text's logits; zeros where an edit left none."""
         assert self._opened.loaded is not None
         logits = torch.from_numpy(np.array(self._step.view.array[0], dtype=np.float64))
-        chances: npt.NDArray[np.float64] = self._opened.loaded.probabilities(logits).numpy()
-        return np.nan_to_num(chances, nan=0.0)
+        probabilities: npt.NDArray[np.float64] = self._opened.loaded.probabilities(logits).numpy()
+        return np.nan_to_num(probabilities, nan=0.0)
 
     @property
     def _ids(self) -> tuple[int, ...]:
@@ -178,13 +178,21 @@ class _Output:
         return self._opened.reading.ids
 
     def _choices(
-        self, place: Index, names: Callable[[list[int]], Sequence[str]], most: int
+        self,
+        place: Index,
+        names: Callable[[list[int]], Sequence[str]],
+        most: int,
+        chosen: int | None = None,
     ) -> list[schemas.Choice]:
-        """The likeliest answers at a place, best first."""
-        chances = self.chances[place]
-        best = np.argsort(-chances, kind="stable")[:most].tolist()
+        """The likeliest answers at a place, best first; then `chosen`, if it is none of these."""
+        probabilities = self.probabilities[place]
+        best = np.argsort(-probabilities, kind="stable")[:most].tolist()
+        if chosen is not None and chosen not in best:
+            best.append(chosen)
         return [
-            schemas.Choice(text=name, probability=float(chances[at]), cell=self._ref(*place, at))
+            schemas.Choice(
+                text=name, probability=float(probabilities[at]), cell=self._ref(*place, at)
+            )
             for at, name in zip(best, names(best), strict=True)
         ]
 
@@ -224,12 +232,12 @@ def attention_layers(trace: Trace) -> list[schemas.AttentionInfo]:
 
 def tree_of(trace: Trace, steps: list[Step], first: int) -> schemas.BranchInfo:
     """The tree; its upper levels and the path to the first step shown are expanded."""
-    made = [s for s in steps if s.role != "parameter" and (s.call is not None or s.is_view)]
+    made = [s for s in steps if s.role != "parameter" and (_is_computed(s) or s.role == "input")]
     root = trace.tree(made)
     known = {step.module for step in made}
     parameters: dict[str, list[int]] = defaultdict(list)
     for step in steps:
-        if step.call is None and not step.is_view:
+        if step.role != "input" and not _is_computed(step):
             path = step.module
             while path and path not in known:  # the nearest module with steps around it
                 path = path.rpartition(".")[0]
@@ -237,6 +245,10 @@ def tree_of(trace: Trace, steps: list[Step], first: int) -> schemas.BranchInfo:
     function = trace.recording.program.function
     module = function if isinstance(function, nn.Module) else None
     return _branch_info(root, parameters, module, f"{steps[first].module}.", 0)
+
+
+def _is_computed(step: Step) -> bool:
+    return step.call is not None or step.is_view
 
 
 def _branch_info(

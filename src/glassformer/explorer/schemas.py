@@ -234,6 +234,7 @@ class AnswerPosition(Message):
     chosen: str | None
     """The token at this position of the recorded target; None after the last one."""
     choices: list[Choice]
+    """The most probable ones; `chosen` comes last if it is not one of these."""
 
 
 class Answer(Message):

@@ -276,7 +276,7 @@ def _temperature(temperature: float, say: Speaker) -> Parts:
 
 def chances(word: str, settings: Sampling) -> list[float]:
     """What `Sampling` draws from after a word."""
-    found = settings.chances(next_word_table().log()[WORDS.index(word)])
+    found = settings.probabilities(next_word_table().log()[WORDS.index(word)])
     return [float(found[WORDS.index(after)]) for after in NEXT[word]]
 
 

@@ -1,6 +1,7 @@
 /** Which heads a trace has, and where their weights are. */
 
-import type { AttentionInfo, TraceInfo } from '../lib/api';
+import { headAxis } from '../edit/words';
+import { toNumber, type AttentionInfo, type TraceInfo } from '../lib/api';
 import { source } from '../lib/source';
 import { store } from '../matrix/store';
 import { tileShape, type MatrixPlace } from '../matrix/tiles';
@@ -48,6 +49,18 @@ export function headAt(trace: TraceInfo, step: number | null, lead: number[]): H
       shape.at(-3) === n_heads,
   );
   return layer === undefined ? null : { layer, head: lead.at(-1) ?? 0 };
+}
+
+/** Whether an edit took what a head hands on out of the run; its weights stay as they are. */
+export function isOff(trace: TraceInfo, { layer, head }: Head): boolean {
+  const { module } = trace.steps[layer.weights];
+  return trace.edits.some((edit) => {
+    const of = trace.steps.find(({ name }) => name === edit.step);
+    if (of?.module !== module || of.short !== 'context' || edit.to !== 'value') return false;
+    const axis = headAxis(trace, of);
+    const isOnly = edit.index.every((at, own) => at === (own === axis ? head : null));
+    return isOnly && toNumber(edit.value ?? 0) === 0;
+  });
 }
 
 /** What each query position of a translator's decoder writes next: the token after it; null if

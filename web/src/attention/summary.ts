@@ -5,15 +5,20 @@ import { formatShare } from '../matrix/numbers';
 import { linksFrom, type Summary, type Weights } from './weights';
 
 export function tell(
-  { habit, share, spread }: Summary,
+  { habit, share, favourite, spread }: Summary,
   weights: Weights,
   queries: string[],
   keys: string[],
 ): string {
   const looks =
-    habit === null
-      ? t('attention.noHabit')
-      : t('attention.looksAt', { what: t(`attention.${habit}`), share: formatShare(share) });
+    habit !== null
+      ? t('attention.looksAt', { what: t(`attention.${habit}`), share: formatShare(share) })
+      : favourite !== null
+        ? t('attention.looksAt', {
+            what: t('attention.token', { token: keys[favourite.key] ?? String(favourite.key) }),
+            share: formatShare(favourite.share),
+          })
+        : t('attention.noHabit');
   const count = Math.round(spread);
   const spreads =
     count > 1 ? t('attention.spread', { spread: String(count) }) : tellOne(weights, queries, keys);

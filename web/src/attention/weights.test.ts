@@ -83,6 +83,16 @@ describe('the summary of a head', () => {
     expect(summarise(same, false)).toMatchObject({ habit: 'first', share: 0.5 });
   });
 
+  it('names the token that all attend to, where no rule says it', () => {
+    const row = [0.05, 0.05, 0.9, 0];
+    const { habit, favourite } = summarise(weights([row, row, row, row]), true);
+    expect(habit).toBeNull();
+    expect(favourite?.key).toBe(2);
+    expect(favourite?.share).toBeCloseTo(0.9);
+    const even = [0.25, 0.25, 0.25, 0.25];
+    expect(summarise(weights([even, even, even, even]), true).favourite).toBeNull();
+  });
+
   it('leaves out queries that may attend to nothing', () => {
     const masked = weights([
       [0, 0],

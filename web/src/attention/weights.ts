@@ -26,6 +26,8 @@ export interface Summary {
   /** The rule that catches most weight, with the mean over the queries that it applies to. */
   habit: Habit | null;
   share: number;
+  /** Without a habit, the key that gets most of every query's weight, if there is one. */
+  favourite: { key: number; share: number } | null;
   /** The number of keys that an even spread with the same entropy would have, mean over queries. */
   spread: number;
 }
@@ -97,7 +99,18 @@ export function summarise(weights: Weights, isSelf: boolean): Summary {
     if (mean !== null && mean > share) [habit, share] = [candidate, mean];
   }
   if (share < WORTH_SAYING) habit = null;
-  return { habit, share, spread: meanSpread(weights) };
+  const favourite = habit === null ? favouriteOf(weights) : null;
+  return { habit, share, favourite, spread: meanSpread(weights) };
+}
+
+function favouriteOf(weights: Weights): Summary['favourite'] {
+  const shares = Array.from({ length: weights.columns }, (_, key) => {
+    let sum = 0;
+    for (let query = 0; query < weights.rows; query++) sum += weightAt(weights, query, key);
+    return sum / weights.rows;
+  });
+  const share = Math.max(...shares);
+  return share < WORTH_SAYING ? null : { key: shares.indexOf(share), share };
 }
 
 /** The mean weight of a habit's key, over the queries that have such a key and more to choose. */

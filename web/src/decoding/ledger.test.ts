@@ -5,14 +5,22 @@ import { bars, endOf, firstDropped, lastKept, parentOf, pathTo, placesKept, wayT
 import { visible, why } from './why';
 
 function candidate(text: string, parent: number, total: number, fate: CandidateInfo['fate']) {
-  return { text, parent, total, fate, score: total / 2, log_probability: -0.5, chance: null };
+  return {
+    text,
+    parent,
+    total,
+    fate,
+    score: total / 2,
+    log_probability: -0.5,
+    draw_probability: null,
+  };
 }
 
 /** Two beams: `A` leads, but `B C` ends best. */
 const answer = {
   steps: [
     {
-      rivals: [''],
+      beams: [''],
       candidates: [
         candidate('A', 0, -0.1, 'kept'),
         candidate('x', 0, -0.2, 'dropped'),
@@ -20,7 +28,7 @@ const answer = {
       ],
     },
     {
-      rivals: ['A', 'B'],
+      beams: ['A', 'B'],
       candidates: [candidate('C', 1, -0.4, 'ended'), candidate('D', 0, -0.9, 'dropped')],
     },
   ],

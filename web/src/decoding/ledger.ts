@@ -19,7 +19,7 @@ export function parentOf(steps: DecodeStep[], spot: Spot): Spot | null {
   return place === undefined ? null : { step: spot.step - 1, place };
 }
 
-/** The places of the candidates from which rivals go on, in the order in which they are counted. */
+/** The places of the candidates from which beams go on, in the order in which they are counted. */
 export function placesKept(step: DecodeStep): number[] {
   return step.candidates.flatMap((candidate, place) => (candidate.fate === 'kept' ? [place] : []));
 }
@@ -77,6 +77,6 @@ export function bars(
   return step.candidates.map((candidate) => ({
     candidate,
     before: Math.exp(candidate.log_probability),
-    after: candidate.chance ?? (candidate.fate === 'dropped' ? 0 : 1),
+    after: candidate.draw_probability ?? (candidate.fate === 'dropped' ? 0 : 1),
   }));
 }

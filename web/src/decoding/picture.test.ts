@@ -8,7 +8,7 @@ type Fate = DecodeStep['candidates'][number]['fate'];
 
 function steps(...fates: Fate[][]): DecodeStep[] {
   return fates.map((step) => ({
-    rivals: [''],
+    beams: [''],
     candidates: step.map((fate) => ({ parent: 0, fate }) as DecodeStep['candidates'][number]),
   }));
 }

@@ -15,7 +15,7 @@ export interface Search {
 /** All that there is to say about one candidate. */
 export function why(search: Search, spot: Spot): string[] {
   const lines = [origin(search, spot)];
-  if (search.settings.search === 'sampling') lines.push(...chances(search, spot));
+  if (search.settings.search === 'sampling') lines.push(...drawn(search, spot));
   else if (search.settings.search === 'greedy') lines.push(...greedily(search, spot));
   else lines.push(...byBeam(search, spot));
   return lines;
@@ -39,7 +39,7 @@ function origin({ answer }: Search, spot: Spot): string {
   if (parent === null) return t('decoding.whyFirst', values);
   return t('decoding.whyToken', {
     ...values,
-    rival: answer.steps[spot.step].rivals[candidate.parent] ?? '',
+    beam: answer.steps[spot.step].beams[candidate.parent] ?? '',
     before: formatNumber(candidate.total - candidate.log_probability),
   });
 }
@@ -136,14 +136,14 @@ function greedily({ answer }: Search, spot: Spot): string[] {
   return lines;
 }
 
-function chances({ answer, settings }: Search, spot: Spot): string[] {
+function drawn({ answer, settings }: Search, spot: Spot): string[] {
   const candidate = answer.steps[spot.step].candidates[spot.place];
-  if (candidate.chance === 0) return [t('decoding.whyFiltered')];
+  if (candidate.draw_probability === 0) return [t('decoding.whyFiltered')];
   const lines = [
-    t('decoding.whyChance', {
+    t('decoding.whyFiltersMade', {
       p: formatNumber(Math.exp(candidate.log_probability)),
       temperature: formatNumber(settings.temperature),
-      chance: formatNumber(candidate.chance ?? 0),
+      drawn: formatNumber(candidate.draw_probability ?? 0),
     }),
   ];
   if (candidate.fate !== 'dropped') lines.push(t('decoding.whyDrawn', { seed: settings.seed }));

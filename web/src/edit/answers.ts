@@ -1,43 +1,67 @@
-/** What the model said before and after the edits, as two short texts. */
+/** What the model said before and after the edits. */
 
-import type { Answer } from '../lib/api';
+import type { Answer, AnswerPosition, Choice } from '../lib/api';
 import { t } from '../lib/i18n';
+import { formatShares } from '../matrix/numbers';
 
 export interface Said {
   text: string;
-  /** Of the class that is named, or of the first token that differs. */
-  probability: number | null;
+  /** Of the class or of the next token, in words; null for a text, whose tokens have one each. */
+  share: string | null;
+}
+
+/** A token of a text, with its probabilities in words. */
+export interface TokenChange {
+  text: string;
+  before: string;
+  after: string;
 }
 
 export interface Comparison {
   before: Said;
   after: Said;
+  /** Of a translation, the token whose probability changed most. */
+  token: TokenChange | null;
   isSame: boolean;
 }
 
 export function compare(before: Answer, after: Answer): Comparison {
-  const [old, now] = [said(before), said(after)];
-  return {
-    before: old,
-    after: now,
-    isSame: old.text === now.text && old.probability === now.probability,
-  };
+  const [old, now] = [bestOf(before), bestOf(after)];
+  const shares = old && now ? formatShares(old.probability, now.probability) : [null, null];
+  const one = { text: textOf(before, old), share: shares[0] };
+  const other = { text: textOf(after, now), share: shares[1] };
+  const token = before.task === 'translate' ? mostChanged(before, after) : null;
+  const isSame = one.text === other.text && one.share === other.share && token === null;
+  return { before: one, after: other, token, isSame };
 }
 
-/** A classifier's class with its probability; what others would write, token after token. */
-function said(answer: Answer): Said {
-  if (answer.classes.length > 0) {
-    const best = answer.classes.reduce((a, b) => (b.probability > a.probability ? b : a));
-    const text = answer.undecided ? t('answer.undecided') : best.text;
-    return { text, probability: best.probability };
-  }
-  if (answer.positions.length > 0) {
-    const tokens = answer.positions.map(({ choices }) => choices[0]?.text ?? '');
-    const first = answer.positions[0]?.choices[0];
-    return {
-      text: tokens.join(' ').trim(),
-      probability: answer.positions.length === 1 ? (first?.probability ?? null) : null,
-    };
-  }
-  return { text: answer.text, probability: null };
+/** A classifier's class, or a language model's next token. */
+function bestOf({ task, classes, positions }: Answer): Choice | undefined {
+  if (task === 'generate') return positions.at(-1)?.choices[0];
+  return classes.toSorted((a, b) => b.probability - a.probability)[0];
+}
+
+function textOf(answer: Answer, best: Choice | undefined): string {
+  if (answer.undecided) return t('answer.undecided');
+  return answer.task === 'generate' && best !== undefined ? best.text : answer.text;
+}
+
+/** The probability of the token that stands at a position, or of the best where none does. */
+export function shareOf({ chosen, choices }: AnswerPosition): number {
+  const found = chosen === null ? choices[0] : choices.find(({ text }) => text === chosen);
+  return found?.probability ?? 0;
+}
+
+function mostChanged(before: Answer, after: Answer): TokenChange | null {
+  const tokens = before.positions.flatMap((was, at) => {
+    const now = after.positions[at];
+    const text = was.chosen ?? was.choices[0]?.text;
+    if (now === undefined || text === undefined) return [];
+    return [{ text, before: shareOf(was), after: shareOf(now) }];
+  });
+  const change = (token: (typeof tokens)[number]) => Math.abs(token.after - token.before);
+  const most = tokens.toSorted((a, b) => change(b) - change(a))[0];
+  if (most === undefined) return null;
+  const [was, is] = formatShares(most.before, most.after);
+  return was === is ? null : { text: most.text, before: was, after: is };
 }

@@ -15,6 +15,7 @@ class Editing {
     if (trace === null) return;
     const start = ++this.starts;
     try {
+      if (session.isLesson) await session.showEquation(place);
       const card = await source.card(trace.id, place, operand);
       if (start === this.starts) this.card = card;
     } catch (error) {

@@ -1,6 +1,6 @@
 /** What a person typed as the new value of a cell: a number, or why it cannot be one. */
 
-import { parseNumber } from '../matrix/numbers';
+import { parseNumber, shortest } from '../matrix/numbers';
 
 export type Refusal = 'edit.notNumber' | 'edit.notWhole' | 'edit.same';
 
@@ -14,11 +14,7 @@ export function readEntry(text: string, now: number, isWhole: boolean): number |
 
 /** A number as one would type it: the fewest digits that give the same float32 back. */
 export function typed(value: number): string {
-  for (let digits = 1; digits < 9; digits++) {
-    const text = String(Number(value.toPrecision(digits)));
-    if (Math.fround(Number(text)) === Math.fround(value)) return text;
-  }
-  return String(Number(value.toPrecision(9)));
+  return String(shortest(Math.fround(value)));
 }
 
 export function isWholeType(dtype: string): boolean {

@@ -25,6 +25,7 @@ class RegionMenuState {
     if (trace === null || !source.can.experiment) return;
     const opening = ++this.openings;
     try {
+      if (session.isLesson) await session.showEquation(place);
       const { cell } = await source.card(trace.id, place, operand);
       if (opening === this.openings) [this.cell, this.at, this.isOfHead] = [cell, at, isOfHead];
     } catch (error) {

@@ -165,9 +165,7 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
 
 /** Take from a link what needs no answer of the server. */
 function take(session: Session, link: Link): void {
-  if (link.language !== null && link.language !== setting.language) {
-    setting.setLanguage(link.language);
-  }
+  if (link.language !== null) setting.language = link.language; // its author's choice, not to be kept
   lecture.isOn = link.lecture && link.view !== 'start';
   session.walk = link.walk;
   session.item = link.item;

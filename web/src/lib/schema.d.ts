@@ -148,7 +148,7 @@ export interface components {
             log_probability: number;
             total: number;
             score: number;
-            chance: number | null;
+            draw_probability: number | null;
             /** @enum {string} */
             fate: "kept" | "ended" | "dropped";
         };
@@ -337,9 +337,9 @@ export interface components {
             /** @default 48 */
             max_new?: number;
         };
-        /** @description The candidates of one step, best first, and the beams (`rivals`) that they extend. */
+        /** @description The candidates of one step, best first, and the beams that they extend. */
         DecodeStep: {
-            rivals: string[];
+            beams: string[];
             candidates: components["schemas"]["CandidateInfo"][];
         };
         /** @description A symbol of a formula that stands for a part: μ, σ, Z. */

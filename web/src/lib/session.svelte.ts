@@ -77,6 +77,9 @@ export class Session extends Requests<Next> {
   /** Whether the matrices show the numbers before the edits. */
   showsBefore = $state(false);
 
+  /** A lesson tells of its own run as it was: an edit of it is looked at as an equation. */
+  readonly isLesson = $derived.by(() => this.view === 'walk' && this.walk?.lesson !== 'run');
+
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<Walk | null>(null);
   /** What the views of claims and audits show; null: their lists. */
@@ -165,6 +168,12 @@ export class Session extends Requests<Next> {
     const trace = this.trace;
     if (trace === null || findStep(trace, spot.step) === null) return;
     await this.look((signal) => lookAt(trace, spot, signal));
+  }
+
+  /** A number with its card in the equation of its step. */
+  async showEquation(place: Place): Promise<void> {
+    this.view = 'equation';
+    await this.cards.explain(place);
   }
 
   /** Where the reader is or will be in a moment: quick steps count from there, and add up. */

@@ -1,12 +1,18 @@
-/** What the reader chose and the browser remembers: language and theme. */
+/**
+ * Language and theme. The reader's own choice is remembered; before there is one, the page has the
+ * language of its browser, and a saved page otherwise the one that it was written in. A link that
+ * names a language sets it for this visit (`route.svelte.ts`).
+ */
 
 import type { Language } from './api';
 
 export type Theme = 'auto' | 'light' | 'dark';
 
+const LANGUAGES: readonly Language[] = ['en', 'zh'];
+
 class Setting {
   language = $state<Language>(
-    savedLanguage() ?? remembered('language', ['en', 'zh']) ?? preferredLanguage(),
+    remembered('language', LANGUAGES) ?? preferredLanguage() ?? savedLanguage() ?? 'en',
   );
   theme = $state<Theme>(remembered('theme', ['auto', 'light', 'dark']) ?? 'auto');
 
@@ -23,14 +29,19 @@ class Setting {
 
 export const setting = new Setting();
 
+/** The first of the browser's languages that the page has. */
+function preferredLanguage(): Language | null {
+  for (const wanted of navigator.languages) {
+    const found = LANGUAGES.find((one) => wanted.toLowerCase().startsWith(one));
+    if (found !== undefined) return found;
+  }
+  return null;
+}
+
 /** The language that a page was saved in. */
 function savedLanguage(): Language | null {
   const saved = document.documentElement.dataset['language'];
-  return saved === 'en' || saved === 'zh' ? saved : null;
-}
-
-function preferredLanguage(): Language {
-  return navigator.language.toLowerCase().startsWith('zh') ? 'zh' : 'en';
+  return LANGUAGES.find((one) => one === saved) ?? null;
 }
 
 function remembered<T extends string>(name: string, allowed: readonly T[]): T | null {

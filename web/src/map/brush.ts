@@ -3,6 +3,10 @@
 import { toScreen, type Camera, type Rect, type Size } from './camera';
 import type { Palette } from './palette';
 import type { Point } from './scene';
+import { widthOf } from './type';
+
+/** Of a text that is cut, in font sizes: two letters. */
+const LEAST_ROOM = 1.4;
 
 export class Brush {
   constructor(
@@ -10,6 +14,8 @@ export class Brush {
     readonly camera: Camera,
     readonly screen: Size,
     readonly palette: Palette,
+    /** Pixels of the screen for each pixel here: several in a lecture. */
+    readonly enlarged = 1,
   ) {}
 
   get zoom(): number {
@@ -54,7 +60,7 @@ export class Brush {
     width: number,
     { colour = this.palette.text, align = 'left', weight = 500, mono = false } = {},
   ): void {
-    const shown = cut(text, size, width);
+    const shown = this.cut(text, size, width, weight, mono);
     if (shown === '') return;
     const { canvas } = this;
     // Whole halves: each other size would have its letters drawn anew.
@@ -63,6 +69,23 @@ export class Brush {
     canvas.textAlign = align as CanvasTextAlign;
     canvas.textBaseline = 'middle';
     canvas.fillText(shown, x, y);
+  }
+
+  /** A text's first letters as far as they fit. */
+  cut(text: string, size: number, width: number, weight = 500, mono = false): string {
+    const family = mono ? this.palette.mono : this.palette.sans;
+    const room = width / (Math.round(size * 2) / 2);
+    if (widthOf(text, weight, family) <= room) return text;
+    if (room < LEAST_ROOM) return '';
+    const letters = [...text];
+    let [low, high] = [1, letters.length];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      const shorter = `${letters.slice(0, middle).join('')}…`;
+      if (widthOf(shorter, weight, family) <= room) low = middle;
+      else high = middle - 1;
+    }
+    return `${letters.slice(0, low).join('')}…`;
   }
 
   /** Text that rises to the right; it ends at a point, or begins there. */
@@ -157,20 +180,4 @@ export function imageOf(
   for (let at = 0; at < words.length; at++) words[at] = colour(at % width, Math.floor(at / width));
   image.getContext('2d')?.putImageData(pixels, 0, 0);
   return image;
-}
-
-const WIDE = /[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60]/;
-
-/** A text's first letters as far as they fit; measured by rule of thumb, as it is done so often. */
-export function cut(text: string, size: number, width: number): string {
-  let room = width / size;
-  const room0 = room;
-  let end = 0;
-  for (const letter of text) {
-    const needs = WIDE.test(letter) ? 1 : 0.56;
-    if (room < needs) return room0 < 1.4 ? '' : `${text.slice(0, Math.max(1, end - 1))}…`;
-    room -= needs;
-    end += letter.length;
-  }
-  return text;
 }

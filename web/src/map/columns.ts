@@ -1,7 +1,7 @@
 /** The right half of a tower: a column for each token, and what happens in the columns. */
 
 import { colourTable, INFINITE, N_COLOURS } from '../matrix/colours';
-import { cut, imageOf, type Brush } from './brush';
+import { imageOf, type Brush } from './brush';
 import type { MapColumnsInfo } from '../lib/api';
 import type { Rect } from './camera';
 import {
@@ -114,6 +114,7 @@ export function drawHeat(brush: Brush, scene: Scene, heat: Heat, pointed: Pointe
 
 /** In columns that are narrower, a text that does not fit lies aslant beside its column. */
 const ROOM_FOR_TEXT = 64;
+const WEIGHT = 600;
 /** Aslant, texts need this much between them. */
 const SLANT_PITCH = 13;
 
@@ -127,7 +128,7 @@ function drawTexts(
 ): void {
   const { x, pitch } = scene.columns[box.tower!]!;
   const size = textSize(brush);
-  const isAslant = areAslant(texts, pitch * brush.zoom, size);
+  const isAslant = areAslant(brush, texts, pitch * brush.zoom, size);
   const each = isAslant ? Math.ceil(SLANT_PITCH / (pitch * brush.zoom)) : 1;
   for (const [place, text] of texts.entries()) {
     const rect = brush.rect({
@@ -140,7 +141,7 @@ function drawTexts(
     brush.slab(rect, tint, 0.13, 0.55, 6);
     const [middle, centre] = [rect.x + rect.width / 2, rect.y + rect.height / 2];
     if (!isAslant) {
-      brush.write(text, middle, centre, size, rect.width - 2, { align: 'center', weight: 600 });
+      brush.write(text, middle, centre, size, rect.width - 2, { align: 'center', weight: WEIGHT });
     } else if (place % each === 0) {
       const y = isAbove ? rect.y - 6 : rect.y + rect.height + 8;
       brush.slant(text, middle + (isAbove ? 0 : 3), y, 10.5, 60, isAbove);
@@ -152,9 +153,9 @@ function textSize({ zoom }: Brush): number {
   return Math.max(9, Math.min(15, 14 * zoom));
 }
 
-function areAslant(texts: readonly string[], pitch: number, size: number): boolean {
+function areAslant(brush: Brush, texts: readonly string[], pitch: number, size: number): boolean {
   if (pitch >= ROOM_FOR_TEXT) return false;
-  return texts.some((text) => cut(text, size, pitch - 6) !== text);
+  return texts.some((text) => brush.cut(text, size, pitch - 6, WEIGHT) !== text);
 }
 
 /** The tokens at the bottom of a tower. */
@@ -171,17 +172,18 @@ export function drawTokens(brush: Brush, scene: Scene, box: Box): void {
 }
 
 /** The same at the lower edge of the screen, while the tokens themselves are below it. */
-export function drawTokensBelow(brush: Brush, scene: Scene, tower: Box): void {
+export function drawTokensBelow(brush: Brush, scene: Scene, tower: Box, floor = 0): void {
   const tokens = tower.inside.find(({ kind }) => kind === 'tokens')!;
   const [, y] = brush.at(0, tokens.y);
-  const edge = brush.screen.height - tokens.height * brush.zoom;
+  const low = brush.screen.height - floor;
+  const edge = low - tokens.height * brush.zoom;
   const [, top] = brush.at(0, tower.y);
   const { pitch, texts } = scene.columns[tower.tower!]!;
   const size = textSize(brush);
-  if (y <= edge || top > edge || areAslant(texts, pitch * brush.zoom, size)) return;
+  if (y <= edge || top > edge || areAslant(brush, texts, pitch * brush.zoom, size)) return;
   const height = Math.min(30, tokens.height * brush.zoom) + 6;
   const { x, width } = brush.rect(tower);
-  brush.slab({ x, y: brush.screen.height - height, width, height }, brush.palette.panel, 0.92, 0);
+  brush.slab({ x, y: low - height, width, height: height + floor }, brush.palette.panel, 0.92, 0);
   const lifted = { ...tokens, y: tokens.y - (y - edge) / brush.zoom };
   drawTokens(brush, scene, lifted);
 }
@@ -335,12 +337,20 @@ function drawWeights(brush: Brush, scene: Scene, attention: Attention, query: nu
   });
 }
 
-/** The tokens on their way: a dot in each column. */
-export function drawFront(brush: Brush, scene: Scene, row: Box, share: number): void {
+/** The tokens on their way: a dot in each column, or one where the answer is a single one. */
+export function drawFront(
+  brush: Brush,
+  scene: Scene,
+  row: Box,
+  share: number,
+  isSingle: boolean,
+): void {
   const columns = row.tower === null ? undefined : scene.columns[row.tower];
   if (columns === undefined) return;
   const radius = Math.max(3, Math.min(7, 6 * brush.zoom));
-  for (let place = 0; place < columns.texts.length; place++) {
+  const { length } = columns.texts;
+  const places = isSingle ? [(length - 1) / 2] : columns.texts.keys();
+  for (const place of places) {
     const [x, y] = brush.at(columns.x + place * columns.pitch, row.y + row.height * (1 - share));
     brush.dot(x, y, radius * 2.2, brush.palette.accent, 0.18);
     brush.dot(x, y, radius, brush.palette.accent);

@@ -5,7 +5,7 @@
  * on the contents appear. That is all there is to the levels of the zoom.
  */
 
-import { cut, type Brush } from './brush';
+import type { Brush } from './brush';
 import type { Rect } from './camera';
 import {
   drawAnswers,
@@ -20,6 +20,7 @@ import {
 } from './columns';
 import { tintOf } from './palette';
 import { visibility, type Attention, type Box, type Heat, type Scene } from './scene';
+import { widthOf } from './type';
 
 export interface Look {
   scene: Scene;
@@ -36,11 +37,19 @@ export interface Look {
   /** The small picture of a step's numbers. */
   pictureOf: (step: number) => CanvasImageSource | null;
   answers: string[];
+  /** How much of the lower edge is covered. */
+  floor?: number;
   /** The answer as one text, for what is not written token by token. */
   answer: string;
 }
 
 const UNSEEN = 0.35;
+/** The smallest name of a part; on a projector in pixels of the screen. */
+const [LEAST_PART, LEAST_IN_A_HALL] = [7, 13];
+/** From the left edge of a part to its name. */
+const NAME_AT = 14;
+/** Names that would be beyond the left edge of the screen stand this far from it. */
+const EDGE = 10;
 /** Smaller letters under a picture would only be dots. */
 const LEAST_NAME = 6.5;
 /** The widths that `map_layout.py` gives to the name of a part and to its steps. */
@@ -80,8 +89,17 @@ export function draw(brush: Brush, look: Look): void {
     });
   }
   drawArrows(brush, look, seen);
-  for (const root of scene.roots) if (root.kind === 'tower') drawTokensBelow(brush, scene, root);
-  if (look.play !== null) drawFront(brush, scene, look.play.row, look.play.share);
+  for (const box of scene.boxes) {
+    if (PARTS.has(box.kind) && box.tower !== null) drawBesideEdge(brush, look, box);
+  }
+  for (const root of scene.roots)
+    if (root.kind === 'tower') {
+      drawTokensBelow(brush, scene, root, look.floor);
+    }
+  if (look.play !== null) {
+    const { row, share } = look.play;
+    drawFront(brush, scene, row, share, row.kind === 'answer' && look.answers.length === 0);
+  }
 }
 
 /** How much of each box is there yet, while the tokens are on their way. */
@@ -104,8 +122,10 @@ function drawTower(brush: Brush, look: Look, tower: Box): void {
   brush.slab(rect, palette['line-strong'], 0, 0.8, 16);
   const size = Math.max(13, Math.min(22, 20 * brush.zoom));
   const whole = look.nameOf(tower);
-  const name = cut(whole, size, rect.width) === whole ? whole : look.briefOf(tower);
-  brush.write(name, rect.x + 4, rect.y - size * 0.8, size, rect.width, { weight: 700 });
+  const name = brush.cut(whole, size, rect.width, 700) === whole ? whole : look.briefOf(tower);
+  const y = rect.y - size * 0.8;
+  // Half of a name at the upper edge of the screen says nothing.
+  if (y > size / 2) brush.write(name, rect.x + 4, y, size, rect.width, { weight: 700 });
   for (const block of tower.inside) {
     if (block.kind !== 'block') continue;
     const inner = brush.rect(block);
@@ -135,7 +155,8 @@ function nameBlock(brush: Brush, look: Look, block: Box, rect: Rect, tower: Rect
     const room = Math.min(...parts.map((part) => brush.rect(part).y)) - rect.y;
     const size = Math.max(8, Math.min(14, Math.max(10, 14 * zoom), 0.8 * room));
     const y = rect.y + Math.min(Math.max(size * 0.8, 13 * zoom), room / 2);
-    brush.write(name, rect.x + 10 * zoom, y, size, rect.width * 0.4, { weight: 600, colour });
+    const x = Math.max(EDGE, rect.x + 10 * zoom);
+    brush.write(name, x, y, size, rect.width * 0.4, { weight: 600, colour });
   } else if (rect.height >= 14 && beside > ROOM_FOR_NUMBER) {
     const y = rect.y + rect.height / 2;
     const short = beside > ROOM_FOR_NAME ? name : String((block.layer ?? 0) + 1);
@@ -152,27 +173,48 @@ function drawPart(brush: Brush, look: Look, box: Box): void {
   brush.slab(rect, colour, isPointed ? 0.18 : 0.1, isPointed ? 1 : 0.35, 8, isPointed ? 2 : 1);
   brush.slab({ ...rect, width: Math.max(2, 4 * brush.zoom) }, colour, 0.9, 0, 2);
   const more = box.nMore > 0 ? ` +${box.nMore}` : '';
-  const left = rect.x + 14 * brush.zoom;
+  const left = rect.x + NAME_AT * brush.zoom;
   const name = look.nameOf(box) + more;
   if (box.tower === null) {
-    const isClosed = !box.inside.some((one) => visibility(one, brush.zoom) > 0);
+    const isClosed = !box.inside.some((one) => visibility(one, brush.zoom, brush.enlarged) > 0);
     const size = Math.min(14, Math.max(10, 13 * brush.zoom));
     const y = isClosed ? rect.y + rect.height / 2 : rect.y + 13 * brush.zoom;
     brush.write(name, left, y, size, rect.width - 14 * brush.zoom, { weight: 600 });
     return;
   }
-  const isShown = box.inside.some((one) => visibility(one, brush.zoom) > 0);
-  const size = Math.min(16, Math.max(10, 13.5 * brush.zoom), rect.height * 0.7);
-  if (size < 7) return;
+  const isShown = box.inside.some((one) => visibility(one, brush.zoom, brush.enlarged) > 0);
+  const size = partSize(brush, rect);
+  if (size === 0) return;
   const room = (isShown ? NAME : NAME + INSIDE) * brush.zoom;
+  if (left < 0) return; // see `drawBesideEdge`
   // Smaller letters rather than fewer.
-  const fitting = Math.max(8, room / (0.57 * name.length));
+  const fitting = Math.max(8, room / widthOf(name, 600, brush.palette.sans));
   brush.write(name, left, rect.y + rect.height / 2, Math.min(size, fitting), room, { weight: 600 });
+}
+
+/** How large the name of a part is; 0 where it could not be read. */
+function partSize({ zoom, enlarged }: Brush, { height }: Rect): number {
+  const size = Math.min(16, Math.max(10, 13.5 * zoom), height * 0.8);
+  return size < Math.min(LEAST_PART, LEAST_IN_A_HALL / enlarged) ? 0 : size;
+}
+
+/** The name of a part whose left end is beyond the edge of the screen, in the corner that is seen. */
+function drawBesideEdge(brush: Brush, look: Look, box: Box): void {
+  const { palette } = brush;
+  const rect = brush.rect(box);
+  const size = partSize(brush, rect);
+  if (!brush.sees(rect) || rect.x + NAME_AT * brush.zoom >= 0 || size === 0) return;
+  const name = look.nameOf(box);
+  const width = size * widthOf(name, 600, palette.sans) + 10;
+  if (rect.x + rect.width < width + 2 * EDGE) return; // little of the part is seen itself
+  const height = Math.min(rect.height, 1.5 * size);
+  brush.slab({ x: EDGE - 5, y: rect.y, width, height }, palette.panel, 0.9, 0, 4);
+  brush.write(name, EDGE, rect.y + height / 2, size, width, { weight: 600 });
 }
 
 /** A step: its numbers as a small picture, and its name. */
 function drawStep(brush: Brush, look: Look, box: Box): void {
-  const shown = visibility(box, brush.zoom);
+  const shown = visibility(box, brush.zoom, brush.enlarged);
   if (shown === 0 || box.step === null) return;
   const { palette } = brush;
   const rect = brush.rect(box);
@@ -198,7 +240,7 @@ function drawStep(brush: Brush, look: Look, box: Box): void {
       symbol === null ? 0.27 * rect.height : Math.max(0.32 * rect.height, 0.9 * head);
     const size = Math.min(15, box.parent === null ? Math.max(9.5, relative) : relative);
     const y = picture === null ? rect.y + rect.height / 2 : rect.y + head / 2 + 1;
-    if (size < LEAST_NAME) return;
+    if (size < Math.min(LEAST_NAME, LEAST_IN_A_HALL / brush.enlarged)) return;
     brush.write(symbol ?? look.nameOf(box), rect.x + rect.width / 2, y, size, rect.width - 4, {
       align: 'center',
       weight: symbol === null ? 500 : 650,
@@ -283,7 +325,7 @@ function drawArrows(brush: Brush, look: Look, seen: (box: Box) => number): void 
         brush.curve(points, true, colour, Math.max(1, 1.6 * zoom), Math.max(4, 8 * zoom)),
       );
     } else {
-      const shown = visibility(target, zoom);
+      const shown = visibility(target, zoom, brush.enlarged);
       if (shown === 0 || !brush.sees(brush.rect(target))) continue;
       brush.faded(alpha * shown * 0.8, () =>
         brush.curve(points, false, palette.soft, Math.max(0.8, 1.2 * zoom), Math.max(3, 5 * zoom)),

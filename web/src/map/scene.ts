@@ -131,18 +131,20 @@ export function arcsOf(values: ArrayLike<number>, columns: number): Arc[] {
   return arcs;
 }
 
-/** How much of a step is there at a zoom: from its size on that can be read, and not before the
- * name of its part has room beside it. */
-export function visibility(step: Box, zoom: number): number {
-  const bySize = ramp(step.height * zoom, READABLE - 4, READABLE + 2);
-  return step.tower === null ? bySize : Math.min(bySize, ramp(zoom, 0.62, 0.7));
+/** How much of a step is there at a zoom: from its size on that can be read, which is so much larger
+ * on a projector, and not before the name of its part has room beside it. */
+export function visibility(step: Box, zoom: number, enlarged = 1): number {
+  const bySize = ramp(step.height * zoom * enlarged, READABLE - 4, READABLE + 2);
+  return step.tower === null ? bySize : Math.min(bySize, ramp(zoom, 0.6, 0.63));
 }
 
 /** Whether the contents of a box can be told apart at a zoom. */
-export function isOpen(box: Box, zoom: number): boolean {
+export function isOpen(box: Box, zoom: number, enlarged = 1): boolean {
   if (box.kind === 'tower') return true;
-  if (box.kind === 'block') return box.inside.some((one) => one.height * zoom >= READABLE);
-  return box.inside.some((one) => visibility(one, zoom) > 0.5);
+  if (box.kind === 'block') {
+    return box.inside.some((one) => one.height * zoom * enlarged >= READABLE);
+  }
+  return box.inside.some((one) => visibility(one, zoom, enlarged) > 0.5);
 }
 
 /** 0 below one size, 1 above another, a ramp between. */
@@ -151,14 +153,14 @@ export function ramp(value: number, low: number, high: number): number {
 }
 
 /** The innermost box at a point of the picture that can be told apart at a zoom. */
-export function boxAt(scene: Scene, x: number, y: number, zoom: number): Box | null {
+export function boxAt(scene: Scene, x: number, y: number, zoom: number, enlarged = 1): Box | null {
   let found: Box | null = null;
   let inside = scene.roots;
   for (;;) {
     const next = inside.find((box) => contains(box, x, y));
     if (next === undefined) return found;
     found = next;
-    if (!isOpen(next, zoom)) return found;
+    if (!isOpen(next, zoom, enlarged)) return found;
     inside = next.inside;
   }
 }

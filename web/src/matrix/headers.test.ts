@@ -6,6 +6,7 @@ import {
   exactWidth,
   headers,
   placeName,
+  rowHeaders,
   rowHeaderWidth,
   textWidth,
 } from './headers';
@@ -22,6 +23,17 @@ it('labels stand where there is room, else numbered ticks', () => {
   expect(headers(null, 0, 100, 4, 100).map(({ at }) => at)).toEqual([
     0, 10, 20, 30, 40, 50, 60, 70, 80, 90,
   ]);
+});
+
+it('labels of close rows stand beside each second or third one, and beside the marked one', () => {
+  const words = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+  const at = (size: number, marked: number | null) =>
+    rowHeaders(words, 0, 7, size, 7, marked).map(({ text }) => text);
+  expect(at(11, null)).toEqual(words);
+  expect(at(6, null)).toEqual(['a', 'c', 'e', 'g']);
+  expect(at(4, 2)).toEqual(['c', 'g']);
+  expect(at(6, 3)).toEqual(['a', 'd', 'g']);
+  expect(rowHeaders(null, 0, 100, 4, 100, 3).map(({ at }) => at)).toHaveLength(20);
 });
 
 it('a tick that would run over the end is left out', () => {

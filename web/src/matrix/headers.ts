@@ -8,6 +8,9 @@ const CHARACTER = 7;
 export const TIGHT = 14;
 const roomForLabel = () => (lecture.isOn ? TIGHT : 9);
 const ROOM_FOR_TICK = 34;
+const ROOM_FOR_ROW_TICK = 16;
+/** From one label of a row to the next, in the smaller type. */
+const ROW_LABEL = 11;
 const INDEX_HEIGHT = 20;
 
 export interface Header {
@@ -73,6 +76,31 @@ export function headers(
     const isCut =
       step > 1 && (count - at) * size < Math.min(roomForTick, text.length * CHARACTER + 5);
     if (!isCut) found.push({ at, text });
+  }
+  return found;
+}
+
+/**
+ * The headers of rows. Where labels would overlap, each second or third row has one, and the marked
+ * row always.
+ */
+export function rowHeaders(
+  labels: readonly string[] | null,
+  from: number,
+  to: number,
+  size: number,
+  count: number,
+  marked: number | null,
+): Header[] {
+  if (labels === null) return headers(null, from, to, size, count, ROOM_FOR_ROW_TICK);
+  const line = lecture.isOn ? TIGHT : ROW_LABEL;
+  const step = Math.max(1, Math.ceil(line / size));
+  const isFree = (at: number) => marked === null || Math.abs(at - marked) * size >= line;
+  const found: Header[] = [];
+  for (let at = from; at < to; at++) {
+    if (at === marked || (at % step === 0 && isFree(at))) {
+      found.push({ at, text: labels[at] ?? String(at) });
+    }
   }
   return found;
 }

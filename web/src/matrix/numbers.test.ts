@@ -6,6 +6,7 @@ import {
   HUNDREDTHS,
   formatShape,
   formatShare,
+  formatShares,
   formatSigned,
   parseNumber,
   typeset,
@@ -31,6 +32,14 @@ describe('a number for readers', () => {
     }
   });
 
+  it('has no more digits than restore it', () => {
+    for (const text of ['−2.6', '0.1', '1e−20', '123456.78', '−0.33333334']) {
+      expect(formatNumber(Math.fround(parseNumber(text)!), EXACT)).toBe(text);
+    }
+    expect(formatNumber(-2.6, EXACT)).toBe('−2.6');
+    expect(formatNumber(1 / 3, EXACT)).toBe('0.333333333');
+  });
+
   it('has two decimals where shares have little room', () => {
     const shares = [0.9791, 0.0002, 0, 1];
     expect(shares.map((share) => formatNumber(share, HUNDREDTHS))).toEqual([
@@ -50,6 +59,9 @@ describe('a number for readers', () => {
     ]);
     expect([formatShare(0.98), formatShare(0.02), formatShare(0)]).toEqual(['98%', '2.0%', '0%']);
     expect([formatShare(0.0006), formatShare(0.0004)]).toEqual(['0.1%', '< 0.1%']);
+    expect(formatShares(0.98, 0.02)).toEqual(['98%', '2.0%']);
+    expect(formatShares(0.9812, 0.9808)).toEqual(['98.12%', '98.08%']);
+    expect(formatShares(0.98, 0.98 + 1e-9)).toEqual(['98%', '98%']);
     expect(formatShape([3, 4])).toBe('3 × 4');
   });
 });

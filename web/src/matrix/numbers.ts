@@ -1,4 +1,4 @@
-/** Numbers for readers: 4 significant digits, 9 where a float32 must be restorable. */
+/** Numbers for readers: 4 significant digits, up to 9 where a float32 must be restorable. */
 
 export const SHORTEST = 3;
 export const SHORT = 4;
@@ -15,8 +15,19 @@ export function formatNumber(value: number, digits: number = SHORT): string {
   if (Number.isInteger(value) && Math.abs(value) < 10 ** Math.max(digits, 6)) {
     return String(value).replace('-', '−');
   }
+  if (digits === EXACT) value = shortest(value);
   const written = digits < 0 ? value.toFixed(-digits) : general(value, digits);
   return written.replaceAll('-', '−');
+}
+
+/** The number with the fewest digits that is the same float32: −2.6 for −2.5999999046… */
+export function shortest(value: number): number {
+  if (Math.fround(value) !== value) return value;
+  for (let digits = 1; digits < EXACT; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return Number(value.toPrecision(EXACT));
 }
 
 /** C's `%.{digits}g`: no trailing zeros, exponents of at least two digits. */
@@ -49,6 +60,17 @@ export function formatShare(share: number): string {
   const percent = share * 100;
   if (percent > 0 && percent < 0.05) return '< 0.1%';
   return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)}%`;
+}
+
+/** Two shares with as many decimals as it takes to tell them apart; alike from 0.0001% on down. */
+export function formatShares(one: number, other: number): [string, string] {
+  const [first, second] = [formatShare(one), formatShare(other)];
+  if (first !== second) return [first, second];
+  for (let decimals = 1; decimals <= 4; decimals++) {
+    const [a, b] = [one, other].map((share) => `${(share * 100).toFixed(decimals)}%`);
+    if (a !== b) return [a!, b!];
+  }
+  return [first, second];
 }
 
 /** `3 × 4`, and `scalar`'s empty shape as an empty text. */

@@ -40,6 +40,8 @@ export interface Formula {
 
 export interface MatrixPart {
   kind: 'matrix';
+  /** The name of the step that it shows. */
+  step: string;
   trace: string | null;
   number: number | null;
   caption: string;
@@ -73,6 +75,8 @@ export interface QuestionPart {
   text: string;
   labels: string[];
   answers: string[];
+  /** The matrices that they are computed from, by step and leading places. */
+  given: { step: string; at: number[] }[];
 }
 
 /** A drawing of ours; it is shown as a picture, so nothing in it can act on the page. */
@@ -125,6 +129,25 @@ export function titlesOf(lessons: LessonName[]): string {
   return lessons.map(({ title }) => title).join(t('course.comma'));
 }
 
+/** What a question is computed from and its own step does not show: as steps before it showed them. */
+export function givenFor(
+  steps: readonly { parts: readonly LessonPart[] }[],
+  at: number,
+  { given }: QuestionPart,
+): MatrixPart[] {
+  const shown = (step: number) =>
+    (steps[step]?.parts ?? []).map(partOf).filter((part) => part.kind === 'matrix');
+  return given.flatMap((wanted) => {
+    const isIt = (part: MatrixPart) =>
+      part.step === wanted.step && part.at.join() === wanted.at.join();
+    for (let step = at; step >= 0; step--) {
+      const found = shown(step).find(isIt);
+      if (found !== undefined) return step === at ? [] : [found];
+    }
+    return [];
+  });
+}
+
 /** A question whose rows a step hides although another step asks it; `step` counts from 1. */
 export interface AskedElsewhere {
   question: number;
@@ -136,7 +159,10 @@ export function askedElsewhere(
   at: number,
 ): AskedElsewhere[] {
   const own = (steps[at]?.parts ?? []).map(partOf);
-  const hidden = new Set(own.flatMap((part) => (part.kind === 'matrix' ? part.asked : [])));
+  const matrices = own.flatMap((part) =>
+    part.kind === 'matrix' ? [part] : part.kind === 'question' ? givenFor(steps, at, part) : [],
+  );
+  const hidden = new Set(matrices.flatMap(({ asked }) => asked));
   return steps.flatMap(({ parts }, step) =>
     parts
       .map(partOf)

@@ -4,11 +4,13 @@ import type { LessonPart } from '../lib/api';
 import {
   askedElsewhere,
   cellNumber,
+  givenFor,
   inRows,
   placeIn,
   withLinks,
   type MatrixPart,
   type Part,
+  type QuestionPart,
 } from './parts';
 
 const part = (kind: Part['kind']) => ({ kind }) as Part;
@@ -36,11 +38,31 @@ describe('the parts of a lesson', () => {
   });
 
   it('name the question, of another step, that a hidden row answers', () => {
-    const hides = (...asked: number[]) => ({ kind: 'matrix', asked }) as unknown as LessonPart;
-    const asks = (question: number) => ({ kind: 'question', question }) as unknown as LessonPart;
+    const hides = (...asked: number[]) =>
+      ({ kind: 'matrix', asked, step: 'c', at: [] }) as unknown as LessonPart;
+    const asks = (question: number) =>
+      ({ kind: 'question', question, given: [] }) as unknown as LessonPart;
     const steps = [{ parts: [hides(1), asks(1)] }, { parts: [hides(1), hides(2), asks(2)] }];
     expect(askedElsewhere(steps, 0)).toEqual([]);
     expect(askedElsewhere(steps, 1)).toEqual([{ question: 1, step: 1 }]);
+  });
+
+  it('give a question the matrices that its own step does not show, as they stood last', () => {
+    const shows = (step: string, at: number[], ...asked: number[]) =>
+      ({ kind: 'matrix', step, at, asked }) as unknown as LessonPart;
+    const asks = (...given: QuestionPart['given']) =>
+      ({ kind: 'question', question: 2, given }) as unknown as QuestionPart;
+    const question = asks({ step: 'a', at: [0] }, { step: 'b', at: [] }, { step: 'x', at: [] });
+    const [old, newer, own] = [shows('a', [0]), shows('a', [0], 1), shows('b', [])];
+    const steps = [
+      { parts: [old, shows('a', [1])] },
+      { parts: [newer] },
+      { parts: [own, question as unknown as LessonPart] },
+    ];
+    expect(givenFor(steps, 2, question)).toEqual([newer]);
+    const first = { kind: 'question', question: 1, given: [] } as unknown as LessonPart;
+    const asked = askedElsewhere([...steps.slice(0, 2), steps[2]!, { parts: [first] }], 2);
+    expect(asked).toEqual([{ question: 1, step: 4 }]); // a row of what is given is hidden
   });
 
   it('lead to the lessons that their prose names, and to nothing else', () => {

@@ -171,6 +171,16 @@ def number(value: e.Scalar, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def exact_number(value: e.Scalar) -> str:
+    """A number with the fewest digits that give the same float32; with 9 digits if it is none."""
+    if isinstance(value, float) and math.isfinite(value):
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
+        if float(single) == value:
+            value = float(str(single))
+    return number(value, 9)
+
+
 def summands(formula: Formula) -> Iterator[Formula]:
     """The terms of a sum; any other formula is its own only term."""
     match formula:

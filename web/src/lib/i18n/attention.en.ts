@@ -27,12 +27,18 @@ export const attentionEn = {
   'attention.next': 'the token after',
   'attention.first': 'the first token',
   'attention.last': 'the last token',
+  'attention.token': '“{token}”',
   'attention.looksAt': 'Looks mostly at {what}: {share} of the weight on average.',
-  'attention.noHabit': 'No fixed position gets most of the weight.',
+  'attention.noHabit':
+    'No token, and no fixed distance such as “the token before”, gets most of the weight.',
   'attention.between': ' ',
   'attention.spread': 'On average a token attends to about {spread} tokens at once.',
   'attention.spreadOne':
     'On average a token attends to a single one: “{query}”, for example, to “{key}” by {share}.',
+  'attention.comma': ', ',
+  'attention.off': 'off',
+  'attention.offHint':
+    'You switched this head off: it still weighs the tokens like this, but what it collects is set to 0.',
   'attention.scale': 'Colours',
   'attention.headScale': 'each head up to its largest weight',
   'attention.rowScale': 'each row up to its own',

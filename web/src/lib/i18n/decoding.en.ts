@@ -38,20 +38,20 @@ export const decodingEn = {
   'decoding.ended': 'ended',
   'decoding.dropped': 'dropped',
   'decoding.drawn': 'drawn',
-  'decoding.onBestWay': 'on the way to the best result',
+  'decoding.onBestWay': '{said}, on the way to the best result',
   'decoding.token': 'Token',
   'decoding.probability': 'Probability',
   'decoding.logProbability': 'log p',
   'decoding.sum': 'Sum',
   'decoding.scoreColumn': 'Score',
   'decoding.fate': 'Fate',
-  'decoding.rival': 'Continues',
+  'decoding.continues': 'Continues',
   'decoding.modelSays': 'the model says',
   'decoding.drawnFrom': 'drawn from',
-  'decoding.rivalsNow': 'Beams before this step',
+  'decoding.beamsNow': 'Beams before this step',
   'decoding.whyTitle': 'Why: “{token}”',
   'decoding.whyToken':
-    '“{token}” after “{rival}”: probability {p}, log-probability {log}. Sum so far {before}, so now {before} + ({log}) = {total}.',
+    '“{token}” after “{beam}”: probability {p}, log-probability {log}. Sum so far {before}, so now {before} + ({log}) = {total}.',
   'decoding.whyFirst':
     '“{token}” as the first token: probability {p}, log-probability {log}, which is also the sum so far.',
   'decoding.whyKept':
@@ -70,8 +70,8 @@ export const decodingEn = {
   'decoding.whyDroppedGreedy': '“{token}” is more probable ({p}), so it was taken.',
   'decoding.whyOvertaken':
     'The best sum of this step was “{token}” ({total}), but the best result goes through “{winner}” ({sum}): in the end its score is {score}.',
-  'decoding.whyChance':
-    'The model gives it {p}. Temperature {temperature} and the filters make that {chance}.',
+  'decoding.whyFiltersMade':
+    'The model gives it {p}. Temperature {temperature} and the filters make that {drawn}.',
   'decoding.whyFiltered': 'The filters remove it: it can never be drawn.',
   'decoding.whyDrawn': 'The random number of seed {seed} fell on it.',
   'decoding.nothing':

@@ -23,10 +23,8 @@ import { editEn } from './edit.en';
 import { editZh } from './edit.zh';
 import { equationEn } from './equation.en';
 import { equationZh } from './equation.zh';
-import { experimentsEn } from './experiments.en';
-import { experimentsZh } from './experiments.zh';
-import { exportingEn } from './exporting.en';
-import { exportingZh } from './exporting.zh';
+import type { experimentsEn } from './experiments.en';
+import type { exportingEn } from './exporting.en';
 import { figureEn } from './figure.en';
 import { figureZh } from './figure.zh';
 import { lectureEn } from './lecture.en';
@@ -40,6 +38,8 @@ import { pageZh } from './page.zh';
 import type { playlistEn } from './playlist.en';
 import { problemsZh } from './problems.zh';
 import type { trainingEn } from './training.en';
+import { tryingEn } from './trying.en';
+import { tryingZh } from './trying.zh';
 import { walkEn } from './walk.en';
 import { walkZh } from './walk.zh';
 
@@ -54,14 +54,18 @@ const en = {
   ...figureEn,
   ...courseEn,
   ...mapEn,
-  ...exportingEn,
   ...meaningEn,
   ...lectureEn,
-  ...experimentsEn,
+  ...tryingEn,
 };
 
 /** The strings that come with their views. */
-type Later = typeof trainingEn & typeof claimsEn & typeof auditEn & typeof playlistEn;
+type Later = typeof trainingEn &
+  typeof claimsEn &
+  typeof auditEn &
+  typeof playlistEn &
+  typeof experimentsEn &
+  typeof exportingEn;
 
 export type Key = keyof typeof en | keyof Later;
 
@@ -76,10 +80,9 @@ const zh: Record<keyof typeof en, string> = {
   ...figureZh,
   ...courseZh,
   ...mapZh,
-  ...exportingZh,
   ...meaningZh,
   ...lectureZh,
-  ...experimentsZh,
+  ...tryingZh,
 };
 
 const dictionaries: Record<'en' | 'zh', Record<string, string>> = { en: { ...en }, zh: { ...zh } };

@@ -15,7 +15,7 @@ export const meaningEn = {
   'tour.answer':
     'A tiny Transformer has read “I am not happy”. Its answer is “sad”, with the probability of each answer beside it.',
   'tour.weights':
-    'Why? These are its attention weights: each row says how one word shares out its attention, each column stands for a word that it may attend to. A full cell is 100%.',
+    'Why? These are its attention weights: each row says how one word shares out its attention, each column stands for a word that it may attend to. Yellow is 100%, dark blue 0.',
   'tour.not':
     'Every word gives 99% of its attention to “not”. The card shows the arithmetic behind this number; each number in it can be clicked, too.',
   'tour.edit':

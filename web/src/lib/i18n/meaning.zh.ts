@@ -16,7 +16,7 @@ export const meaningZh: Record<keyof typeof meaningEn, string> = {
   'tour.answer':
     '一个极小的 Transformer 读了“I am not happy”。它的回答是“sad”（难过），旁边是每个答案的概率。',
   'tour.weights':
-    '为什么？这是它的注意力权重：每一行是一个词怎样分配它的注意力，每一列是可以被它关注的一个词，填满的格子是 100%。',
+    '为什么？这是它的注意力权重：每一行是一个词怎样分配它的注意力，每一列是可以被它关注的一个词，黄色是 100%，深蓝是 0。',
   'tour.not':
     '每个词都把 99% 的注意力放在“not”上。卡片列出这个数是怎样算出来的，其中的每个数也都可以点开。',
   'tour.edit':

@@ -64,6 +64,8 @@ export const pageEn = {
     'Any nn.Module opens on this page, from a script or a notebook, whatever it computes.',
   'start.ownFolder':
     'So does the folder of a Hugging Face model, with its tokenizer, on the text you type.',
+  'start.ownTraining':
+    'A training run can be watched here: loss and attention as they change. thrones takes seconds.',
   'start.open': 'Open',
   'start.copy': 'Copy',
   'start.copied': 'Copied',
@@ -104,10 +106,13 @@ export const pageEn = {
   'answer.unknownWord': '{words} is not in its vocabulary.',
   'answer.unknownWords': '{words} are not in its vocabulary.',
   'answer.someUnknown': '{unknown} of {total} tokens are unknown to this model.',
+  'answer.space': '␣ = space',
   'answer.byte':
     '{byte} is one byte: outside ASCII, UTF-8 writes a character as two to four bytes (ü as C3 BC), and a token may hold only some of them.',
   'answer.givenTarget':
     'Run with the translation you gave: each position shows what the model finds most probable after your words so far.',
+  'answer.oldWords':
+    'Each word is recomputed after the words of the first translation; translating anew could go on differently.',
   'answer.reran': 'The edit changed the control flow, so the model was run again.',
 
   'keys.move': 'Move among numbers or steps',

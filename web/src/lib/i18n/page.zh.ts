@@ -61,6 +61,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'start.own': '你自己的模块',
   'start.ownLead': '任何 nn.Module 都能在本页打开，脚本或笔记本里均可，无论它计算什么。',
   'start.ownFolder': 'Hugging Face 模型的文件夹也可以，连同其分词器，用你输入的文字运行。',
+  'start.ownTraining': '训练过程也可以在这里看：损失与注意力如何变化。thrones 只需几秒。',
   'start.open': '打开',
   'start.copy': '复制',
   'start.copied': '已复制',
@@ -100,10 +101,12 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'answer.unknownWord': '{words}不在它的词表中。',
   'answer.unknownWords': '{words}不在它的词表中。',
   'answer.someUnknown': '{total} 个词元中有 {unknown} 个是该模型不认识的。',
+  'answer.space': '␣ 表示空格',
   'answer.byte':
     '{byte} 是一个字节：UTF-8 用两到四个字节表示 ASCII 以外的字符（ü 是 C3 BC），一个词元可能只含其中几个。',
   'answer.givenTarget':
     '按你给定的译文运行：每个位置显示的是，读过你写的前几个词之后，模型认为最可能的词元。',
+  'answer.oldWords': '每个词都是接着原译文前面的词重新计算的；重新翻译时，后面的词可能会不同。',
   'answer.reran': '这次编辑改变了程序的走向，因此模型重新运行了一遍。',
 
   'keys.move': '在数或步骤之间移动',

@@ -52,6 +52,8 @@ export const trainingEn = {
   'training.keys': 'Arrow keys point at a weight, Enter opens it.',
   'training.openHint':
     'Click a weight, or press Enter on it: the model as it was then is traced over this text, and every number explained.',
+  'training.noText':
+    'The run keeps pictures of attention, not the input, so these numbers cannot be opened; `glassformer explore FOLDER` opens the trained model.',
   'training.noModel':
     'No model was kept for this snapshot (only those of up to 500,000 parameters, and the one that the run ends with), so its numbers cannot be opened.',
 } as const;

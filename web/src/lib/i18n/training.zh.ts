@@ -53,6 +53,8 @@ export const trainingZh: Record<keyof typeof trainingEn, string> = {
   'training.keys': '用方向键选中一个权重，按回车打开。',
   'training.openHint':
     '点击一个权重（或选中后按回车）：用当时的模型在这段文本上追踪一遍，每个数都可以查看来历。',
+  'training.noText':
+    '这次训练只保存注意力的图，不保存输入，因此无法打开其中的数；用 `glassformer explore FOLDER` 可以打开训练好的模型。',
   'training.noModel':
     '这个快照没有保存模型（只保存参数不超过 50 万的模型，以及训练结束时的模型），因此无法打开其中的数。',
 };

@@ -2,6 +2,8 @@ export const walkEn = {
   'walk.lessons': 'Lessons',
   'walk.intro':
     'A course in order: worked examples in steps. Every number in them is a cell of a recorded run: click it to see its arithmetic.',
+  'walk.exercises':
+    'Build it yourself: exercises in which you write the attention, the norms and the loss, and your code is run and checked:',
   'walk.thisRun': 'This run, step by step',
   'walk.thisRunSummary': '{model}: “{text}”, from the input to the answer, one operator at a time.',
   'walk.all': 'All lessons',

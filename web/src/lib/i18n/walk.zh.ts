@@ -4,6 +4,7 @@ export const walkZh: Record<keyof typeof walkEn, string> = {
   'walk.lessons': '课程',
   'walk.intro':
     '按顺序学习的课程：逐步讲解的算例。其中每个数都是一次真实运行中的一个单元，点击即可看到它的算式。',
+  'walk.exercises': '动手实现：练习里由你写出注意力、归一化与损失，代码会被运行并检查：',
   'walk.thisRun': '本次运行，逐步看',
   'walk.thisRunSummary': '{model}：“{text}”，从输入到答案，一次一个运算。',
   'walk.all': '全部课程',
