@@ -8,9 +8,10 @@ export const METHODS: readonly Method[] = ['leave one out', 'gradient', 'integra
 
 class Choices {
   method = $state<Method>('leave one out');
-  /** Whether cards, and whether the answer, are shown in words of the input. */
+  /** Whether cards are shown in words of the input. */
   cardInWords = $state(false);
-  answerInWords = $state(false);
+  /** The run whose answer is. */
+  answerInWords = $state<string | null>(null);
 }
 
 export const choices = new Choices();
