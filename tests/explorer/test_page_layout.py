@@ -169,7 +169,7 @@ def test_a_phone_scrolls_the_bars_away(
     page.locator("#run-text").evaluate("(one) => one.focus({preventScroll: true})")
     page.locator("#run-text").fill("A dog runs.")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").first).to_contain_text("Ein Hund")
+    expect(page.locator(".said")).to_contain_text("Ein Hund")
     expect(page.get_by_role("banner")).to_be_in_viewport()
 
 
@@ -196,3 +196,32 @@ def test_a_drawing_of_a_lesson_fits_a_phone(visit: Visit) -> None:
     drawing = page.locator("[data-figure]").first
     expect(drawing).to_be_visible()
     assert drawing.evaluate("(one) => one.clientWidth <= one.parentElement.clientWidth")
+
+
+@pytest.mark.browser_context_args(**PHONE)
+def test_a_tapped_head_comes_into_sight(visit: Visit) -> None:
+    page = visit(link("en-de", "A dog runs.", more="&view=attention"))
+    head = page.get_by_role("gridcell", name=re.compile("^Encoder, layer 2, head 3$"))
+    head.tap()
+    heading = page.get_by_role("heading", name="Encoder, layer 2, head 3")
+    expect(heading).to_be_in_viewport()
+
+
+def test_the_numbers_of_a_narrow_legend_are_whole(visit: Visit) -> None:
+    page = visit(link("toy", "I am not happy", "encoder.blocks.0.attention.context"))
+    wait_for_numbers(grid(page, "context"))
+    stand_still(page)
+    page.evaluate(SETTLED)
+    legend = panel(page, "context").locator(".reading")
+    assert legend.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
+@pytest.mark.browser_context_args(viewport={"width": 1920, "height": 1080}, locale="zh-CN")
+def test_no_column_of_weights_is_cut_on_a_large_screen(visit: Visit) -> None:
+    text = "The cat does not drink milk because it is old."
+    page = visit(link("en-zh", text, more="&view=attention"))
+    matrix = page.locator(".matrix [role=grid]").last
+    wait_for_numbers(matrix)
+    page.evaluate(SETTLED)
+    scroller = page.locator(".matrix .scroller").last
+    assert scroller.evaluate("(one) => one.scrollWidth <= one.clientWidth")

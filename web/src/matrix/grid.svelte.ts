@@ -116,7 +116,8 @@ export class Grid {
     tileCount(this.props().rows, this.props().columns) > MOST_TILES_AT_ONCE ? ONE_PIXEL : 0,
   );
 
-  /** Three significant digits where four would cut columns off, before anything is cut. */
+  /** Three significant digits where four would cut columns off, and two decimals of shares where
+   * three would, before anything is cut. */
   readonly digits = $derived.by(() => {
     if (this.wantedDigits !== SHORT) return this.wantedDigits;
     const { columns } = this.props();
@@ -124,7 +125,7 @@ export class Grid {
     const fits = (digits: number) => columns * this.widthOf(digits) <= this.roomiest.width;
     if (fits(SHORT)) return SHORT;
     const isShare = this.props().scale?.kind === 'probability';
-    return lecture.isOn && isShare && !fits(SHORTEST) && fits(HUNDREDTHS) ? HUNDREDTHS : SHORTEST;
+    return isShare && !fits(SHORTEST) && fits(HUNDREDTHS) ? HUNDREDTHS : SHORTEST;
   });
   /** The widths of a column, its numbers at their shortest and as usual; null until there are
    * numbers, and where no screen is wide enough for all of them. */
