@@ -225,3 +225,16 @@ def test_no_column_of_weights_is_cut_on_a_large_screen(visit: Visit) -> None:
     page.evaluate(SETTLED)
     scroller = page.locator(".matrix .scroller").last
     assert scroller.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
+@pytest.mark.browser_context_args(viewport={"width": 1920, "height": 1080})
+def test_both_matrices_of_a_softmax_are_whole_in_a_lecture(visit: Visit) -> None:
+    step = "encoder.blocks.0.attention.weights"
+    page = visit(link("en-zh", "She is not at home today.", step, "&lecture=1"))
+    for name in ("masked", "weights"):
+        wait_for_numbers(grid(page, name))
+    page.evaluate(SETTLED)
+    for scroller in page.locator(".parts .scroller").all():
+        assert scroller.evaluate("(one) => one.scrollHeight <= one.clientHeight")
+    result = box(panel(page, "weights"))
+    assert result["y"] + result["height"] <= 1080
