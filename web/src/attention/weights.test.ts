@@ -5,6 +5,7 @@ import {
   linesOf,
   linksFrom,
   scaleEnd,
+  shareOf,
   strongest,
   summarise,
   weightAt,
@@ -21,6 +22,10 @@ const causal = weights([
   [0.75, 0.25, 0],
   [0.125, 0.625, 0.25],
 ]);
+
+it('is drawn as a share, also where it was set to more than all', () => {
+  expect([-3, 0, 0.25, 1, 20].map(shareOf)).toEqual([0, 0, 0.25, 1, 1]);
+});
 
 it('ends a scale at the largest weight, and above an even spread', () => {
   expect(scaleEnd(causal)).toBe(1);

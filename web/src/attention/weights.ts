@@ -166,6 +166,11 @@ function meanSpread(weights: Weights): number {
   return count === 0 ? 0 : sum / count;
 }
 
+/** A weight as a part of all that a query has to give; one that was set by hand may be any number. */
+export function shareOf(weight: number): number {
+  return Math.min(1, Math.max(0, weight));
+}
+
 /** All links of one token, from it or to it, weakest first. */
 export function linesOf(
   weights: Weights,

@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 
 import { allot, allotHeights, countOnLines, largestThatFits, signWidth } from './layout';
 
-const wish = (width: number) => ({ width, signs: 36 });
+const wish = (width: number, least = 232) => ({ width, least, signs: 36 });
+const each = (least: number) => [least, least, least];
 const countLines = (...asked: Parameters<typeof countOnLines>) => countOnLines(...asked).length;
 
 it('panels get what they wish for if all fit side by side', () => {
@@ -32,10 +33,23 @@ it('a heat map that no line holds whole stays beside the others', () => {
 
 it('lines share the height of a screen; a low one leaves the rest to the others', () => {
   expect(countOnLines(700, [wish(300), wish(300), wish(500)], 2)).toEqual([2, 1]);
-  expect(allotHeights(512, [400, 300, 200], [2, 1], 250)).toEqual([300, 300, 200]);
-  expect(allotHeights(900, [400, 300, 200], [2, 1], 250)).toEqual([400, 400, 200]);
-  expect(allotHeights(412, [400, 300, 900], [2, 1], 250)).toEqual([200, 200, 200]);
-  expect(allotHeights(512, [400, 300, 280], [2, 1], 210)).toEqual([220, 220, 280]);
+  expect(allotHeights(512, [400, 300, 200], [2, 1], each(250))).toEqual([300, 300, 200]);
+  expect(allotHeights(900, [400, 300, 200], [2, 1], each(250))).toEqual([400, 400, 200]);
+  expect(allotHeights(412, [400, 300, 900], [2, 1], each(250))).toEqual([200, 200, 200]);
+  expect(allotHeights(512, [400, 300, 280], [2, 1], each(210))).toEqual([220, 220, 280]);
+});
+
+it('a heat map gets the width that its labels need, and the others share the rest', () => {
+  expect(allot(1000, [wish(2000), wish(2000, 500)])).toEqual([428, 500]);
+  expect(allot(1000, [wish(2000), wish(2000, 300)])).toEqual([464, 464]);
+  expect(countLines(1000, [wish(2000), wish(2000, 300), wish(900, 300)], 2)).toBe(2);
+  expect(countLines(1000, [wish(2000), wish(2000, 300), wish(900, 300)], 1)).toBe(1);
+  expect(countLines(1000, [wish(2000), wish(2000, 800)])).toBe(2);
+  expect(allot(300, [wish(2000, 500)])).toEqual([264]);
+});
+
+it('a line whose labels need the height leaves the others what theirs need', () => {
+  expect(allotHeights(612, [500, 400, 300], [1, 1, 1], [250, 100, 100])).toEqual([250, 142, 196]);
 });
 
 it('signs take their room', () => {

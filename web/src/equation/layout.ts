@@ -1,6 +1,5 @@
 /** How wide and how high the panels of an equation may be. */
 
-const NARROWEST = 232;
 const SIGN_WIDTH = 26;
 const BRACKET_WIDTH = 16;
 const CHARACTER = 8.5;
@@ -13,9 +12,13 @@ export function signWidth(sign: string): number {
   return Math.max(SIGN_WIDTH, Math.ceil(sign.length * CHARACTER) + 6);
 }
 
-/** A panel of an equation: the width at which it would show all, and that of the signs around it. */
+/**
+ * A panel of an equation: the width at which it would show all of its numbers, the least at which
+ * it can be read as a heat map, and that of the signs around it.
+ */
 export interface Wish {
   width: number;
+  least: number;
   signs: number;
 }
 
@@ -23,16 +26,12 @@ export interface Wish {
  * Widths for panels, in lines of `available` pixels.
  *
  * All side by side at full width if they fit; else each whole, on at most `mostLines` lines; else as
- * many to a line as can be read. On a line all get the same share, and what small ones leave over
- * goes to the large ones.
+ * many to a line as can be read. On a line all get the same share, if they can be read in it, and
+ * what small ones leave over goes to the large ones.
  */
 export function allot(available: number, wishes: readonly Wish[], mostLines = 1): number[] {
   return lines(available, wishes, mostLines).flatMap((line) => {
-    const signs = sum(line.map((wish) => wish.signs));
-    return shared(
-      available - signs,
-      line.map((wish) => wish.width),
-    );
+    return levelled(available - sum(line.map((wish) => wish.signs)), line);
   });
 }
 
@@ -46,27 +45,29 @@ export function countOnLines(
 }
 
 /**
- * Heights for panels on their lines: a line that leaves the others `least` is whole, and the rest
- * share what is left. `wishes` are the heights of whole panels.
+ * Heights for panels on their lines: a line that leaves the others their `least` is whole, and the
+ * rest share what is left. `wishes` are the heights of whole panels.
  */
 export function allotHeights(
   available: number,
   wishes: readonly number[],
   counts: readonly number[],
-  least: number,
+  least: readonly number[],
 ): number[] {
-  const highest = counts.map((count, line) => {
-    const first = sum(counts.slice(0, line));
-    return Math.max(...wishes.slice(first, first + count));
-  });
-  const heights = shared(available - LINE_GAP * (counts.length - 1), highest, least);
+  const highest = (of: readonly number[]) =>
+    counts.map((count, line) => {
+      const first = sum(counts.slice(0, line));
+      return Math.max(...of.slice(first, first + count));
+    });
+  const gaps = LINE_GAP * (counts.length - 1);
+  const heights = shared(available - gaps, highest(wishes), highest(least));
   return counts.flatMap((count, line) => Array.from({ length: count }, () => heights[line]!));
 }
 
 /** Nothing grows to more than twice its size: a matrix of one number needs no more. */
 const MOST_GROWTH = 2;
 /** Letters can still be read a little smaller, which is better than a matrix that is cut. */
-const LEAST_GROWTH = 0.9;
+export const LEAST_GROWTH = 0.9;
 const GROWTH_STEP = 0.05;
 /** An equation on one line reads so much better that it may be so much smaller, for each line. */
 const LINE_BREAK = 0.2;
@@ -99,7 +100,7 @@ export function largestThatFits(
 }
 
 function lines(available: number, wishes: readonly Wish[], mostLines: number): Wish[][] {
-  const readable = (wish: Wish) => Math.min(wish.width, NARROWEST);
+  const readable = (wish: Wish) => Math.min(wish.width, wish.least);
   // What no line has room for is a heat map anyway, and needs no line of its own.
   const whole = (wish: Wish) =>
     wish.width + wish.signs <= available ? wish.width : readable(wish);
@@ -127,23 +128,36 @@ function packed(
   return found;
 }
 
+/** The same width for all on a line, between the least and the most that each has a use for. */
+function levelled(length: number, line: readonly Wish[]): number[] {
+  const at = (level: number) =>
+    line.map(({ width, least }) => Math.min(width, Math.max(least, level)));
+  let [low, high] = [0, Math.max(0, length)];
+  while (high - low > 0.01) {
+    const level = (low + high) / 2;
+    if (sum(at(level)) > length) high = level;
+    else low = level;
+  }
+  return at(high).map((width) => Math.floor(Math.min(width, Math.max(0, length))));
+}
+
 /**
  * Equal shares of a length, except for those who wish for less, or for so little more that the
- * others keep `least`.
+ * others keep their `least`.
  */
-function shared(length: number, wishes: readonly number[], least = Infinity): number[] {
-  const widths = wishes.map(() => 0);
+function shared(length: number, wishes: readonly number[], least: readonly number[]): number[] {
+  const found = wishes.map(() => 0);
   let left = length;
   const open = wishes.map((_, place) => place).sort((a, b) => wishes[a]! - wishes[b]!);
   open.forEach((place, done) => {
-    const others = open.length - done - 1;
-    const share = left / (others + 1);
-    const isWhole = wishes[place]! <= left - others * least;
-    const width = Math.floor(isWhole ? wishes[place]! : Math.min(wishes[place]!, share));
-    widths[place] = width;
-    left -= width;
+    const others = open.slice(done + 1);
+    const [wish, spare] = [wishes[place]!, left - sum(others.map((other) => least[other]!))];
+    const share = Math.min(left / (others.length + 1), Math.max(least[place]!, spare));
+    const size = Math.floor(wish <= spare ? wish : Math.min(wish, share));
+    found[place] = size;
+    left -= size;
   });
-  return widths;
+  return found;
 }
 
 function sum(numbers: readonly number[]): number {

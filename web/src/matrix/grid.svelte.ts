@@ -15,6 +15,7 @@ import {
   cellSize,
   clamp,
   EXACT_RUNG,
+  MOST_OF_THEM,
   ROW_HEIGHT,
   RUNGS,
   startingRung,
@@ -116,15 +117,18 @@ export class Grid {
     tileCount(this.props().rows, this.props().columns) > MOST_TILES_AT_ONCE ? ONE_PIXEL : 0,
   );
 
-  /** Three significant digits where four would cut columns off, before anything is cut. */
+  /** Three significant digits where four would cut columns off, and two decimals of shares where
+   * three would, before anything is cut. */
   readonly digits = $derived.by(() => {
     if (this.wantedDigits !== SHORT) return this.wantedDigits;
     const { columns } = this.props();
     if (columns > MOST_FITTED) return SHORT;
-    const fits = (digits: number) => columns * this.widthOf(digits) <= this.roomiest.width;
+    const fits = (digits: number, part = 1) =>
+      part * columns * this.widthOf(digits) <= this.roomiest.width;
     if (fits(SHORT)) return SHORT;
     const isShare = this.props().scale?.kind === 'probability';
-    return lecture.isOn && isShare && !fits(SHORTEST) && fits(HUNDREDTHS) ? HUNDREDTHS : SHORTEST;
+    const isCut = !fits(SHORTEST) && (lecture.isOn || fits(SHORTEST, MOST_OF_THEM));
+    return isShare && isCut && fits(HUNDREDTHS) ? HUNDREDTHS : SHORTEST;
   });
   /** The widths of a column, its numbers at their shortest and as usual; null until there are
    * numbers, and where no screen is wide enough for all of them. */

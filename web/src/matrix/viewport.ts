@@ -37,7 +37,7 @@ export const ROW_HEIGHT = 24;
 /** No column of exact numbers is narrower, in pixels. */
 export const NARROWEST = 40;
 /** The part of a matrix that must be in sight for it to start with exact numbers. */
-const MOST_OF_THEM = 0.85;
+export const MOST_OF_THEM = 0.85;
 /** So few numbers are worth reading even if one has to scroll. */
 const FEW = 36;
 /** Cells grow to this size in the direction in which there is room for all of them. */
