@@ -161,3 +161,22 @@ def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     expect(first).to_contain_text("S[0, 0]")
     shown = first.locator("b").inner_text().replace("−", "-")
     assert float(shown) == float(step.value[0, 0, 0, 0])
+
+
+def test_a_lessons_numbers_stay_and_can_be_changed_in_its_run(visit: Visit) -> None:
+    """Its sentences are about them: an edit would change the card alone."""
+    page = at(visit, 0)
+    page.locator("article [role=grid] button").first.click()
+    card = page.get_by_role("complementary", name="The selected number")
+    name = card.get_by_role("heading", level=2).inner_text()
+    expect(card).to_contain_text("An input: it is given.")
+    expect(card.get_by_text("Which words made this number?")).to_have_count(0)
+    expect(card.get_by_role("button", name="Change this number")).to_have_count(0)
+    expect(card.get_by_role("button", name="Switch off")).to_have_count(0)
+    page.keyboard.press("F2")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    card.get_by_role("button", name="Open as a run").click()
+    expect(page).to_have_url(re.compile("#/trace/"))
+    expect(card.get_by_role("heading", level=2)).to_have_text(name)
+    page.keyboard.press("F2")
+    expect(page.get_by_role("dialog")).to_be_visible()

@@ -22,7 +22,8 @@ function actionFor(key: string, session: Session, card: CardInfo): (() => void) 
     case ']':
       return goTo(session, session.dependents?.[0]?.cells[0]);
     case 'F2':
-      return source.can.edit ? () => void editing.start(session, card.cell) : null;
+      if (!source.can.edit || session.isLesson) return null;
+      return () => void editing.start(session, card.cell);
     default:
       return null;
   }

@@ -17,7 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import type { Item, Tab, TraceOrigin, Walk } from './link';
+import { RUN, type Item, type Tab, type TraceOrigin, type Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -79,6 +79,8 @@ export class Session extends Requests<Next> {
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<Walk | null>(null);
+  /** Whether a lesson is shown: its sentences are about its numbers, so those cannot be edited. */
+  readonly isLesson = $derived(this.view === 'walk' && this.walk?.lesson !== RUN);
   /** What the views of claims and audits show; null: their lists. */
   item = $state.raw<Item | null>(null);
   /** Which experiment is looked at, and the text that the run is compared with. */
