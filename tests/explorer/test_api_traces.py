@@ -258,3 +258,11 @@ def test_an_id_that_is_not_open_is_gone(client: TestClient, path: str) -> None:
     answer = client.get(f"/api/traces/from-another-life{path}")
     assert answer.status_code == 410
     assert answer.json()["detail"] == "this trace is not open (any more): run the text again"
+
+
+def test_only_tokens_can_share_a_number(client: TestClient, toy: Json, translated: Json) -> None:
+    assert toy["has_words"] and translated["has_words"]
+    lesson = get(client, "/api/lessons/illustrated")
+    traces = {part["trace"] for step in lesson["steps"] for part in step["parts"]} - {None}
+    assert traces
+    assert not any(get(client, f"/api/traces/{id_}")["has_words"] for id_ in traces)

@@ -396,6 +396,29 @@ def test_it_is_saved_as_a_file_and_opened_again(page: Page, live: Live, tmp_path
         assert titles(page) == before
 
 
+def test_what_was_removed_comes_back_until_the_list_is_changed(page: Page, live: Live) -> None:
+    three_views(page, live)
+    dialog = open_playlist(page)
+    before = titles(page)
+    undo = dialog.get_by_role("button", name="Undo")
+    expect(undo).to_have_count(0)
+    dialog.get_by_role("button", name="Remove all").click()
+    expect(dialog.get_by_text("The playlist is empty now.")).to_be_visible()
+    dialog.get_by_role("button", name="Close").click()
+    open_playlist(page)
+    undo.click()
+    assert titles(page) == before
+    assert pinned(page) == len(before)
+    expect(undo).to_have_count(0)
+    dialog.get_by_role("button", name="Remove view 1").first.click()
+    assert titles(page) == before[1:]
+    undo.click()
+    assert titles(page) == before
+    dialog.get_by_role("button", name="Remove view 1").first.click()
+    dialog.get_by_role("button", name="Pin").click()
+    expect(undo).to_have_count(0)
+
+
 def test_it_is_a_page_of_its_own(
     page: Page, live: Live, tmp_path: Path, origins: set[str], axe: Axe
 ) -> None:

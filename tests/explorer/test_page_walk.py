@@ -161,3 +161,11 @@ def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     expect(first).to_contain_text("S[0, 0]")
     shown = first.locator("b").inner_text().replace("−", "-")
     assert float(shown) == float(step.value[0, 0, 0, 0])
+
+
+def test_an_input_that_is_no_text_is_not_said_to_be_one(visit: Visit) -> None:
+    page = at(visit, 0)
+    page.locator("article [role=grid] button").first.click()
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_contain_text("An input: it is given.")
+    expect(card.get_by_text("Which words made this number?")).to_have_count(0)

@@ -1,9 +1,10 @@
 /** What the browser's tab and the hidden heading call the page: what is shown on it. */
 
 import { t } from './lib/i18n';
+import { RUN } from './lib/link';
 import type { Session } from './lib/session.svelte';
 import { source } from './lib/source';
-import { lessons, RUN } from './walk/lessons.svelte';
+import { lessons } from './walk/lessons.svelte';
 
 const NAME = 'Glassformer';
 const LONGEST = 40;

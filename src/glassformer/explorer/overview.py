@@ -19,6 +19,8 @@ from glassformer.documents.heat_maps import scale_of, shape_text
 from glassformer.documents.renderer import words_in
 from glassformer.documents.step_meaning import operation_title, title_of
 from glassformer.documents.trace_data import note_in
+from glassformer.errors import TraceError
+from glassformer.experiments.attribution import token_steps
 from glassformer.explorer import schemas
 from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
@@ -342,7 +344,15 @@ def _layout(opened: OpenTrace) -> dict[str, Any]:
         "tree": tree_of(trace, steps, first),
         "attention": attention_layers(trace),
         "first": first,
+        "has_words": _has_words(trace),
     }
+
+
+def _has_words(trace: Trace) -> bool:
+    try:
+        return bool(token_steps(trace))
+    except TraceError:
+        return False
 
 
 def _layout_after(first: OpenTrace, opened: OpenTrace) -> dict[str, Any]:
@@ -354,7 +364,7 @@ def _layout_after(first: OpenTrace, opened: OpenTrace) -> dict[str, Any]:
         else told.model_copy(update={"scale": scale_of(new)})
         for told, old, new in zip(known.steps, first.steps, opened.steps, strict=True)
     ]
-    same = ("labels", "tree", "attention", "first")
+    same = ("labels", "tree", "attention", "first", "has_words")
     return {"steps": steps} | {name: getattr(known, name) for name in same}
 
 

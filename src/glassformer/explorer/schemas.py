@@ -305,6 +305,8 @@ class TraceInfo(Message):
     attention: list[AttentionInfo]
     first: int
     """The step to show first."""
+    has_words: bool
+    """Whether a number can be shared out among tokens of the input."""
     notes: list[Bilingual]
     """What a reader should know about how it was made, edits excepted."""
     n_bytes: int

@@ -1,6 +1,6 @@
 /** The playlist of the page, which the browser remembers, and the view of it that is shown. */
 
-import { formatLink, parseLink } from '../lib/link';
+import { formatLink, parseLink, RUN } from '../lib/link';
 import { lecture } from '../lib/lecture.svelte';
 import { linkOf } from '../lib/route.svelte';
 import type { Session } from '../lib/session.svelte';
@@ -8,7 +8,7 @@ import { setting } from '../lib/setting.svelte';
 import { source } from '../lib/source';
 import { stepTitle } from '../lib/step_title';
 import { partsOf } from '../title';
-import { lessons, RUN } from '../walk/lessons.svelte';
+import { lessons } from '../walk/lessons.svelte';
 import {
   formatPlaylist,
   LONGEST_TITLE,
@@ -26,6 +26,8 @@ class Playlist {
   views = $state.raw<readonly PinnedView[]>([]);
   /** The view of it that a lecture is at; null: the lecture is not about the playlist. */
   at = $state<number | null>(null);
+  /** The list before views were removed or another list was opened, until it is changed again. */
+  before = $state.raw<readonly PinnedView[] | null>(null);
 
   /** What the browser remembers, or what a saved page holds; to be called once. */
   load(): void {
@@ -37,6 +39,7 @@ class Playlist {
     const text = formatPlaylist(views);
     if (text.length > MOST_BYTES) return false;
     this.views = views;
+    this.before = null;
     try {
       localStorage.setItem(KEY, text);
     } catch {
@@ -74,7 +77,17 @@ class Playlist {
   }
 
   remove(at: number): void {
-    this.set(this.views.filter((_, place) => place !== at));
+    this.replace(this.views.filter((_, place) => place !== at));
+  }
+
+  /** Another list in the place of this one, which `undo` brings back. */
+  replace(views: readonly PinnedView[]): void {
+    const before = this.views;
+    if (this.set(views) && before.length > 0) this.before = before;
+  }
+
+  undo(): void {
+    if (this.before !== null) this.set(this.before);
   }
 
   /** Where the list is, if the address shows one of its views. */

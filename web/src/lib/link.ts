@@ -26,6 +26,9 @@ import type { View } from './session.svelte';
 export const TABS = ['words', 'compare', 'sweep', 'lens', 'parts'] as const;
 export type Tab = (typeof TABS)[number];
 
+/** What stands for a lesson's name in the walk over the open trace itself. */
+export const RUN = 'run';
+
 export type TraceOrigin =
   | { kind: 'run'; model: string; text: string; target: string | null; edits: EditInput[] }
   | { kind: 'id'; id: string };

@@ -891,6 +891,7 @@ export interface components {
             inputs: number[];
             attention: components["schemas"]["AttentionInfo"][];
             first: number;
+            has_words: boolean;
             notes: components["schemas"]["Bilingual"][];
             n_bytes: number;
         };

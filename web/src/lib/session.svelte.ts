@@ -17,7 +17,7 @@ import {
 } from './api';
 import { Cards } from './cards';
 import { Edits } from './edits';
-import type { Item, Tab, TraceOrigin, Walk } from './link';
+import { RUN, type Item, type Tab, type TraceOrigin, type Walk } from './link';
 import { Origins } from './origins';
 import type { Place } from './place';
 import { Requests } from './requests.svelte';
@@ -78,7 +78,7 @@ export class Session extends Requests<Next> {
   showsBefore = $state(false);
 
   /** A lesson tells of its own run as it was: an edit of it is looked at as an equation. */
-  readonly isLesson = $derived.by(() => this.view === 'walk' && this.walk?.lesson !== 'run');
+  readonly isLesson = $derived.by(() => this.view === 'walk' && this.walk?.lesson !== RUN);
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<Walk | null>(null);

@@ -3,9 +3,6 @@
 import { describe, source } from '../lib/source';
 import type { Language, LessonInfo, LessonSummary } from '../lib/api';
 
-/** What stands for a lesson's name in the walk over the open trace itself. */
-export const RUN = 'run';
-
 class Lessons {
   all = $state.raw<LessonSummary[]>([]);
   current = $state.raw<LessonInfo | null>(null);

@@ -6,7 +6,8 @@ export const cardEn = {
   'card.trail': 'The way here',
   'card.before': 'before the edits',
   'card.given.parameter': 'A learnt number: training set it. This is as far back as it goes.',
-  'card.given.input': 'An input: it comes from your text. This is as far back as it goes.',
+  'card.given.input': 'An input: it is given. This is as far back as it goes.',
+  'card.given.text': 'An input: it comes from your text. This is as far back as it goes.',
   'card.given.constant': 'A constant of the program. This is as far back as it goes.',
   'card.unwritten':
     'Not yet written: the program has reserved this memory; it holds whatever was there before.',
