@@ -120,6 +120,15 @@ def given_of(name: str, step: int) -> tuple[HeatMap, ...]:
     return question.given
 
 
+def test_a_lesson_is_handed_out(visit: Visit, axe: Callable[[Page], list[str]]) -> None:
+    page = visit("#/lesson/masked/1?lang=zh")
+    assert axe(page) == []
+    with page.expect_download() as waiting:
+        page.locator("[data-format='worksheet']").click()
+    assert waiting.value.suggested_filename == "masked-worksheet.html"
+    assert LESSONS["masked"].title.zh in waiting.value.path().read_text(encoding="utf-8")
+
+
 def test_a_lesson_named_in_prose_is_a_link(visit: Visit) -> None:
     page = visit("#/lesson/illustrated/6?lang=zh")
     page.locator("article").get_by_role("link", name=LESSONS["scaling"].title.zh).click()

@@ -125,6 +125,7 @@ export class SavedPlaylist implements Source {
   readonly audit = refuse;
   readonly sendAudit = refuse;
   readonly auditCell = refuse;
+  readonly exportLesson = refuse;
   readonly exportAudit = refuse;
 
   private of<T>(id: string, ask: (source: StaticSource) => Promise<T>): Promise<T> {

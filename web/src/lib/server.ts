@@ -208,6 +208,16 @@ export class ServerSource implements Source {
     return this.get(`lessons/${part(name)}?language=${language}${turned(settings)}`, {}, signal);
   }
 
+  async exportLesson(
+    lesson: api.LessonInfo,
+    format: string,
+    settings: readonly string[],
+  ): Promise<{ name: string; file: Blob }> {
+    const search = `?format=${format}&language=${lesson.language}${turned(settings)}`;
+    const answer = await this.send(`lessons/${part(lesson.name)}/export${search}`, {});
+    return { name: fileName(answer, format), file: await answer.blob() };
+  }
+
   answer(
     lesson: string,
     request: api.AnswerRequest,

@@ -148,6 +148,12 @@ export interface Source {
     settings: readonly string[],
     signal?: AbortSignal,
   ): Promise<LessonInfo>;
+  /** The lesson to hand out: slides, a worksheet, a document. */
+  exportLesson(
+    lesson: LessonInfo,
+    format: string,
+    settings: readonly string[],
+  ): Promise<{ name: string; file: Blob }>;
   /** Whether an answer to a question of a lesson is right, and what went wrong. */
   answer(lesson: string, request: AnswerRequest, signal?: AbortSignal): Promise<AnswerInfo>;
   claims(language: Language, signal?: AbortSignal): Promise<ClaimList>;

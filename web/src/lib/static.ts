@@ -286,6 +286,7 @@ export class StaticSource implements Source {
   readonly experiment = readOnly;
   readonly decode = readOnly;
   readonly lesson = readOnly;
+  readonly exportLesson = readOnly;
   readonly answer = readOnly;
   readonly claims = readOnly;
   readonly claim = readOnly;

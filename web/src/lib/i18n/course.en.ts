@@ -21,5 +21,12 @@ export const courseEn = {
   'course.show': 'Show the answer',
   'course.answer': 'The answer: {numbers}',
   'course.number': 'Your number for {label}',
+  'course.handOut': 'To hand out',
+  'course.slides': 'slides',
+  'course.worksheet': 'worksheet with answers',
+  'course.html': 'web page',
+  'course.tex': 'LaTeX',
+  'course.xlsx': 'workbook',
+  'course.md': 'Markdown',
   'course.switches': 'Switches',
 } as const;

@@ -23,5 +23,12 @@ export const courseZh: Record<keyof typeof courseEn, string> = {
   'course.show': '显示答案',
   'course.answer': '答案：{numbers}',
   'course.number': '{label} 的数',
+  'course.handOut': '讲义下载',
+  'course.slides': '幻灯片',
+  'course.worksheet': '练习纸（附答案）',
+  'course.html': '网页',
+  'course.tex': 'LaTeX',
+  'course.xlsx': '工作簿',
+  'course.md': 'Markdown',
   'course.switches': '开关',
 };
