@@ -33,8 +33,8 @@ function onlyOurFonts(): Plugin {
 /** What only a page with a server shows; a saved page has an empty component in its place. */
 const SERVED = new RegExp(
   `/(?:${[
-    ...['StartPage', 'RunForm', 'TourGuide', 'LessonList', 'TrainingView'],
-    ...['ClaimsView', 'AuditView'],
+    ...['StartPage', 'RunForm', 'TourGuide', 'TourButton', 'LessonList', 'TrainingView'],
+    ...['ClaimsView', 'AuditView', 'LessonHandouts'],
     ...['EditBox', 'RegionMenu', 'ExperimentsView', 'AnswerWords', 'ExportDialog', 'WordsPart'],
   ].join('|')})\\.svelte$`,
 );

@@ -239,6 +239,15 @@ def test_a_clicker_steps_in_a_view(visit: Visit, view: str, before: str, after: 
     expect(heading).to_contain_text(before)
 
 
+def test_a_clicker_leaves_no_card_of_another_step_behind(visit: Visit) -> None:
+    page = lecture(visit, CELL)
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_be_visible()
+    page.keyboard.press("PageDown")
+    expect(page.locator("main h2")).to_contain_text("scaled")
+    expect(card).to_have_count(0)
+
+
 def test_a_clicker_sends_the_tokens_up_and_goes_through_a_search(visit: Visit) -> None:
     page = lecture(visit, VIEWS["model"])
     page.keyboard.press("PageDown")

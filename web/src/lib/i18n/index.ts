@@ -37,6 +37,8 @@ import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
 import type { playlistEn } from './playlist.en';
 import { problemsZh } from './problems.zh';
+import type { startEn } from './start.en';
+import type { tourEn } from './tour.en';
 import type { trainingEn } from './training.en';
 import { tryingEn } from './trying.en';
 import { tryingZh } from './trying.zh';
@@ -65,6 +67,8 @@ type Later = typeof trainingEn &
   typeof auditEn &
   typeof playlistEn &
   typeof experimentsEn &
+  typeof startEn &
+  typeof tourEn &
   typeof exportingEn;
 
 export type Key = keyof typeof en | keyof Later;

@@ -72,6 +72,4 @@ export const mapEn = {
   'map.say.step': 'Computed from what is below it.',
   'map.say.group': 'Computed from what is below it.',
   'keys.map': 'On the map: zoom in, zoom out, show all of it',
-  'start.map': 'Every box is a part of a real run of “{text}”. Click to go in.',
-  'start.mapOpen': 'Open this map',
 } as const;

@@ -70,6 +70,4 @@ export const mapZh: Record<keyof typeof mapEn, string> = {
   'map.say.step': '由它下面的量算出。',
   'map.say.group': '由它下面的量算出。',
   'keys.map': '在结构图中：放大、缩小、显示全图',
-  'start.map': '每个方框都是模型实际运行“{text}”时的一部分。单击可进入。',
-  'start.mapOpen': '打开这张结构图',
 };
