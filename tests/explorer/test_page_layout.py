@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.explorer.access import assert_clean
+from tests.explorer.access import assert_clean, settle
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import grid, panel, stand_still, wait_for_numbers
 
@@ -238,3 +238,29 @@ def test_both_matrices_of_a_softmax_are_whole_in_a_lecture(visit: Visit) -> None
         assert scroller.evaluate("(one) => one.scrollHeight <= one.clientHeight")
     result = box(panel(page, "weights"))
     assert result["y"] + result["height"] <= 1080
+
+
+RECORD = """
+const draw = CanvasRenderingContext2D.prototype.fillText;
+globalThis.drawn = [];
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  const {a, b} = this.getTransform();
+  const at = new DOMPoint(x, y).matrixTransform(this.getTransform());
+  const width = this.measureText(text).width * Math.hypot(a, b);
+  const from = {left: 0, center: width / 2, right: width}[this.textAlign] ?? 0;
+  drawn.push({text, x: at.x - from, y: at.y, width, aslant: b !== 0});
+  draw.apply(this, arguments);
+};
+"""
+
+
+@pytest.mark.browser_context_args(**TURNED)
+def test_a_towers_name_ends_where_the_answer_begins(visit: Visit, page: Page) -> None:
+    page.add_init_script(RECORD)
+    visit(link("en-de", "My dog is not in the house.", more="&view=map"))
+    expect(page.locator("canvas")).to_be_visible()
+    settle(page)
+    drawn = page.evaluate("drawn")
+    name = [one for one in drawn if one["text"] == "Decoder"][-1]
+    answer = [one for one in drawn if one["aslant"] and one["text"] == "Mein"][-1]
+    assert name["x"] + name["width"] <= answer["x"]

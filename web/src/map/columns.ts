@@ -194,6 +194,21 @@ export function drawAnswers(brush: Brush, scene: Scene, box: Box, answers: strin
   drawTexts(brush, scene, box, answers, { inset: 8, tint, isAbove: true });
 }
 
+/** Where answers begin that lie aslant above a tower; null where they lie in their columns. */
+export function slantFrom(
+  brush: Brush,
+  scene: Scene,
+  tower: Box,
+  answers: string[],
+): number | null {
+  const columns = tower.tower === null ? undefined : scene.columns[tower.tower];
+  if (columns === undefined) return null;
+  const { x, pitch } = columns;
+  const isAbove = tower.inside.some(({ kind }) => kind === 'answer');
+  if (!isAbove || !areAslant(brush, answers, pitch * brush.zoom, textSize(brush))) return null;
+  return brush.at(x - pitch / 2, 0)[0];
+}
+
 /** What a part that mixes no tokens does in each column. */
 export function drawGlyphs(brush: Brush, scene: Scene, box: Box): void {
   const columns = box.tower === null ? undefined : scene.columns[box.tower];

@@ -16,6 +16,7 @@ import {
   drawLines,
   drawTokens,
   drawTokensBelow,
+  slantFrom,
   type Pointed,
 } from './columns';
 import { tintOf } from './palette';
@@ -123,9 +124,13 @@ function drawTower(brush: Brush, look: Look, tower: Box): void {
   const size = Math.max(13, Math.min(22, 20 * brush.zoom));
   const whole = look.nameOf(tower);
   const name = brush.cut(whole, size, rect.width, 700) === whole ? whole : look.briefOf(tower);
-  const y = rect.y - size * 0.8;
+  const [left, y] = [rect.x + 4, rect.y - size * 0.8];
+  const end = slantFrom(brush, look.scene, tower, look.answers);
+  // Where the answer begins earlier than the name would end, the name ends there.
+  const isBefore = end !== null && brush.cut(name, size, end - left, 700) !== name;
+  const [x, align] = isBefore ? [end, 'right'] : [left, 'left'];
   // Half of a name at the upper edge of the screen says nothing.
-  if (y > size / 2) brush.write(name, rect.x + 4, y, size, rect.width, { weight: 700 });
+  if (y > size / 2) brush.write(name, x, y, size, rect.width, { weight: 700, align });
   for (const block of tower.inside) {
     if (block.kind !== 'block') continue;
     const inner = brush.rect(block);
