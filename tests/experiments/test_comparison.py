@@ -53,6 +53,7 @@ def test_two_texts_of_different_lengths_are_aligned_by_their_tokens() -> None:
     weights = by_name[one["transformer.h.0.attn.weights"].name]
     assert weights.compared == 2 * 4 * 4
     assert "input_ids" not in by_name  # the tokens that both have are the same
+    assert found.is_partial
 
 
 def test_texts_of_a_batch_are_aligned_by_the_tokens_of_the_first() -> None:

@@ -211,6 +211,8 @@ def test_two_runs_are_compared_as_the_library_does(
     assert [one["name"] for one in found["steps"]] == [one.name for one in wanted.steps]
     assert [one["largest"] for one in found["steps"]] == [one.largest for one in wanted.steps]
     assert found["n_same"] == len(wanted.same)
+    assert found["is_partial"] is False
+    assert ask(client, toy, "compare", text=f"{OTHER} today")["is_partial"] is True
     for one in found["steps"]:
         gap = one["other"]["value"] - one["cell"]["value"]
         assert abs(gap) == pytest.approx(one["largest"])

@@ -204,6 +204,35 @@ def test_two_texts_side_by_side_and_a_row_copied_from_the_other(visit: Visit) ->
         page.reload()
 
 
+def test_each_of_two_texts_has_its_own_words(visit: Visit) -> None:
+    page = visit(f"{RUN}&view=experiments&tab=compare&other=I+am+very+happy")
+    page.get_by_role("button", name=f"{ATTENTION}.scores").click()
+    words = {
+        name: [
+            (cell.get_attribute("aria-label") or "").split(", row ")[1].split("'")[1]
+            for cell in grid(page, f"scores, {name}").get_by_role("gridcell").all()[::4]
+        ]
+        for name in ("A", "B", "B − A")
+    }
+    assert words["A"] == ["I", "am", "not", "happy"]
+    assert words["B"] == ["I", "am", "very", "happy"]
+    assert words["B − A"] == ["I", "am", "not → very", "happy"]
+    wait_for_numbers(grid(page, "scores, B"))
+    grid(page, "scores, B").get_by_role("gridcell").nth(2).click()  # its card is in its run
+    expect(page.get_by_role("complementary")).to_contain_text("very")
+    assert "text=I+am+very+happy" in page.url
+
+
+def test_texts_of_different_lengths_say_what_is_compared(visit: Visit) -> None:
+    page = visit(f"{RUN}&view=experiments&tab=compare&other=we+are+not+very+happy")
+    expect(page.get_by_text("only the tokens that both have are compared")).to_be_visible()
+    page.get_by_role("button", name=f"{ATTENTION}.weights").click()
+    expect(page.get_by_text("4 numbers, those of the tokens")).to_be_visible()  # not, happy
+    for name, cells in [("A", 16), ("B", 25)]:
+        expect(grid(page, f"weights, {name}").get_by_role("gridcell")).to_have_count(cells)
+    expect(grid(page, "weights, B − A")).to_have_count(0)
+
+
 # --- sweeps, layers, parts ---
 
 

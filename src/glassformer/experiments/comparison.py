@@ -56,6 +56,8 @@ class Comparison(Result):
     unaligned: tuple[str, ...]
     """Steps that only one run has, that have shapes between which no axis tells the way, or of
     which no position has a partner."""
+    is_partial: bool = False
+    """Whether the texts have different lengths, so that only the tokens of both are compared."""
 
     def cell(self, step: int | str) -> tuple[Cell, Cell]:
         """Where a step differs most: the cell of each run."""
@@ -131,7 +133,7 @@ def compare(one: Trace, other: Trace) -> Comparison:
             other=other.steps[-1].name,
         )
     different.sort(key=lambda found: -found.size)
-    return Comparison(tuple(different), tuple(same), tuple(unaligned))
+    return Comparison(tuple(different), tuple(same), tuple(unaligned), bool(lengths))
 
 
 def _tensors(trace: Trace) -> dict[str, Step]:

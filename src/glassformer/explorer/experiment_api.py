@@ -135,6 +135,8 @@ class ComparisonInfo(Message):
     """How many steps differ; the list has the first of them."""
     n_same: int
     unaligned: list[str]
+    is_partial: bool
+    """Whether only the tokens that both texts have are compared."""
     note: str
 
 
@@ -350,6 +352,7 @@ def _compared(opened: OpenTrace, wanted: CompareRequest, runs: OtherRuns) -> Com
         n_different=len(found.steps),
         n_same=len(found.same),
         unaligned=list(found.unaligned[:MOST_COMPARED]),
+        is_partial=found.is_partial,
         note=found.note(wanted.language),
     )
 

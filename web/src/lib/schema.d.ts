@@ -272,6 +272,7 @@ export interface components {
             n_different: number;
             n_same: number;
             unaligned: string[];
+            is_partial: boolean;
             note: string;
         };
         /** @description One part and what it adds. */

@@ -54,6 +54,9 @@ export const experimentsEn = {
   'compare.size': 'Difference',
   'compare.values': 'Largest change, A → B',
   'compare.largest': 'Largest difference at',
+  'compare.inOther': 'in B: {name}',
+  'compare.partial':
+    'The texts have different lengths, so only the tokens that both have are compared.',
   'compare.otherShape':
-    'The texts have different lengths, so the matrices have no cells in common.',
+    'The texts have different lengths: the matrices of both runs are shown whole, and {n} numbers, those of the tokens that both texts have, were compared.',
 } as const;

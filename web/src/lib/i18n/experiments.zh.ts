@@ -51,5 +51,8 @@ export const experimentsZh: Record<keyof typeof experimentsEn, string> = {
   'compare.size': '差别',
   'compare.values': '变化最大的数，A → B',
   'compare.largest': '差别最大处：',
-  'compare.otherShape': '两段文本长度不同，这两个矩阵没有可以相减的单元。',
+  'compare.inOther': 'B 中是 {name}',
+  'compare.partial': '两段文本长度不同，只比较两段都有的词元：',
+  'compare.otherShape':
+    '两段文本长度不同：这里完整显示两次运行的矩阵；参与比较的是两段都有的词元的数，共 {n} 个。',
 };
