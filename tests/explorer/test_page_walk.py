@@ -169,3 +169,20 @@ def test_an_input_that_is_no_text_is_not_said_to_be_one(visit: Visit) -> None:
     card = page.get_by_role("complementary", name="The selected number")
     expect(card).to_contain_text("An input: it is given.")
     expect(card.get_by_text("Which words made this number?")).to_have_count(0)
+
+
+def test_a_mask_says_yes_and_no_and_formulas_speak_the_lessons_language(visit: Visit) -> None:
+    made = make_lesson("masked", "zh")
+    step = next(
+        at
+        for at, one in enumerate(made.steps)
+        if any(isinstance(part, HeatMap) and part.is_boolean for part in one.parts)
+    )
+    page = at(visit, step, "masked", "zh")
+    mask = page.get_by_role("grid", name="hidden").first
+    texts = mask.get_by_role("button").all_inner_texts()
+    assert set(texts) == {"✓", "·"}
+    formula = page.locator("article .formula").first
+    expect(formula).to_contain_text("否则")
+    expect(formula).not_to_contain_text("otherwise")
+    expect(page.get_by_text("负无穷（−∞）请输入 -inf。").first).to_be_visible()

@@ -177,6 +177,11 @@ class HeatMap:
     def step(self) -> Step:
         return self.matrix.step
 
+    @property
+    def is_boolean(self) -> bool:
+        """Whether it says yes and no, as a mask does: with ✓ and ·."""
+        return str(self.step.dtype) == "torch.bool"
+
     def place(self, row: int, column: int) -> tuple[int, ...]:
         """The index in the trace of the number shown at a row and column."""
         two = (column, row) if self.turned else (row, column)
@@ -189,7 +194,7 @@ class HeatMap:
         from glassformer.documents.heat_maps import scale_of
 
         scale = scale_of(self.step) if coloured else None
-        write = _truth if str(self.step.dtype) == "torch.bool" else self._text
+        write = _truth if self.is_boolean else self._text
         holes = set(self._holes(rows, columns))
 
         def cell(number: float, at: tuple[int, int]) -> HeatCell:
@@ -262,6 +267,7 @@ class HeatMap:
             "columns": list(shown.columns),
             "values": [[_json_number(float(x)) for x in row] for row in shown.values],
             "unwritten": [list(place) for place in self._holes()],
+            "is_boolean": self.is_boolean,
             "scale": None if scale is None else {"kind": scale.kind, "limit": scale.limit},
         }
 

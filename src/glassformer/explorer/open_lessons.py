@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
@@ -16,6 +17,8 @@ from glassformer.explorer.schemas import Message
 from glassformer.language import Language
 from glassformer.lessons import LESSONS, Formula, HeatMap, Lesson, Part, make_lesson
 from glassformer.lessons.course import settings_of
+from glassformer.lessons.lesson import textbook
+from glassformer.tracing.explanation import Card
 from glassformer.tracing.formula import to_tex
 
 
@@ -168,7 +171,9 @@ class Lessons:
             place=None if lesson.place is None else lesson.place.to_dict(),
             choices=[choice.to_dict() for choice in lesson.choices],
             steps=[
-                LessonStepInfo.copy_of(step, parts=[_part(part, traces) for part in step.parts])
+                LessonStepInfo.copy_of(
+                    step, parts=[_part(part, traces, language) for part in step.parts]
+                )
                 for step in lesson.steps
             ],
             claims=[
@@ -230,9 +235,13 @@ def _made(name: str, language: Language, settings: dict[str, str]) -> _Made:
     }
 
 
-def _part(part: Part, traces: dict[int, OpenTrace]) -> LessonPart:
+def _part(part: Part, traces: dict[int, OpenTrace], language: Language) -> LessonPart:
     """The part as data; parts that show numbers name their trace and step."""
     links: dict[str, Any] = {}
+    if isinstance(part, Formula) and part.card.language != language:
+        names = textbook(part.cell.step.trace)
+        card = Card(part.cell, digits=part.card.digits, language=language, names=names)
+        part = replace(part, card=card)
     if isinstance(part, Formula | HeatMap):
         step = part.cell.step if isinstance(part, Formula) else part.step
         links = {"trace": traces[id(step.trace)].id, "number": step.number}

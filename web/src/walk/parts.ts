@@ -58,6 +58,8 @@ export interface MatrixPart {
   values: (number | 'NaN' | 'inf' | '-inf')[][];
   /** Places of memory that nothing wrote to. */
   unwritten: [number, number][];
+  /** Whether it says yes and no, as a mask does. */
+  is_boolean: boolean;
   scale: Scale | null;
 }
 
@@ -119,8 +121,9 @@ export function cellNumber(value: MatrixPart['values'][number][number]): number 
   return value === 'NaN' ? NaN : value === 'inf' ? Infinity : -Infinity;
 }
 
-/** Three digits of numbers that stand close together. */
-export function cellText(value: number): string {
+/** Three digits of numbers that stand close together; yes and no as captions have them. */
+export function cellText(value: number, isBoolean = false): string {
+  if (isBoolean) return value === 0 ? '·' : '✓';
   return formatNumber(value, 3);
 }
 

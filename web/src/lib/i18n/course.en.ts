@@ -19,6 +19,7 @@ export const courseEn = {
   'course.toQuestion': 'To the question (step {step})',
   'course.check': 'Check',
   'course.show': 'Show the answer',
+  'course.infinity': 'For −∞ type -inf.',
   'course.answer': 'The answer: {numbers}',
   'course.number': 'Your number for {label}',
   'course.handOut': 'To hand out',

@@ -21,6 +21,7 @@ export const courseZh: Record<keyof typeof courseEn, string> = {
   'course.toQuestion': '去做练习（第 {step} 步）',
   'course.check': '检查',
   'course.show': '显示答案',
+  'course.infinity': '负无穷（−∞）请输入 -inf。',
   'course.answer': '答案：{numbers}',
   'course.number': '{label} 的数',
   'course.handOut': '讲义下载',
