@@ -359,6 +359,29 @@ def test_a_clicker_steps_through_it_with_notes_and_a_counter(page: Page, live: L
     expect(bar).to_contain_text("2 / 3")
 
 
+def test_a_view_that_is_not_in_the_list_has_no_note_of_it(page: Page, live: Live) -> None:
+    three_views(page, live)
+    open_playlist(page)
+    page.get_by_role("button", name="Start the lecture").click()
+    bar = page.get_by_role("region", name="Lecture", exact=True)
+    expect(bar).to_contain_text("1 / 3")
+    page.get_by_role("complementary").get_by_role("button", name="Close").click()
+    expect(bar).not_to_contain_text("Not in the list")  # still the same run
+    page.evaluate("link => { location.hash = link }", f"{LONGER}&view=map&lecture=1")
+    expect(bar).to_contain_text("Not in the list; last shown: 1 / 3")
+    page.keyboard.press("PageDown")  # the clicker goes on
+    expect(bar).to_contain_text("2 / 3")
+
+
+def test_a_step_on_the_wall_has_no_card_of_another(visit: Visit) -> None:
+    page = lecture(visit, CELL)
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_contain_text("S[3, 2]")
+    page.keyboard.press("PageDown")
+    expect(card).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("cell="))
+
+
 def test_a_note_is_in_the_language_of_the_page(page: Page, live: Live) -> None:
     pin(page, CELL, live)
     open_playlist(page)
@@ -443,7 +466,7 @@ def test_it_is_a_page_of_its_own(
     waiting.value.save_as(saved)
     page.goto(saved.as_uri())
     expect(page.get_by_role("complementary")).to_contain_text("S[3, 2]")
-    page.keyboard.press("p")
+    page.get_by_role("button", name="Start the lecture (views: 3)").click()
     bar = page.get_by_role("region", name="Lecture", exact=True)
     expect(bar).to_contain_text("Look at the query.")
     expect(bar).to_contain_text("1 / 3")
@@ -475,6 +498,27 @@ def test_it_is_printed_with_a_page_for_each_view(page: Page, live: Live) -> None
     assert b"/FontFile2" in pdf  # text, not pixels
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(pages).to_have_count(0)
+
+
+def test_a_card_is_printed_whole(page: Page, live: Live) -> None:
+    """Where it is higher than the view, it is made smaller: paper does not scroll."""
+    pin(page, f"{DE}&step=encoder.blocks.0.attention.weights&cell=0,1,2,3", live)
+    open_playlist(page)
+    page.evaluate(
+        """() => {
+          window.print = () => {};
+          window.hidden = [];
+          new MutationObserver(() => {
+            const card = document.querySelector('aside .body');
+            if (card) window.hidden.push(card.scrollHeight - card.clientHeight);
+          }).observe(document.body, { attributes: true, attributeFilter: ['style'], subtree: true });
+        }"""
+    )
+    page.get_by_role("button", name="PDF").click()
+    expect(page.locator(".printed-pages section")).to_have_count(1)
+    hidden = page.evaluate("window.hidden")
+    assert min(hidden) <= 0 < max(hidden)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
 
 
 # --- pictures ---

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
+import { parseLink } from '../lib/link';
 import {
   BadPlaylist,
+  belongs,
   formatPlaylist,
   LONGEST_NOTE,
   MOST_VIEWS,
@@ -69,4 +71,21 @@ it('moves a view', () => {
 it('takes the note of the other language where there is none', () => {
   expect(noteOf(VIEW, 'zh')).toBe('谁在看谁？');
   expect(noteOf({ ...VIEW, note: { en: 'a', zh: '' } }, 'zh')).toBe('a');
+});
+
+describe('a place', () => {
+  const at = (hash: string) => parseLink(hash);
+
+  it('belongs to a view of the same run, with another card or step', () => {
+    const view = at(VIEW.link);
+    expect(belongs(at('#/toy?text=I+am&step=logits'), view)).toBe(true);
+    expect(belongs(at('#/toy?text=I+am&view=map'), view)).toBe(false);
+    expect(belongs(at('#/toy?text=We+are'), view)).toBe(false);
+  });
+
+  it('belongs to a step of a lesson whatever trace is open', () => {
+    const view = at('#/lesson/masked/2');
+    expect(belongs({ ...view, origin: { kind: 'id', id: 'x' } }, view)).toBe(true);
+    expect(belongs(at('#/lesson/masked/3'), view)).toBe(false);
+  });
 });

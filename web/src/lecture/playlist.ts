@@ -6,7 +6,7 @@
  */
 
 import type { Language } from '../lib/api';
-import { formatLink, parseLink, type Link } from '../lib/link';
+import { formatLink, parseLink, RUN, type Link } from '../lib/link';
 
 export interface PinnedView {
   /** As in the address bar, without language and lecture mode. */
@@ -45,6 +45,23 @@ export class BadPlaylist extends Error {
 /** A link without what belongs to the moment and not to the view. */
 export function plainLink(link: Link): string {
   return formatLink({ ...link, language: null, lecture: false });
+}
+
+/** Whether a place belongs to a view of the list: to its run, its lesson's step, its claim. */
+export function belongs(here: Link, view: Link): boolean {
+  const run = ({ origin }: Link) =>
+    origin?.kind === 'run' ? [origin.model, origin.text] : (origin?.id ?? null);
+  const of = (link: Link) => {
+    const isLesson = link.view === 'walk' && link.walk?.lesson !== RUN;
+    const [walk, item] = [link.walk, link.item?.name ?? null];
+    return JSON.stringify([
+      link.view,
+      isLesson ? null : run(link),
+      link.view === 'walk' ? [walk?.lesson, walk?.step] : null,
+      item,
+    ]);
+  };
+  return of(here) === of(view);
 }
 
 export function formatPlaylist(views: readonly PinnedView[]): string {

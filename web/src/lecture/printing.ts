@@ -6,10 +6,14 @@ import { lecture } from '../lib/lecture.svelte';
 import type { Session } from '../lib/session.svelte';
 import { setting } from '../lib/setting.svelte';
 import { svgOf } from '../picture/svg_of';
+import { EDGE } from './beside';
 import { noteOf } from './playlist';
 import { playlist } from './playlist.svelte';
 import PrintedPages, { type PrintedPage } from './PrintedPages.svelte';
 import { settled } from './settled';
+
+/** Tenths of a card's usual size. */
+const SMALLEST = 6;
 
 /**
  * Show one view after another, take their pictures, and have the browser print them. Leaving the
@@ -48,13 +52,31 @@ async function drawInto(pages: PrintedPage[], session: Session): Promise<boolean
 async function pageOf(at: number): Promise<PrintedPage> {
   const stage = document.querySelector<HTMLElement>('.stage.lecture');
   if (stage === null) throw new Error('there is no view');
+  const [frame, card] = ['aside', 'aside .body'].map((one) =>
+    stage.querySelector<HTMLElement>(one),
+  );
+  const styles = [frame, card].map((one) => one?.style.cssText ?? '');
+  if (frame && card) unroll(card, frame);
   const { svg } = await svgOf(stage, 0);
+  for (const [at, one] of [frame, card].entries()) if (one) one.style.cssText = styles[at]!;
   const view = playlist.views[at]!;
   return {
     address: URL.createObjectURL(new Blob([svg], { type: 'image/svg+xml' })),
     title: view.title,
     note: noteOf(view, setting.language),
   };
+}
+
+/** Show all of a card: somewhat smaller, then over what is above it. Paper does not scroll. */
+function unroll(card: HTMLElement, frame: HTMLElement): void {
+  const missing = () => card.scrollHeight - card.clientHeight;
+  for (let tenths = 10; tenths >= SMALLEST && missing() > 0; tenths--) {
+    card.style.zoom = String(tenths / 10);
+  }
+  const top = Math.max(EDGE, frame.offsetTop - (missing() * SMALLEST) / 10 - EDGE);
+  if (missing() <= 0) return;
+  frame.style.top = `${top}px`;
+  frame.style.maxHeight = `calc(100% - ${top + EDGE}px)`;
 }
 
 async function printed(pages: PrintedPage[]): Promise<void> {

@@ -89,6 +89,7 @@ export const pageEn = {
   'keys.touch': 'On a touch screen: tap a number to explain it, press and hold to edit it.',
   'keys.touchRead': 'On a touch screen: tap a number to explain it.',
 
+  'saved.begin': 'Start the lecture (views: {n})',
   'saved.note':
     'A saved page. Open any number here; to change numbers or to run your own text, start glassformer explore.',
   'saved.readOnly': 'A saved page cannot compute: start glassformer explore for that.',

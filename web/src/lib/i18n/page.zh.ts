@@ -89,6 +89,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'keys.touchRead': '触摸屏上：轻点一个数查看它的来历。',
   'keys.touch': '触摸屏：轻点一个数查看解释，长按即可编辑。',
 
+  'saved.begin': '开始讲课（{n} 个画面）',
   'saved.note':
     '这是一份保存下来的页面：可以点开任意一个数；若要改动数值或运行自己的文本，请启动 glassformer explore。',
   'saved.readOnly': '保存下来的页面不能计算：请启动 glassformer explore。',

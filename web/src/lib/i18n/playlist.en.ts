@@ -7,6 +7,7 @@ export const playlistEn = {
   'playlist.fullScreen': 'Full screen (F)',
   'playlist.leave': 'Leave the lecture (Esc)',
   'playlist.count': '{n} / {of}',
+  'playlist.away': 'Not in the list; last shown: {n} / {of}',
   'playlist.place': 'View {n} of {of}: {title}. {note}',
 
   'playlist.title': 'Playlist',

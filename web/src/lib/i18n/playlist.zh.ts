@@ -7,6 +7,7 @@ export const playlistZh: Record<keyof typeof playlistEn, string> = {
   'playlist.fullScreen': '全屏（F）',
   'playlist.leave': '退出讲课模式（Esc）',
   'playlist.count': '{n} / {of}',
+  'playlist.away': '不在播放列表中；刚才放到 {n} / {of}',
   'playlist.place': '第 {n} 个画面，共 {of} 个：{title}。{note}',
 
   'playlist.title': '播放列表',
