@@ -253,6 +253,7 @@ def test_a_sweep_is_a_picture_whose_squares_open(visit: Visit) -> None:
     edited = chances(found.trace(0, strongest))
     expect(answer(page)).to_contain_text(max(edited, key=lambda name: edited[name]))
     expect(squares).to_have_count(4)  # the picture stays, of the run before
+    expect(page.locator(".about")).to_contain_text("“sad”")  # and what was swept
     squares.first.focus()
     page.keyboard.press("ArrowRight")  # squares are one tab stop
     expect(squares.nth(1)).to_be_focused()
