@@ -76,6 +76,20 @@ def test_the_preview_is_the_file_and_follows_the_choices(visit: Visit) -> None:
     expect(preview).to_contain_text("\\documentclass")
 
 
+def test_of_a_lesson_the_step_on_the_screen_is_meant(visit: Visit) -> None:
+    page = visit("#/lesson/illustrated/1")
+    page.locator("article [role=grid] button").first.click()
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_be_visible()
+    for _ in range(5):
+        page.keyboard.press("j")
+    expect(page.get_by_role("heading", name="Scaling the scores")).to_be_visible()
+    page.get_by_role("button", name="Export").click()
+    dialog = page.get_by_role("dialog", name="Export")
+    expect(dialog).to_contain_text("This step and what it reads: scaled")
+    expect(dialog).not_to_contain_text("lesson illustrated")
+
+
 def test_the_keyboard_opens_and_closes_it(visit: Visit) -> None:
     page = visit(LINK)
     button = page.get_by_role("button", name="Export")

@@ -1,7 +1,7 @@
 export const exportingEn = {
   'exporting.title': 'Export',
   'exporting.what': 'What',
-  'exporting.step': 'The selected step and what it reads',
+  'exporting.step': 'This step and what it reads',
   'exporting.module': 'The steps of {module}',
   'exporting.trace': 'The whole run',
   'exporting.steps': '{n} steps',
