@@ -211,6 +211,7 @@ def test_a_card_is_copied_as_latex_markdown_and_link(visit: Visit, page: Page) -
     )
     assert copied("Markdown").startswith(f"**S[0, 1, 2]** = {cell.value:.9g} (float32)")
     assert "cell=0,0,1,2" in copied("Link")
+    expect(card_of(page)).to_contain_text("This address works on this computer only")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -54,6 +54,7 @@ it('a line whose labels need the height leaves the others what theirs need', () 
 
 it('signs take their room', () => {
   expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([16, 26, 74]);
+  expect(signWidth('条件')).toBe(signWidth('abcd'));
 });
 
 it('what fits grows until it fills the screen', () => {

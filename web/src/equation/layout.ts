@@ -9,7 +9,8 @@ const LINE_GAP = 12;
 /** Pixels that signs between panels take: `×`, `softmax(`, `)`. */
 export function signWidth(sign: string): number {
   if (/^[)\],]$/.test(sign)) return BRACKET_WIDTH;
-  return Math.max(SIGN_WIDTH, Math.ceil(sign.length * CHARACTER) + 6);
+  const wide = sign.match(/[\u3000-\u9fff]/g)?.length ?? 0; // Chinese, of twice the width
+  return Math.max(SIGN_WIDTH, Math.ceil((sign.length + wide) * CHARACTER) + 6);
 }
 
 /**

@@ -47,5 +47,7 @@ export const cardEn = {
   'card.copyMarkdown': 'Markdown',
   'card.copyLink': 'Link',
   'card.copied': 'Copied',
+  'card.copiedLocal':
+    'Copied. This address works on this computer only; to send the run, export it as a web page.',
   'card.notCopied': 'The browser did not allow it',
 } as const;

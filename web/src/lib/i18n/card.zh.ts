@@ -47,5 +47,6 @@ export const cardZh: Record<keyof typeof cardEn, string> = {
   'card.copyMarkdown': 'Markdown',
   'card.copyLink': '链接',
   'card.copied': '已复制',
+  'card.copiedLocal': '已复制。这个地址只在本机有效；要发给别人，请用“导出”存成网页。',
   'card.notCopied': '浏览器不允许',
 };

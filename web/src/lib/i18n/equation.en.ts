@@ -19,6 +19,7 @@ export const equationEn = {
   'role.constant': 'constant',
   'matrix.unwritten': 'never written: memory as it was left',
   'matrix.rowMost': 'largest of the row',
+  'equation.where': ' where',
   'matrix.cell': '{name}, row {row}, column {column}, {value}',
   'matrix.zoom': 'Zoom',
   'matrix.in': 'Zoom in',

@@ -19,6 +19,7 @@ export const equationZh: Record<keyof typeof equationEn, string> = {
   'role.constant': '常量',
   'matrix.unwritten': '尚未写入：内存中的遗留内容',
   'matrix.rowMost': '该行最大值',
+  'equation.where': '，条件：',
   'matrix.cell': '{name}，行 {row}，列 {column}，{value}',
   'matrix.zoom': '缩放',
   'matrix.in': '放大',
