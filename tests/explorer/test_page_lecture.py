@@ -373,15 +373,6 @@ def test_a_view_that_is_not_in_the_list_has_no_note_of_it(page: Page, live: Live
     expect(bar).to_contain_text("2 / 3")
 
 
-def test_a_step_on_the_wall_has_no_card_of_another(visit: Visit) -> None:
-    page = lecture(visit, CELL)
-    card = page.get_by_role("complementary", name="The selected number")
-    expect(card).to_contain_text("S[3, 2]")
-    page.keyboard.press("PageDown")
-    expect(card).to_have_count(0)
-    expect(page).not_to_have_url(re.compile("cell="))
-
-
 def test_a_note_is_in_the_language_of_the_page(page: Page, live: Live) -> None:
     pin(page, CELL, live)
     open_playlist(page)
@@ -511,7 +502,7 @@ def test_a_card_is_printed_whole(page: Page, live: Live) -> None:
           new MutationObserver(() => {
             const card = document.querySelector('aside .body');
             if (card) window.hidden.push(card.scrollHeight - card.clientHeight);
-          }).observe(document.body, { attributes: true, attributeFilter: ['style'], subtree: true });
+          }).observe(document.body, { attributeFilter: ["style"], subtree: true });
         }"""
     )
     page.get_by_role("button", name="PDF").click()
