@@ -266,3 +266,16 @@ def test_a_towers_name_ends_where_the_answer_begins(visit: Visit, page: Page) ->
     name = [one for one in drawn if one["text"] == "Decoder"][-1]
     answer = [one for one in drawn if one["aslant"] and one["text"] == "Mein"][-1]
     assert name["x"] + name["width"] <= answer["x"]
+
+
+@pytest.mark.browser_context_args(**PHONE)
+def test_all_heads_are_whole_on_a_phone(visit: Visit) -> None:
+    page = visit(link("en-de", "A dog runs.", more="&view=attention"))
+    heads = page.locator(".grid button")
+    expect(heads.first).to_be_visible()
+    ends = heads.evaluate_all(
+        "heads => heads.map((head) => head.getBoundingClientRect().right"
+        " - head.closest('.grid').getBoundingClientRect().right)"
+    )
+    assert len(ends) == 54
+    assert max(ends) <= 0
