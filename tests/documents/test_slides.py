@@ -139,7 +139,8 @@ def test_a_matrix_stands_beside_its_formula_and_sentences_above_both() -> None:
     said, _, row = shown.partition('<div class="beside">')
     assert "The softmax turns" in said and 'class="formula"' not in said
     assert 'class="formula"' in row and "A (weights)" in row
-    assert len(slides_of_step("masked", 8)) == 2  # and the drawing
+    asked, drawn = slides_of_step("masked", 8)[1:]
+    assert "Question 3" in asked and "<svg" not in asked and "<svg" in drawn
 
 
 def test_remarks_stand_below_a_formula_and_its_matrix() -> None:
@@ -150,7 +151,31 @@ def test_remarks_stand_below_a_formula_and_its_matrix() -> None:
 
 def test_a_question_on_a_slide_of_its_own_has_what_it_is_answered_from() -> None:
     asked = next(slide for slide in slides_of_step("masked", 5) if "Question 1" in slide)
-    assert "Q (queries)" in asked and "K (keys)" in asked and "S (scores), 3" not in asked
+    assert "x, 3×3" in asked and "S (scores), 3" not in asked
+    asked = slides_of_step("multi-head", 7)[-1]
+    assert "Q (queries)" in asked and "K (keys)" in asked and "of S (scores), head 2" in asked
+    told, asked = slides_of_step("classifier", 5)
+    assert "Question" in asked and "x, 3×4" in asked and "x, 3×4" not in told
+
+
+def test_a_question_and_its_matrices_leave_remarks_that_would_not_fit_with_them() -> None:
+    remarks, asked = slides_of_step("masked", 7)[1:]
+    assert "Head 2: wrong" in remarks and "Question" not in remarks
+    assert "S_scaled, 3×3, head 1" in asked and "Question 2" in asked
+
+
+def test_a_formula_is_not_repeated_above_the_matrix_of_another_head() -> None:
+    first, second = slides_of_step("heads", 2)[-2:]
+    assert 'class="formula"' in first and "head 1" in first
+    assert "A (weights), 6×6, head 2" in second and 'class="formula"' not in second
+
+
+@pytest.mark.parametrize("said", ["“Is it so?” (classifier) learns", "“是吗？”（classifier）一课"])
+def test_a_question_as_a_title_ends_no_sentence(said: str) -> None:
+    table = Table("", ("n",), tuple((str(n),) for n in range(11)))
+    parts = (Paragraph(f"{said}{' more' * 60}."), table)
+    shown = slides_of(Document("t", (Section("s", parts, 1),)))[1]
+    assert said in words_of(shown.partition("<aside>")[0])
 
 
 def test_a_tall_drawing_stands_beside_its_sentence() -> None:

@@ -28,7 +28,6 @@ from glassformer.documents.html import Html, own_file
 from glassformer.documents.renderer import write_file
 from glassformer.errors import TraceError
 from glassformer.language import columns_of
-from glassformer.tracing.explanation import Card
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
              "msedge", "chromium-headless-shell", "chrome-headless-shell")  # fmt: skip
@@ -37,6 +36,8 @@ _HEIGHT, _WIDTH = 900.0, 1744.0
 """What a slide holds below its title, in pixels of 1920 × 1080; a little more is shrunk to fit."""
 _SQUEEZED = 1.1 * _HEIGHT
 """What sentences, formulas and what comes after them may take together, shrunk."""
+_ASKED = 1.2 * _HEIGHT
+"""What a question may take with the matrices that it is answered from, shrunk."""
 _STRETCHED = 1.15 * _HEIGHT
 """What a slide may take, shrunk, rather than leave a sentence or remark alone on the next."""
 _LINE = 54.0
@@ -53,8 +54,12 @@ _ROWS, _COLUMNS, _CODE_LINES = 14, 14, 20
 _LARGE = 1.5
 """How many times its own size a drawing needs to be read from the back."""
 _CLOSING = "[)”’\"'）」』]*"
-_SENTENCE = re.compile(rf".+?(?:[.!?]{_CLOSING}(?=\s|$)|[。！？]{_CLOSING}|$)", re.DOTALL)
-"""A sentence with the brackets and quotation marks that close behind it."""
+_NAMED = "”（[a-z-]+）"
+_SENTENCE = re.compile(
+    rf".+?(?:[.!?]{_CLOSING}(?=\s|$)(?!\s+\(?[a-z])|[。！？](?!{_NAMED}){_CLOSING}|$)", re.DOTALL
+)
+"""A sentence with the brackets and quotation marks that close behind it; the question mark of a
+title, with the name of its lesson or a small letter behind it, ends none."""
 _LONGEST, _LONGEST_ALONE, _MORE_LINES = 190, 600, 2
 """Half-width characters of a paragraph that a slide shows, beside other things and with nothing
 but prose, and lines that it shows more of where there is room; the notes have all of it."""
@@ -148,13 +153,24 @@ class _Slide:
             and columns_of(p.plain(only.text)) <= _LONGEST
         )
 
+    def missing(self, part: p.Part) -> list[_Block]:
+        """The matrices that a question is answered from, if the slide shows none."""
+        if not (isinstance(part, p.Question) and part.given):
+            return []
+        if self.beside or not all(map(_is_about_numbers, self.blocks)):
+            return []
+        rows: list[_Block] = list(_rows_of_numbers(part.given))
+        used = _height([part]) + sum(map(_height, rows))
+        return rows if used <= _ASKED else []
+
     def takes(self, block: Sequence[p.Part]) -> bool:
         """Whether a block may follow; a drawing stands alone, or stays large below sentences."""
         part = block[0]
         if not isinstance(part, p.Figure):
             if self.is_drawing or (self.beside and isinstance(part, p.HeatMap | p.Table)):
                 return False
-            return self.used + _height(block, self.share) <= self.room_for(part)
+            more = sum(map(_height, self.missing(part))) + _height(block, self.share)
+            return self.used + more <= self.room_for(part)
         return not self.parts or (
             self.is_prose and not self.beside and _stays_large(part, self.used)
         )
@@ -206,9 +222,11 @@ class _Slide:
         matrices = list(takewhile(lambda block: isinstance(block[0], p.HeatMap), blocks))
         rest = blocks[len(matrices) :]
         remarks = list(takewhile(lambda block: isinstance(block[0], p.Remark), rest))
-        if not (matrices and before and isinstance(before[0], p.Formula)):
+        formula = before[0] if before else None
+        if not matrices or not isinstance(formula, p.Formula):
             return None
-        formula = before[0]
+        if all(_is_elsewhere(part, formula) for part in matrices[0]):
+            return None
         bare = replace(formula, code="")
         forms = (formula, bare, replace(bare, is_defined_above=True))
         told = [*matrices, *remarks]
@@ -308,26 +326,12 @@ class Slides(Html):
                     after = slide.following(blocks[at:])
                     yield slide
                     slide = after
-            if isinstance(first, p.Question) and not slide.blocks:
-                slide.blocks += self._operands(first)
+            slide.blocks += slide.missing(first)
             if is_shown:
                 slide.blocks.append(block)
             slide.notes += [part.text for part in told]
         if slide.blocks or slide.notes:
             yield slide
-
-    def _operands(self, question: p.Question) -> list[_Block]:
-        """The matrices that a question on a slide of its own is answered from."""
-        shown = {id(part.step): part for part in self._before(question)}
-        steps = Card(question.cells[0]).operands
-        maps = [shown[id(step)] for step in steps if id(step) in shown]
-        rows = list(_rows_of_numbers(maps)) if len(maps) == len(steps) else []
-        used = sum(map(_height, rows)) + _height([question])
-        return rows if used <= _SQUEEZED else []
-
-    def _before(self, question: p.Question) -> list[p.HeatMap]:
-        before = takewhile(lambda part: part is not question, self.document.walk())
-        return [part for part in before if isinstance(part, p.HeatMap)]
 
     def _slide(self, slide: _Slide) -> str:
         number = f'<span class="number">{slide.number}</span>' if slide.number is not None else ""
@@ -379,6 +383,14 @@ def _is_told(block: _Block) -> bool:
 
 def _is_about_numbers(block: _Block) -> bool:
     return isinstance(block[0], p.Remark | p.Question)
+
+
+def _is_elsewhere(part: p.Part, formula: p.Formula) -> bool:
+    """Whether a matrix is of the same step as the cell of a formula, but of another head."""
+    if not isinstance(part, p.HeatMap) or part.step is not formula.cell.step:
+        return False
+    lead = part.matrix.lead
+    return formula.cell.index[: len(lead)] != tuple(lead)
 
 
 def _without_strays(slides: Iterable[_Slide]) -> list[_Slide]:

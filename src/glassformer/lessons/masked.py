@@ -87,9 +87,11 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     formula = f"mask(S, causal({matrix.size(0)}))"
     yield with_question(walk.masked(), run["attention.masked"], 0, formula, shown, say)
     attention = PipelineSteps(run, "attention")
-    weights = walk.weights().with_(Figure("mask", mask_figure(attention, say.language)))
     shown = {"S_masked": heat_map(run["attention.masked"], say, head=0)}
-    yield with_question(weights, run["attention.weights"], 0, "softmax(S_masked)", shown, say)
+    asked = with_question(
+        walk.weights(), run["attention.weights"], 0, "softmax(S_masked)", shown, say
+    )
+    yield asked.with_(Figure("mask", mask_figure(attention, say.language)))
     yield walk.context().with_(Figure("pipeline", pipeline_figure(attention, say.language)))
     yield say.step("weights", "two heads", _both_heads(run, say))
     yield _joined(run, say)

@@ -222,6 +222,8 @@ def with_question(
     shown = [part for part in step.parts if isinstance(part, HeatMap) and part.step is of][-1]
     asked = RowAsked(shown, row, formula, given, say)
     matrix, label = called or step_title(of, say), shown.matrix.rows[row]
+    if len(of.shape) == 4 and of.shape[1] > 1:
+        matrix = say("matrix of head", matrix=matrix, head=shown.matrix.lead[1] + 1)
     key = "ask vector" if not label else "ask numbered row" if label.isdigit() else "ask row"
     count = len(shown.matrix.columns)
     text = say(key, matrix=matrix, row=say.quoted(label), count=count)
