@@ -265,7 +265,7 @@ def test_the_course_says_what_a_lesson_needs(client: TestClient) -> None:
     ("format_", "file", "holds"),
     [
         ("slides", "masked-slides.html", "<!doctype html>"),
-        ("worksheet", "masked-worksheet.html", "练习"),
+        ("worksheet", "masked-worksheet.html", "<!doctype html>"),
         ("html", "masked.html", "<!doctype html>"),
         ("tex", "masked.tex", r"\documentclass"),
         ("md", "masked.md", "# "),

@@ -122,24 +122,6 @@ def test_on_a_phone_the_box_for_a_target_comes_with_the_text(visit: Visit) -> No
     assert text["y"] + text["height"] <= below["y"]
 
 
-@pytest.mark.browser_context_args(**PHONE)
-def test_on_a_phone_a_tap_beside_the_form_arrives(visit: Visit) -> None:
-    """The form takes a second line while it is used; it does not fold under the finger."""
-    page = visit("#/en-de?text=A dog runs.")
-    expect(page.get_by_role("button", name="Ein 9")).to_be_visible()
-    page.locator("#run-text").tap()
-    target = page.locator("#run-target")
-    expect(target).to_be_visible()
-    tab = page.get_by_role("button", name="Map", exact=True)
-    box = tab.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + 8, box["y"] + 8)
-    page.mouse.down()
-    page.mouse.up()
-    expect(tab).to_have_attribute("aria-current", "page")
-    expect(target).to_be_hidden()
-
-
 @pytest.mark.browser_context_args(viewport={"width": 844, "height": 390})
 def test_on_a_low_screen_the_page_scrolls_to_a_view_that_fills_it(visit: Visit) -> None:
     page = visit("#/en-de?text=A dog runs.&view=map")

@@ -268,6 +268,7 @@ def test_a_running_sum_says_where_it_ends() -> None:
         (float(np.float32(-2.6)), "-2.6"),
         (float(np.float32(1 / 3)), "0.33333334"),
         (float(np.float32(123456.78)), "123456.78"),
+        (123456792.0, "123456792"),  # stored as it is
         (1 / 3, "0.333333333"),  # a float64
         (1e300, "1e+300"),
         (math.nan, "NaN"),

@@ -153,9 +153,10 @@ def explore(
     if port is None and serving.port != DEFAULT_PORT:
         said = say("explore other port", taken=DEFAULT_PORT, port=serving.port)
         sys.stderr.write(f"{said}\n")
-    sys.stdout.write(f"{serving.address}\n")
+    address = serving.address if runs is None else f"{serving.address}#/training"
+    sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
-    if open_page and not open_in_browser(serving.address):
+    if open_page and not open_in_browser(address):
         sys.stderr.write(f"{say('explore open')}\n")
     serving.start()
     try:

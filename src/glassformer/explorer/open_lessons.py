@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 
 from glassformer.claims import claims_about
 from glassformer.documents import render
+from glassformer.documents.worksheet import worksheet
 from glassformer.errors import InputError, UnknownNameError
 from glassformer.explorer.open_traces import OpenTrace, Store
 from glassformer.explorer.schemas import Message
@@ -187,7 +188,8 @@ class Lessons:
     ) -> tuple[str, str, bytes]:
         """A handout as `glassformer lesson --to` writes it: its name, kind and bytes."""
         lesson, _ = self._find(name, language, settings)
-        made = render(lesson.document(), to)
+        document = lesson.document()
+        made = render(worksheet(document), "html") if to == "worksheet" else render(document, to)
         assert isinstance(made, str | bytes)
         is_page = to in ("slides", "worksheet")
         kind, file = ("html", f"{name}-{to}.html") if is_page else (to, f"{name}.{to}")

@@ -56,8 +56,11 @@ function mostChanged(before: Answer, after: Answer): TokenChange | null {
   const tokens = before.positions.flatMap((was, at) => {
     const now = after.positions[at];
     const text = was.chosen ?? was.choices[0]?.text;
-    if (now === undefined || text === undefined) return [];
-    return [{ text, before: shareOf(was), after: shareOf(now) }];
+    const shares = [was, now].map((one) => one?.choices.find((choice) => choice.text === text));
+    const [old, is] = shares.map((choice) => choice?.probability);
+    // what is no candidate any more has no probability that could be told
+    if (text === undefined || old === undefined || is === undefined) return [];
+    return [{ text, before: old, after: is }];
   });
   const change = (token: (typeof tokens)[number]) => Math.abs(token.after - token.before);
   const most = tokens.toSorted((a, b) => change(b) - change(a))[0];

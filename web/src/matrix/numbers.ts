@@ -23,6 +23,7 @@ export function formatNumber(value: number, digits: number = SHORT): string {
 /** The number with the fewest digits that is the same float32: −2.6 for −2.5999999046… */
 export function shortest(value: number): number {
   if (Math.fround(value) !== value) return value;
+  if (Number.isInteger(value) && Math.abs(value) < 10 ** EXACT) return value;
   for (let digits = 1; digits < EXACT; digits++) {
     const short = Number(value.toPrecision(digits));
     if (Math.fround(short) === value) return short;

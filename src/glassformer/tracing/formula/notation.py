@@ -173,7 +173,8 @@ def number(value: e.Scalar, digits: int = 4) -> str:
 
 def exact_number(value: e.Scalar) -> str:
     """A number with the fewest digits that give the same float32; with 9 digits if it is none."""
-    if isinstance(value, float) and math.isfinite(value):
+    is_short = isinstance(value, float) and value == value // 1 and abs(value) < 10**9
+    if isinstance(value, float) and math.isfinite(value) and not is_short:
         with np.errstate(over="ignore"):
             single = np.float32(value)
         if float(single) == value:

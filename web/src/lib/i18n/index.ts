@@ -42,6 +42,7 @@ import type { tourEn } from './tour.en';
 import type { trainingEn } from './training.en';
 import { tryingEn } from './trying.en';
 import { tryingZh } from './trying.zh';
+import type { wordsEn } from './words.en';
 import { walkEn } from './walk.en';
 import { walkZh } from './walk.zh';
 
@@ -69,6 +70,7 @@ type Later = typeof trainingEn &
   typeof experimentsEn &
   typeof startEn &
   typeof tourEn &
+  typeof wordsEn &
   typeof exportingEn;
 
 export type Key = keyof typeof en | keyof Later;

@@ -1,0 +1,18 @@
+export const wordsEn = {
+  'words.title': 'In words of the input',
+  'words.show': 'Which words made this number?',
+  'words.hide': 'Hide the words',
+  'words.showAnswer': 'Which words made it say “{answer}”?',
+  'words.showUndecided': 'Which words speak for “{answer}”?',
+  'words.hideAnswer': 'Hide the words behind “{answer}”',
+  'words.method': 'Method',
+  'words.leave one out': 'leave one out',
+  'words.gradient': 'gradient × input',
+  'words.integrated': 'integrated gradients',
+  'words.rollout': 'attention rollout',
+  'words.logit': ', the logit of “{answer}”',
+  'words.list': 'Shares of the words, {name}',
+  'words.source': 'text to translate',
+  'words.target': 'translation so far',
+  'words.whole': 'The shares add up to {sum} instead of {whole}.',
+} as const;
