@@ -178,6 +178,23 @@ def test_a_question_as_a_title_ends_no_sentence(said: str) -> None:
     assert said in words_of(shown.partition("<aside>")[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("heads", "However a single head chooses its weights, 50.0% is lost on average."),
+        ("decoding", "Programs add logarithms for two reasons:"),
+        ("mask", "The mask hides the answers:"),
+        ("training", "first read the blue side downwards."),
+        ("training-step", "The loss is half the sum of two squares: hence the ½."),
+        ("images", "With it the first number of patch 3 is"),
+        ("recurrence", "(its state[k] is the state before)."),
+    ],
+)
+def test_the_sentences_that_a_slide_shows_make_sense_without_the_rest(name: str, said: str) -> None:
+    deck = slides_of(lesson(name).document())
+    assert any(said in words_of(slide.partition("<aside>")[0]) for slide in deck)
+
+
 def test_a_tall_drawing_stands_beside_its_sentence() -> None:
     shown = slides_of_step("classifier", 4)[0]
     assert "Attention mixes the words" in shown and "<svg" in shown

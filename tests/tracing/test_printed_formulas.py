@@ -21,7 +21,7 @@ from glassformer.tracing.arithmetic import expressions as e
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.explanation import Card, expression_data
 from glassformer.tracing.formula import exact_number, to_mathml, to_tex, to_text
-from glassformer.tracing.formula.notation import Fraction, Power, Value, written_letters
+from glassformer.tracing.formula.notation import Fraction, Power, TermList, Value, written_letters
 from glassformer.tracing.steps import Step
 from tests.tracing.printed_formulas import (
     Reader,
@@ -279,3 +279,11 @@ def test_a_running_sum_says_where_it_ends() -> None:
 )
 def test_a_stored_number_has_the_fewest_digits_that_restore_it(value: float, text: str) -> None:
     assert exact_number(value) == text
+
+
+@pytest.mark.parametrize(("rest", "has_brackets"), [(-0.5, True), (0.5, False)])
+def test_a_negative_sum_of_the_terms_left_out_is_in_brackets(
+    rest: float, has_brackets: bool
+) -> None:
+    shown = to_mathml(TermList("Σ", (Value(1.0), Value(2.0)), 28, rest))
+    assert ("<mo>(</mo><mn>−0.5</mn><mo>)</mo>" in shown) == has_brackets

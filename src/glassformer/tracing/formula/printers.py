@@ -517,6 +517,8 @@ class _MathmlPrinter(_Printer):
     def left_out(self, count: int, rest: float | None) -> Pieces:
         note = f"<mtext>{self.said('others', count=count)}</mtext>"
         shown = "<mo>…</mo>" if rest is None else self.number(rest, self.digits)
+        if rest is not None and rest < 0:
+            shown = text_of(self.bracketed([(shown, None)]))
         return [(f"<munder><mrow>{shown}</mrow>{note}</munder>", None)]
 
 
