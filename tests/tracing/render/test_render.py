@@ -174,7 +174,8 @@ def test_only_probabilities_get_the_fixed_scale() -> None:
         torch.tensor([[-1.0, 0.5], [2.0, 30.0]]),
     )
     scales = [scale_of(step) for step in t.steps]
-    assert scales[0] == Scale("probability") and scales[2] == Scale("probability")
+    assert scales[0] == Scale("probability")
+    assert scales[2] == Scale("signed", 1.0)  # a truth is no share: what is false has no colour
     assert scales[1] is not None and scales[1].kind == "signed" and scales[1].limit > 20
     assert scales[3] is None
 
