@@ -126,13 +126,9 @@ def open_menu(page: Page, matrix: str, place: int) -> Locator:
 
 def test_every_method_has_a_name(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy&view=experiments")
-    names = page.locator(".words select option").all_text_contents()
-    assert names == [
-        "leave one out",
-        "gradient × input",
-        "integrated gradients",
-        "attention rollout",
-    ]
+    expect(page.locator(".words select option")).to_have_text(
+        ["leave one out", "gradient × input", "integrated gradients", "attention rollout"]
+    )
 
 
 def test_a_head_is_switched_off_by_the_menu_and_stands_in_the_address(visit: Visit) -> None:
